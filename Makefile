@@ -44,7 +44,7 @@ help: ## Show this list
 	@echo "            ARGS=... goes to pytest or 'hasse demo', PIP_FLAGS=... to pip"
 
 demo: $(READY) ## Set up if need be, then serve the built-in collection (HOST, PORT)
-	@$(RUN) -m service.cli demo --host $(HOST) --port $(PORT) $(ARGS)
+	@$(RUN) -m hasse demo --host $(HOST) --port $(PORT) $(ARGS)
 
 test: $(READY_DEV) ## Set up if need be, then run the tests, but for slow ones (ARGS="-k words")
 	@$(PYTEST) -m "not slow" --hypothesis-profile quick $(ARGS)
@@ -57,16 +57,16 @@ lint: $(READY_DEV) ## Check style and formatting
 	@$(RUN) -m ruff format --check .
 
 types: $(READY_DEV) ## Check types, strictly
-	@$(RUN) -m mypy hasse models index service tests benchmarks
+	@$(RUN) -m mypy hasse tests benchmarks
 
 format: $(READY_DEV) ## Rewrite the code in the house format
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 
 train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="--device cuda")
-	@$(RUN) -m service.cli data import scenes --out data/scenes
-	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/models/first/scenes $(ARGS)
-	@$(RUN) -m service.cli train data/scenes --preset scenes --start data/models/first/scenes \
+	@$(RUN) -m hasse data import scenes --out data/scenes
+	@$(RUN) -m hasse train data/scenes --preset scenes --out data/models/first/scenes $(ARGS)
+	@$(RUN) -m hasse train data/scenes --preset scenes --start data/models/first/scenes \
 		--epochs 5 --learning-rate 1e-3 --seed 1 --set warm_up=100 --set entailment=0.5 \
 		--out data/models/scenes $(ARGS)
 

@@ -24,17 +24,17 @@ import numpy as np
 import torch
 from PIL import Image
 
-from index.store import Index
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding
-from models.vocabulary import Vocabulary
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folders.scan import scan
-from service.pipelines.folders.sync import Encoders, FolderSync
-from service.pipelines.folders.watch import FolderWatch
+from hasse.index.store import Index
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.vocabulary import Vocabulary
+from hasse.service.pipelines import indexing
+from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.pipelines.folders.scan import scan
+from hasse.service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.service.pipelines.folders.watch import FolderWatch
 
 _CHANGES = 10
 
@@ -74,7 +74,15 @@ def _measure(place: Path, number: int) -> None:
 
 
 def _command(folder: Path, pictures: Path) -> float:
-    command = [sys.executable, "-m", "service.cli", "index", "sync", str(folder), str(pictures)]
+    command = [
+        sys.executable,
+        "-m",
+        "hasse",
+        "index",
+        "sync",
+        str(folder),
+        str(pictures),
+    ]
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started

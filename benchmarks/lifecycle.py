@@ -27,12 +27,12 @@ import numpy as np
 from benchmarks.learning.formatting import megabytes, milliseconds
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
-from index.search.query import Query
-from index.segments.compaction import everything
-from index.segments.upkeep import Upkeep
-from index.store import Index
-from index.types import ImageRow, ModelIdentity, Points
-from index.verify import verify
+from hasse.index.search.query import Query
+from hasse.index.segments.compaction import everything
+from hasse.index.segments.upkeep import Upkeep
+from hasse.index.store import Index
+from hasse.index.types import ImageRow, ModelIdentity, Points
+from hasse.index.verify import verify
 
 if TYPE_CHECKING:
     from benchmarks.search import source

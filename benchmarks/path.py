@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.reliability.connection import search
 from benchmarks.report import Line, finish, machine
-from service.runtime import logs
-from service.runtime.server import run
-from service.runtime.sockets import listen
-from service.settings import Settings
+from hasse.service.runtime import logs
+from hasse.service.runtime.server import run
+from hasse.service.runtime.sockets import listen
+from hasse.service.settings import Settings
 from tests.service.collection import make_collection
 
 FILES, MOVES = 26, 80

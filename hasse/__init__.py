@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hasse.local_index import LocalIndex, open_index
     from hasse.model import Model, load_model
-    from models.errors import HasseError
-    from service.client.call import Options
-    from service.client.clients import AsyncClient, Client, Retries
-    from service.client.errors import (
+    from hasse.models.errors import HasseError
+    from hasse.service.client.call import Options
+    from hasse.service.client.clients import AsyncClient, Client, Retries
+    from hasse.service.client.errors import (
         AccessError,
         BusyError,
         ClientError,
@@ -55,16 +55,16 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("LocalIndex", "open_index"), "hasse.local_index"),
     **dict.fromkeys(("Model", "load_model"), "hasse.model"),
-    **dict.fromkeys(("AsyncClient", "Client", "Retries"), "service.client.clients"),
-    "HasseError": "models.errors",
-    "Options": "service.client.call",
+    **dict.fromkeys(("AsyncClient", "Client", "Retries"), "hasse.service.client.clients"),
+    "HasseError": "hasse.models.errors",
+    "Options": "hasse.service.client.call",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hasse' has no attribute '{name}'")
-    return getattr(import_module(_MODULES.get(name, "service.client.errors")), name)
+    return getattr(import_module(_MODULES.get(name, "hasse.service.client.errors")), name)
 
 
 def __dir__() -> list[str]:

@@ -13,10 +13,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
-from models.captioning import DRAWS
-from models.errors import HasseError
-from service import picture_schemas as schemas
-from service.client.call import (
+from hasse.models.captioning import DRAWS
+from hasse.models.errors import HasseError
+from hasse.service import picture_schemas as schemas
+from hasse.service.client.call import (
     CaptionOptions,
     DistinctOptions,
     Options,
@@ -25,24 +25,24 @@ from service.client.call import (
     file_of,
     several,
 )
-from service.client.errors import problem_error
-from service.core import by_picture, describing, lattice
-from service.core.engine import Engine
-from service.core.pictures import read_picture
-from service.core.stages import Stages
-from service.core.writing.write_queue import Upload
-from service.errors import ServiceError, invalid, problem_body, reason_of
-from service.http.bodies import validated
-from service.lattice_schemas import (
+from hasse.service.client.errors import problem_error
+from hasse.service.core import by_picture, describing, lattice
+from hasse.service.core.engine import Engine
+from hasse.service.core.pictures import read_picture
+from hasse.service.core.stages import Stages
+from hasse.service.core.writing.write_queue import Upload
+from hasse.service.errors import ServiceError, invalid, problem_body, reason_of
+from hasse.service.http.bodies import validated
+from hasse.service.lattice_schemas import (
     PARTS_MAXIMUM,
     AllOfAnswer,
     CommonAnswer,
     Entailment,
     JsonPart,
 )
-from service.lattice_schemas import Part as EnginePart
-from service.picture_schemas import CaptionAnswer, Description, Relation, SimilarOptions
-from service.schemas import (
+from hasse.service.lattice_schemas import Part as EnginePart
+from hasse.service.picture_schemas import CaptionAnswer, Description, Relation, SimilarOptions
+from hasse.service.schemas import (
     AddedImage,
     ImageAnswer,
     ImageQuery,
@@ -51,7 +51,7 @@ from service.schemas import (
     SearchOptions,
     UploadFields,
 )
-from service.settings import Settings
+from hasse.service.settings import Settings
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

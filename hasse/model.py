@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.captioning import DRAWS
-from models.captioning.writing import Writer
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from models.images.decoding import open_file, open_picture
-from models.score import penalties_between
-from service.client.call import Picture, file_of, several
-from service.core.describing import describe_without_index
-from service.core.lattice import entailment
-from service.http.bodies import validated
-from service.lattice_schemas import Entailment
-from service.picture_schemas import DescribeOptions, Description
-from service.runtime.device import pick_device
-from service.settings import Settings
+from hasse.models.captioning import DRAWS
+from hasse.models.captioning.writing import Writer
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.images.decoding import open_file, open_picture
+from hasse.models.score import penalties_between
+from hasse.service.client.call import Picture, file_of, several
+from hasse.service.core.describing import describe_without_index
+from hasse.service.core.lattice import entailment
+from hasse.service.http.bodies import validated
+from hasse.service.lattice_schemas import Entailment
+from hasse.service.picture_schemas import DescribeOptions, Description
+from hasse.service.runtime.device import pick_device
+from hasse.service.settings import Settings
 
 Points: TypeAlias = NDArray[np.float32]
 

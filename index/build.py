@@ -13,21 +13,21 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from index.catalog import mutations
-from index.catalog.catalog import Catalog
-from index.catalog.database import catalog_url
-from index.catalog.records import SegmentRecord
-from index.creation import already_there, create, open_catalog
-from index.errors import BadRowsError, IndexExistsError
-from index.locking import locked
-from index.search.cost_model import DEFAULT, Thresholds
-from index.segments.compaction import LOCK as COMPACTION_LOCK
-from index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
-from index.segments.segment import SegmentWriter
-from index.segments.writer import LOCK_TIMEOUT, Writer, writing
-from index.staging import Staging, refuse_unfinished
-from index.store import Index
-from index.types import KINDS, CaptionRow, Ids, ImageRow, ModelIdentity
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.database import catalog_url
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.creation import already_there, create, open_catalog
+from hasse.index.errors import BadRowsError, IndexExistsError
+from hasse.index.locking import locked
+from hasse.index.search.cost_model import DEFAULT, Thresholds
+from hasse.index.segments.compaction import LOCK as COMPACTION_LOCK
+from hasse.index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
+from hasse.index.segments.segment import SegmentWriter
+from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
+from hasse.index.staging import Staging, refuse_unfinished
+from hasse.index.store import Index
+from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, ModelIdentity
 
 # Given the ids that an earlier run finished, in their order, yield blocks of the rows that follow.
 ImageBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]

@@ -5,24 +5,24 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from index import durable
-from index.catalog import mutations
-from index.catalog.catalog import Catalog
-from index.catalog.database import CATALOG, catalog_url
-from index.catalog.schema import FORMAT
-from index.errors import (
+from hasse.index import durable
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.database import CATALOG, catalog_url
+from hasse.index.catalog.schema import FORMAT
+from hasse.index.errors import (
     IndexExistsError,
     MissingIndexError,
     NotAnIndexError,
     ReadOnlyIndexError,
     disk_full_reported,
 )
-from index.locking import locked
-from index.segments.compaction import WORKSPACE
-from index.segments.segment import SEGMENTS_FOLDER
-from index.segments.writer import LOCK
-from index.staging import STAGING
-from index.types import ModelIdentity
+from hasse.index.locking import locked
+from hasse.index.segments.compaction import WORKSPACE
+from hasse.index.segments.segment import SEGMENTS_FOLDER
+from hasse.index.segments.writer import LOCK
+from hasse.index.staging import STAGING
+from hasse.index.types import ModelIdentity
 
 
 def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from index.errors import IndexLockedError, ReadOnlyIndexError
+from hasse.index.errors import IndexLockedError, ReadOnlyIndexError
 
 HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
 _SYNCS = 16  # under way at one time

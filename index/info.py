@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.bounds.lower_bounds import CODES, COLUMNS
-from index.catalog.records import SegmentRecord
-from index.catalog.schema import FORMAT
-from index.search.cost_model import Costs
-from index.search.query import Query
-from index.search.search import is_scanned
-from index.segments.segment import MANIFEST, POINTS
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Kind, ModelIdentity
+from hasse.index.bounds.lower_bounds import CODES, COLUMNS
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.catalog.schema import FORMAT
+from hasse.index.search.cost_model import Costs
+from hasse.index.search.query import Query
+from hasse.index.search.search import is_scanned
+from hasse.index.segments.segment import MANIFEST, POINTS
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import Kind, ModelIdentity
 
 
 @dataclass(frozen=True, slots=True)

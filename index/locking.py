@@ -15,9 +15,9 @@ from pathlib import Path
 import sqlalchemy as sql
 from sqlalchemy import Connection
 
-from index import durable
-from index.catalog.database import Database
-from index.errors import CatalogUnreachableError, IndexLockedError, ReadOnlyIndexError
+from hasse.index import durable
+from hasse.index.catalog.database import Database
+from hasse.index.errors import CatalogUnreachableError, IndexLockedError, ReadOnlyIndexError
 
 _KEY = "hashtext(current_schema() || ' hasse'), hashtext(:name)"
 _TRY = sql.text(f"SELECT pg_try_advisory_lock({_KEY})")

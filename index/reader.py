@@ -9,15 +9,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from index.catalog.catalog import Catalog
-from index.catalog.selection import Masks, Selection
-from index.errors import DamagedIndexError, HasseIndexError, ModelMismatchError
-from index.search.distinct import DistinctTexts
-from index.search.query import Answer, Query
-from index.segments.loading import Loader
-from index.segments.segment import Verify
-from index.segments.snapshot import Snapshot
-from index.types import KINDS, Kind
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.selection import Masks, Selection
+from hasse.index.errors import DamagedIndexError, HasseIndexError, ModelMismatchError
+from hasse.index.search.distinct import DistinctTexts
+from hasse.index.search.query import Answer, Query
+from hasse.index.segments.loading import Loader
+from hasse.index.segments.segment import Verify
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.types import KINDS, Kind
 
 NOTIFICATIONS = "notifications"
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import sqlalchemy as sql
 from sqlalchemy import Column, Integer, Table, Text
 
-from index.catalog import mutations
-from index.catalog.catalog import Catalog
-from index.catalog.records import SegmentRecord
-from index.errors import BadShardsError
-from index.info import resident_bytes
-from index.locking import locked
-from index.segments.segment import POINTS
-from index.segments.writer import LOCK, LOCK_TIMEOUT
-from index.types import KINDS, Kind
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.errors import BadShardsError
+from hasse.index.info import resident_bytes
+from hasse.index.locking import locked
+from hasse.index.segments.segment import POINTS
+from hasse.index.segments.writer import LOCK, LOCK_TIMEOUT
+from hasse.index.types import KINDS, Kind
 
 PLANS = Table(
     "shard_plans",

@@ -21,10 +21,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index import durable
-from index.catalog.validation import check_texts, checked, checked_ids, first_duplicate
-from index.errors import BadRowsError, UnfinishedIndexError
-from index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
+from hasse.index import durable
+from hasse.index.catalog.validation import check_texts, checked, checked_ids, first_duplicate
+from hasse.index.errors import BadRowsError, UnfinishedIndexError
+from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
 
 STAGING = "staging"
 _BUILD = "build.json"

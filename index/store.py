@@ -2,12 +2,12 @@
 
 INDEX/catalog.db          what there is, and which generation is visible
 INDEX/catalog.url         where the catalog is, if it is not that file
-INDEX/segments/<name>/    immutable points, see `index.segments.segment`
+INDEX/segments/<name>/    immutable points, see `hasse.index.segments.segment`
 INDEX/pictures/           pictures that came by the service, see `index.segments.stored_pictures`
 INDEX/staging/            a build that has not ended, see `index.staging`
-INDEX/compaction/         a merge under way, see `index.segments.compaction`
+INDEX/compaction/         a merge under way, see `hasse.index.segments.compaction`
 INDEX/lock                held by the one writer
-INDEX/readers             which generations are being read, see `index.segments.leases`
+INDEX/readers             which generations are being read, see `hasse.index.segments.leases`
 INDEX/notifications       that there is a change, see `index.reader`
 """
 
@@ -23,32 +23,32 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index.catalog.catalog import Catalog
-from index.catalog.database import catalog_url
-from index.catalog.selection import Selection
-from index.catalog.validation import checked_ids
-from index.creation import create, open_catalog
-from index.errors import (
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.database import catalog_url
+from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.validation import checked_ids
+from hasse.index.creation import create, open_catalog
+from hasse.index.errors import (
     BadQueryError,
     IndexLockedError,
     NotLoadedError,
 )
-from index.info import IndexInfo, describe
-from index.kernels.threads import Workers
-from index.reader import Reader
-from index.search.cost_model import DEFAULT, Thresholds
-from index.search.query import Answer, Query, checked_queries
-from index.search.search import search, search_jointly
-from index.search.similar import search_similar
-from index.segments import compaction
-from index.segments.arrays import release_memory
-from index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
-from index.segments.loading import Loader
-from index.segments.segment import Verify
-from index.segments.snapshot import Snapshot
-from index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
-from index.staging import refuse_unfinished
-from index.types import (
+from hasse.index.info import IndexInfo, describe
+from hasse.index.kernels.threads import Workers
+from hasse.index.reader import Reader
+from hasse.index.search.cost_model import DEFAULT, Thresholds
+from hasse.index.search.query import Answer, Query, checked_queries
+from hasse.index.search.search import search, search_jointly
+from hasse.index.search.similar import search_similar
+from hasse.index.segments import compaction
+from hasse.index.segments.arrays import release_memory
+from hasse.index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
+from hasse.index.segments.loading import Loader
+from hasse.index.segments.segment import Verify
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
+from hasse.index.staging import refuse_unfinished
+from hasse.index.types import (
     CaptionRow,
     DescribedImage,
     FoundCaption,
@@ -60,7 +60,7 @@ from index.types import (
 )
 
 if TYPE_CHECKING:
-    from index.kernels.gpu_scan import Accelerator
+    from hasse.index.kernels.gpu_scan import Accelerator
 
 
 class Index:
@@ -395,6 +395,6 @@ def _accelerator(device: str) -> Accelerator | None:
     if device == "cpu":
         return None
     # Only where there is a device is torch worth the seconds of its import.
-    from index.kernels.gpu_scan import Accelerator
+    from hasse.index.kernels.gpu_scan import Accelerator
 
     return Accelerator(device)

@@ -13,7 +13,7 @@ Kind: TypeAlias = Literal["image", "caption"]
 Score: TypeAlias = Literal["order", "order-reversed", "cosine"]
 Mode: TypeAlias = Literal["certified", "exact", "fast"]
 
-# How an image compares with one that it is like: see `index.search.similar`.
+# How an image compares with one that it is like: see `hasse.index.search.similar`.
 Relation: TypeAlias = Literal["alike", "more_specific", "more_general"]
 
 KINDS: tuple[Kind, ...] = ("image", "caption")

@@ -11,21 +11,21 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
-from index import durable
-from index.catalog.catalog import Catalog, damaged_rows
-from index.catalog.records import SegmentRecord, State
-from index.catalog.schema import CAPTIONS, IMAGES
-from index.catalog.validation import checked, checked_ids, first_duplicate
-from index.creation import open_catalog
-from index.errors import BadPointsError, BadRowsError, DamagedIndexError
-from index.segments import stored_pictures
-from index.segments.compaction import ProgressCallback
-from index.segments.leases import Lease
-from index.segments.leases import lease as leased
-from index.segments.loading import check_fit
-from index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
-from index.staging import refuse_unfinished
-from index.types import KINDS, Ids, Kind
+from hasse.index import durable
+from hasse.index.catalog.catalog import Catalog, damaged_rows
+from hasse.index.catalog.records import SegmentRecord, State
+from hasse.index.catalog.schema import CAPTIONS, IMAGES
+from hasse.index.catalog.validation import checked, checked_ids, first_duplicate
+from hasse.index.creation import open_catalog
+from hasse.index.errors import BadPointsError, BadRowsError, DamagedIndexError
+from hasse.index.segments import stored_pictures
+from hasse.index.segments.compaction import ProgressCallback
+from hasse.index.segments.leases import Lease
+from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.loading import check_fit
+from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
+from hasse.index.staging import refuse_unfinished
+from hasse.index.types import KINDS, Ids, Kind
 
 _ROWS = 8192  # checked at a time, for bounded memory
 

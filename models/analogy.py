@@ -17,9 +17,9 @@ from itertools import islice
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.order import join
-from models.score import Score
-from models.vocabulary import words
+from hasse.models.order import join
+from hasse.models.score import Score
+from hasse.models.vocabulary import words
 
 # Share of the rest that stays, so that what is added counts. With less the exchange holds more
 # often where no picture keeps all else; with nine tenths all else is kept twice as often where one

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from models.images.preprocessing import Preprocessing
-from models.score import Score
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.score import Score
 
 if TYPE_CHECKING:
-    from models.encoders.backbone import Backbone
-    from models.encoders.hubness import HubnessCorrection
-    from models.encoders.image_encoder import ImagePooling
-    from models.model import Points
+    from hasse.models.encoders.backbone import Backbone
+    from hasse.models.encoders.hubness import HubnessCorrection
+    from hasse.models.encoders.image_encoder import ImagePooling
+    from hasse.models.model import Points
 
 
 class Words(Protocol):

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+_CLONE = Path(__file__).resolve().parents[1]
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs an extra here: in a clone, or beside the installed wheel.
+
+    The package index lists somebody else's package as `hasse`; this one is `hasse-search`.
+    """
+    if (_CLONE / "pyproject.toml").is_file():
+        return f'pip install -e ".[{extra}]"'
+    return f'pip install "hasse-search[{extra}]"'
+
 
 class HasseError(Exception):
     """What went wrong and what to do about it, in words for people.

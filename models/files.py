@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 
 class FolderLockedError(HasseError):

@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.encoders.hubness import HubnessCorrection, Kind
-from models.encoders.image_encoder import ImageEncoder, ImagePooling
-from models.encoders.text_encoder import (
+from hasse.models.encoders.hubness import HubnessCorrection, Kind
+from hasse.models.encoders.image_encoder import ImageEncoder, ImagePooling
+from hasse.models.encoders.text_encoder import (
     MOST_COORDINATES,
     WIDEST,
     CaptionEncoder,
@@ -25,13 +25,13 @@ from models.encoders.text_encoder import (
     TextUnit,
     padded,
 )
-from models.encoders.text_inference import TextInference
-from models.images.preprocessing import Preprocessing
-from models.score import SCORES, Score
-from models.vocabulary import Vocabulary
+from hasse.models.encoders.text_inference import TextInference
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.score import SCORES, Score
+from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from models.encoders.backbone import Backbone
+    from hasse.models.encoders.backbone import Backbone
 
 Points = NDArray[np.float32]
 PointLength = Literal["unit", "learned"]
@@ -57,7 +57,7 @@ class ModelConfig:
 
     Attributes:
         score: how an image is compared with a caption; see `models.score`.
-        backbone: the name of an encoder of pictures, as of `models.encoders.registry`.
+        backbone: the name of an encoder of pictures, as of `hasse.models.encoders.registry`.
         image_pooling: of the backbone's last grid. "average" its features, as torchvision's
             networks are trained. "max" takes the largest of the cells' points in each coordinate,
             which lets small things count where the network learns too. "regions" adds the largest
@@ -82,7 +82,7 @@ class ModelConfig:
         directions: in which captions are read: "forward" by all members of the ensemble, or
             "both": every second one reads backwards, so that they err in different ways.
         hubness: images, and captions, of the training that points are compared with to correct
-            hubness; see `models.encoders.hubness`. 0: no correction.
+            hubness; see `hasse.models.encoders.hubness`. 0: no correction.
         states: width of the text encoder where it is not N: one map and an ELU lead from its state
             to the point (Kiela et al., 2018). 0: the state is the point.
         word_vectors: "learned", or "fixed" ones of a file, which one learned map adapts; then all
@@ -191,7 +191,7 @@ class OrderEmbedding(nn.Module):
         )
         if with_pictures and config.has_images:
             # torchvision takes longer to import than all that captions need.
-            from models.encoders.registry import build_backbone
+            from hasse.models.encoders.registry import build_backbone
 
             self.images = ImageEncoder(
                 build_backbone(config.backbone),

@@ -67,7 +67,9 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
         )
     result: Tensor
     if x.is_cuda:
-        from models.kernels.gpu_violations import GpuViolation  # Triton may be missing on a CPU
+        from hasse.models.kernels.gpu_violations import (
+            GpuViolation,  # Triton may be missing on a CPU
+        )
 
         with torch.cuda.device(x.device):
             result = GpuViolation.apply(x, y)
@@ -90,7 +92,7 @@ def blocked_violation(x: Tensor, y: Tensor, block_elements: int = BLOCK_ELEMENTS
 @cache
 def _cpu_violation() -> Callable[[Tensor, Tensor], Tensor]:
     try:
-        from models.kernels.cpu_violations import CpuViolation
+        from hasse.models.kernels.cpu_violations import CpuViolation
     except ModuleNotFoundError:  # numba, which a machine that only learns on a GPU may lack
         return blocked_violation
     kernel: Callable[[Tensor, Tensor], Tensor] = CpuViolation.apply

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.order import pairwise_violation
+from hasse.models.order import pairwise_violation
 
 Score = Literal["order", "order-reversed", "cosine"]
 SCORES: tuple[Score, ...] = get_args(Score)

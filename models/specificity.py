@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from models.embedding_model import EmbeddingModel
-from models.model import Points
-from models.score import penalties_between
+from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.model import Points
+from hasse.models.score import penalties_between
 
 _CACHED = 100_000  # texts
 _BLOCK = 256  # captions that are compared with all references at one time

@@ -16,14 +16,14 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.embedding_model import Words
-from models.encoders.image_encoder import ImagePooling
-from models.encoders.libraries import open_clip
-from models.encoders.libraries.open_clip import Towers
-from models.score import Score
+from hasse.models.embedding_model import Words
+from hasse.models.encoders.image_encoder import ImagePooling
+from hasse.models.encoders.libraries import open_clip
+from hasse.models.encoders.libraries.open_clip import Towers
+from hasse.models.score import Score
 
 if TYPE_CHECKING:
-    from models.model import Points
+    from hasse.models.model import Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TowersConfig:
     """Which encoders, beside what all such models have in common; see `ModelConfig`.
 
     Attributes:
-        encoder: the name of both, as of `models.encoders.registry`.
+        encoder: the name of both, as of `hasse.models.encoders.registry`.
         weights: the SHA-256 of the file that their weights came from.
     """
 

@@ -9,25 +9,25 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from service import errors
-from service.core.admission import Admission
-from service.core.engine import Engine
-from service.http import openapi
-from service.http.access import Access
-from service.http.bodies import Bodies
-from service.http.middleware import RequestMiddleware
-from service.page import add_image, combine
-from service.page import lattice as lattice_pages
-from service.page import search as search_pages
-from service.page.sample import Samples
-from service.page.static_files import WholeFiles
-from service.routes import collection, docs, embedding, lattice, operations, search, writing
-from service.runtime.logs import LOGGER
-from service.runtime.metrics import Metrics
-from service.runtime.readiness import Readiness
-from service.runtime.startup import Lifecycle, Open
-from service.services import Services, requires
-from service.settings import Settings, origins_of
+from hasse.service import errors
+from hasse.service.core.admission import Admission
+from hasse.service.core.engine import Engine
+from hasse.service.http import openapi
+from hasse.service.http.access import Access
+from hasse.service.http.bodies import Bodies
+from hasse.service.http.middleware import RequestMiddleware
+from hasse.service.page import add_image, combine
+from hasse.service.page import lattice as lattice_pages
+from hasse.service.page import search as search_pages
+from hasse.service.page.sample import Samples
+from hasse.service.page.static_files import WholeFiles
+from hasse.service.routes import collection, docs, embedding, lattice, operations, search, writing
+from hasse.service.runtime.logs import LOGGER
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.runtime.readiness import Readiness
+from hasse.service.runtime.startup import Lifecycle, Open
+from hasse.service.services import Services, requires
+from hasse.service.settings import Settings, origins_of
 
 # What `service.http.load_shedding` may refuse before it is read.
 SEARCH_ROUTES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from service.schemas import Answer, CaptionText, PictureFile, Request
+from hasse.service.schemas import Answer, CaptionText, PictureFile, Request
 
 TEXTS_MAXIMUM = 256  # bounds the size of the answer: about 3 MB
 

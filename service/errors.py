@@ -22,16 +22,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from index.errors import (
+from hasse.index.errors import (
     CatalogUnreachableError,
     DiskFullError,
     IndexLockedError,
     ReadOnlyIndexError,
     ShardUnreachableError,
 )
-from models.errors import HasseError
-from service.addresses import address
-from service.runtime.logs import event
+from hasse.models.errors import HasseError
+from hasse.service.addresses import address
+from hasse.service.runtime.logs import event
 
 MEDIA_TYPE = "application/problem+json"
 # A browser asks for a password, which is the key. Programs send the key as a token.

@@ -14,8 +14,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from service.picture_schemas import CaptionAnswer, CaptionHit, DistinctOptions
-from service.schemas import (
+from hasse.service.picture_schemas import CaptionAnswer, CaptionHit, DistinctOptions
+from hasse.service.schemas import (
     Answer,
     CaptionText,
     ImageAnswer,

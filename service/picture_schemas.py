@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.captioning import DRAWS
-from service.schemas import (
+from hasse.models.captioning import DRAWS
+from hasse.service.schemas import (
     Answer,
     ImageId,
     PictureFile,

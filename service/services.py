@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 
-from service.core.admission import Admission
-from service.http.access import Access, Purpose
-from service.http.bodies import Bodies
-from service.page.sample import Samples
-from service.runtime.metrics import Metrics
-from service.runtime.readiness import Readiness
-from service.settings import Settings
+from hasse.service.core.admission import Admission
+from hasse.service.http.access import Access, Purpose
+from hasse.service.http.bodies import Bodies
+from hasse.service.page.sample import Samples
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.runtime.readiness import Readiness
+from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
-    from service.core.engine import Engine
+    from hasse.service.core.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

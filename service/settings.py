@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from models.images.limits import PictureLimits
-from service.addresses import PREFIX, networks_of
+from hasse.models.images.limits import PictureLimits
+from hasse.service.addresses import PREFIX, networks_of
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
 _ORIGIN = re.compile(r"https?://[^\s/?#,]+")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.captioning.building import Prepared
-from models.captioning.checkpoint import CaptionerCheckpoint, save
-from models.captioning.corpus import sentences
-from models.captioning.language_model import LanguageModelConfig
-from models.captioning.training import CaptionerTraining
-from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Caption, Dataset, Image
-from models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.captioning.building import Prepared
+from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
+from hasse.models.captioning.corpus import sentences
+from hasse.models.captioning.language_model import LanguageModelConfig
+from hasse.models.captioning.training import CaptionerTraining
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.tasks.abstraction.lexicon import Lexicon
 from tests.wordnet import write_wordnet
 
 TEXTS = ("a dog runs in the park", "the blue dog runs", "a man in the park", "a black man walks")

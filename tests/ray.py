@@ -10,11 +10,13 @@ from importlib.util import find_spec
 
 import pytest
 
+from hasse.models.errors import pip_install
+
 REQUIRED = os.environ.get("HASSE_REQUIRE_RAY") == "1"
 
 
 def require_ray() -> None:
     """Skip or fail the test where Ray is not installed."""
     if find_spec("ray") is None:
-        reason = "Ray is not installed: pip install 'hasse[cluster]'"
+        reason = f"Ray is not installed: {pip_install('cluster')}"
         (pytest.fail if REQUIRED else pytest.skip)(reason)

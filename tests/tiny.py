@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import SUMS
-from models.evaluation.calibration import Calibration, Calibrations
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding
-from models.score import Score
-from models.vocabulary import Vocabulary
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import SUMS
+from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.score import Score
+from hasse.models.vocabulary import Vocabulary
 
 WORDS = ["a", "the", "dog", "cat", "child", "person", "animal", "red", "blue", "runs", "in", "park"]
 DIMENSION = 16

@@ -18,12 +18,12 @@ from benchmarks.cluster import trial
 from benchmarks.cluster.nodes import Entrance, Nodes
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.report import Line, finish, machine
-from index.store import Index
-from index.types import Points
-from models.checkpoints import checkpoint
-from service.cluster.connection import connect
-from service.cluster.deployment import Layout, RayShards
-from service.cluster.index import ClusterIndex
+from hasse.index.store import Index
+from hasse.index.types import Points
+from hasse.models.checkpoints import checkpoint
+from hasse.service.cluster.connection import connect
+from hasse.service.cluster.deployment import Layout, RayShards
+from hasse.service.cluster.index import ClusterIndex
 
 NAME = "hasse_benchmark_cluster"
 SHARDS, REPLICAS, NODES = 2, 2, 3

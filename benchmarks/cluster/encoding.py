@@ -18,12 +18,12 @@ import numpy as np
 
 from benchmarks.cluster.nodes import Nodes
 from benchmarks.report import Line, finish, machine
-from models.checkpoints import checkpoint
-from models.datasets import Image, load
-from models.model import Points
-from service.cluster.connection import connect
-from service.cluster.encoding import points_of
-from service.pipelines.dataset_encoding import BatchPoints, ImageSource
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import Image, load
+from hasse.models.model import Points
+from hasse.service.cluster.connection import connect
+from hasse.service.cluster.encoding import points_of
+from hasse.service.pipelines.dataset_encoding import BatchPoints, ImageSource
 
 
 def main() -> None:

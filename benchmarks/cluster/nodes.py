@@ -114,7 +114,7 @@ class Entrance:
     """
 
     def __init__(self, nodes: Nodes, index: Path, *options: str, at: str = "") -> None:
-        program = [__name__, at] if at else ["service.cli"]
+        program = [__name__, at] if at else ["hasse"]
         command = [sys.executable, "-m", *program, "cluster", "serve", str(index)]
         joining = ["--address", nodes.address, "--port", "0", "--set=log_level=error", *options]
         self.process = subprocess.Popen(
@@ -190,7 +190,7 @@ def _run_at(address: str, words: list[str]) -> None:
     """Run a command of hasse as a process of the node at an address."""
     import ray
 
-    from service.cli import main
+    from hasse.service.cli import main
 
     init: Any = ray.init
     ray.init = partial(init, _node_ip_address=address)

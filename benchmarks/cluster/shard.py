@@ -27,16 +27,16 @@ from benchmarks.report import Line, finish, machine
 from benchmarks.search import processes, source
 from benchmarks.search.growth import Growth
 from benchmarks.search.oracle import same
-from index.catalog.catalog import Catalog
-from index.catalog.database import CATALOG_URL, catalog_url
-from index.creation import create, open_catalog
-from index.search.query import Answer, Query
-from index.segments.compaction import ROWS_PER_SEGMENT
-from index.segments.segment import SegmentWriter
-from index.segments.writer import writing
-from index.shards import make_plan, sizes
-from index.types import ModelIdentity, Points
-from service.cluster.shard import Ask, Shard
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.database import CATALOG_URL, catalog_url
+from hasse.index.creation import create, open_catalog
+from hasse.index.search.query import Answer, Query
+from hasse.index.segments.compaction import ROWS_PER_SEGMENT
+from hasse.index.segments.segment import SegmentWriter
+from hasse.index.segments.writer import writing
+from hasse.index.shards import make_plan, sizes
+from hasse.index.types import ModelIdentity, Points
+from hasse.service.cluster.shard import Ask, Shard
 
 NAME = "hasse_benchmark_shard"
 BATCH = 32

@@ -25,10 +25,10 @@ from PIL import Image
 from benchmarks.cluster.nodes import Entrance, Nodes
 from benchmarks.reliability.connection import Connection, search
 from benchmarks.report import Line
-from index.search.query import Answer, Query
-from index.store import Index
-from index.types import Points
-from service.cluster.index import ClusterIndex
+from hasse.index.search.query import Answer, Query
+from hasse.index.store import Index
+from hasse.index.types import Points
+from hasse.service.cluster.index import ClusterIndex
 
 CLIENTS = 16
 _BATCH = 32
@@ -305,7 +305,7 @@ def cut_off(server: str, name: str, seconds: float) -> None:
 
 def command(nodes: Nodes, *words: str) -> str:
     """Run `hasse cluster`; return what it printed."""
-    program = [sys.executable, "-m", "service.cli", "cluster", *words]
+    program = [sys.executable, "-m", "hasse", "cluster", *words]
     done = subprocess.run(
         program, env=nodes.environment, capture_output=True, text=True, check=True
     )

@@ -12,13 +12,13 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from models.captioning.building import Prepared
-from models.captioning.corpus import sentences
-from models.captioning.language_model import LanguageModelConfig
-from models.captioning.training import CaptionerTraining
-from models.checkpoints import checkpoint
-from models.datasets import load
-from models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.captioning.building import Prepared
+from hasse.models.captioning.corpus import sentences
+from hasse.models.captioning.language_model import LanguageModelConfig
+from hasse.models.captioning.training import CaptionerTraining
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import load
+from hasse.models.tasks.abstraction.lexicon import Lexicon
 
 
 def main() -> None:

@@ -19,13 +19,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints.checkpoint import Checkpoint, load
-from models.datasets import Dataset
-from models.datasets import load as load_dataset
-from models.evaluation.retrieval import Evaluation
-from models.images.feature_store import FeaturesError, FeatureStore
-from service.pipelines.dataset_encoding import ImageSource, encode_dataset, require_features_of
-from service.pipelines.evaluation import measure
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.evaluation.retrieval import Evaluation
+from hasse.models.images.feature_store import FeaturesError, FeatureStore
+from hasse.service.pipelines.dataset_encoding import (
+    ImageSource,
+    encode_dataset,
+    require_features_of,
+)
+from hasse.service.pipelines.evaluation import measure
 
 BLOCKS = 5
 CAPTIONS = 5  # an image's further ones are left out, as the field does

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.report import machine
-from models.datasets import Image
-from models.datasets import load as load_dataset
-from models.encoders.registry import build_backbone
-from models.images.prefetch import decode_ahead
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Image
+from hasse.models.datasets import load as load_dataset
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.prefetch import decode_ahead
+from hasse.models.images.preprocessing import Preprocessing
 
 BATCH = 32
 

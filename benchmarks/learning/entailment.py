@@ -30,24 +30,24 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from models.checkpoints import checkpoint
-from models.datasets import load as load_dataset
-from models.datasets.scenes import SceneTable, Statement
-from models.encoders.text_encoder import CaptionPooling
-from models.evaluation.ranking import average_precisions
-from models.evaluation.threshold import Threshold
-from models.score import penalties_between
-from models.tasks import entailment
-from models.tasks.entailment.embedding import Penalties, SentenceConfig
-from models.tasks.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
-from models.tasks.entailment.pairs import Corpus
-from models.tasks.entailment.training import (
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets.scenes import SceneTable, Statement
+from hasse.models.encoders.text_encoder import CaptionPooling
+from hasse.models.evaluation.ranking import average_precisions
+from hasse.models.evaluation.threshold import Threshold
+from hasse.models.score import penalties_between
+from hasse.models.tasks import entailment
+from hasse.models.tasks.entailment.embedding import Penalties, SentenceConfig
+from hasse.models.tasks.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
+from hasse.models.tasks.entailment.pairs import Corpus
+from hasse.models.tasks.entailment.training import (
     EntailmentRun,
     EntailmentTraining,
     initial,
     start_from,
 )
-from models.training.run import Progress
+from hasse.models.training.run import Progress
 
 
 def main() -> None:

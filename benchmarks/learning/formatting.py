@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.evaluation.bootstrap import interval
+from hasse.models.evaluation.bootstrap import interval
 
 
 def megabytes(size: int) -> str:

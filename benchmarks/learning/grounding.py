@@ -27,19 +27,19 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learning.recipes import report
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import CONFIG
-from models.encoders.word_vectors import WordVectors
-from models.files import write_atomically
-from models.model import Points
-from models.tasks.transfer.evaluation import PairFeatures, evaluate
-from models.tasks.transfer.tasks import read_tasks
-from models.tasks.transfer.words import read_word_pairs, similarity
-from models.training.distributed import World
-from models.training.presets import PRESETS
-from models.training.state import read_notes
-from service.pipelines.embedding import SentenceEncoder
-from service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import CONFIG
+from hasse.models.encoders.word_vectors import WordVectors
+from hasse.models.files import write_atomically
+from hasse.models.model import Points
+from hasse.models.tasks.transfer.evaluation import PairFeatures, evaluate
+from hasse.models.tasks.transfer.tasks import read_tasks
+from hasse.models.tasks.transfer.words import read_word_pairs, similarity
+from hasse.models.training.distributed import World
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.state import read_notes
+from hasse.service.pipelines.embedding import SentenceEncoder
+from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 
 GROUNDED = ("cap2img", "cap2cap", "cap2both", "cap2order")
 # Student's t of 95 %, by degrees of freedom.

@@ -19,13 +19,13 @@ from typing import Any, get_args
 
 import torch
 
-from models.evaluation.threshold import Threshold
-from models.tasks.hypernyms.embedding import COMPARISONS
-from models.tasks.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
-from models.tasks.hypernyms.task import HELD_OUT, Protocol, make_task
-from models.tasks.hypernyms.training import HypernymRun, preset
-from models.tasks.hypernyms.wordnet import read
-from models.training.run import Progress
+from hasse.models.evaluation.threshold import Threshold
+from hasse.models.tasks.hypernyms.embedding import COMPARISONS
+from hasse.models.tasks.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
+from hasse.models.tasks.hypernyms.task import HELD_OUT, Protocol, make_task
+from hasse.models.tasks.hypernyms.training import HypernymRun, preset
+from hasse.models.tasks.hypernyms.wordnet import read
+from hasse.models.training.run import Progress
 
 PUBLISHED = {"transitive closure": 88.2, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}
 

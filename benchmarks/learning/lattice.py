@@ -41,17 +41,17 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmarks.learning.formatting import half_width
-from models.analogy import STAYS, is_bare, reworded, substitute
-from models.checkpoints.checkpoint import Checkpoint, load
-from models.datasets import Dataset
-from models.datasets import load as load_dataset
-from models.datasets.scenes import Scene, SceneTable, Statement, entails, sample_statements
-from models.datasets.scenes.concepts import THING_COLOURS, is_a, leaves
-from models.diagram import by_violation, closure, through_pictures
-from models.evaluation.ground_truth import Meanings
-from models.evaluation.ranking import average_precisions
-from models.images.decoding import open_picture
-from models.order import join, meet, pairwise_violation
+from hasse.models.analogy import STAYS, is_bare, reworded, substitute
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets.scenes import Scene, SceneTable, Statement, entails, sample_statements
+from hasse.models.datasets.scenes.concepts import THING_COLOURS, is_a, leaves
+from hasse.models.diagram import by_violation, closure, through_pictures
+from hasse.models.evaluation.ground_truth import Meanings
+from hasse.models.evaluation.ranking import average_precisions
+from hasse.models.images.decoding import open_picture
+from hasse.models.order import join, meet, pairwise_violation
 
 SEED = 0
 OURS = "*"

@@ -24,15 +24,15 @@ from typing import Any
 import torch
 
 from benchmarks.learning.encoders import BATCH, speed
-from models.checkpoints.checkpoint import Checkpoint, find, load
-from models.datasets import Dataset, Image
-from models.datasets import load as load_dataset
-from models.score import penalties_between
-from models.tasks.abstraction.classes import article
-from models.tasks.abstraction.lexicon import Lexicon
-from models.tasks.abstraction.phrases import content_words, phrases, tagged
-from service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
-from service.pipelines.evaluation import measure
+from hasse.models.checkpoints.checkpoint import Checkpoint, find, load
+from hasse.models.datasets import Dataset, Image
+from hasse.models.datasets import load as load_dataset
+from hasse.models.score import penalties_between
+from hasse.models.tasks.abstraction.classes import article
+from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.tasks.abstraction.phrases import content_words, phrases, tagged
+from hasse.service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
+from hasse.service.pipelines.evaluation import measure
 
 QUERIES, PAIRS = 30, 10
 TIMED = 128  # pictures

@@ -30,12 +30,12 @@ from typing import Any
 
 import numpy as np
 
-from models.checkpoints.checkpoint import load
-from models.datasets import Dataset
-from models.datasets import load as load_dataset
-from models.evaluation.bootstrap import SAMPLES
-from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
-from models.evaluation.significance import (
+from hasse.models.checkpoints.checkpoint import load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.evaluation.bootstrap import SAMPLES
+from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
+from hasse.models.evaluation.significance import (
     Floats,
     Interval,
     Intervals,
@@ -44,13 +44,13 @@ from models.evaluation.significance import (
     resampled,
     same_queries,
 )
-from models.training.distributed import World
-from models.training.inputs import ImageInput, available, dataset_points
-from models.training.presets import PRESETS
-from models.training.run import Progress
-from models.training.trainer import Measured, RetrievalTraining
-from service.pipelines.training import split_for_training, with_choices
-from service.pipelines.training_inputs import from_features
+from hasse.models.training.distributed import World
+from hasse.models.training.inputs import ImageInput, available, dataset_points
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.run import Progress
+from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.service.pipelines.training import split_for_training, with_choices
+from hasse.service.pipelines.training_inputs import from_features
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,20 +34,20 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.learning.formatting import half_width
-from models.analogy import STAYS, substitute
-from models.checkpoints.checkpoint import Checkpoint, load, pretrained
-from models.datasets import Dataset
-from models.datasets import load as load_dataset
-from models.datasets.scenes import Scene, draw
-from models.datasets.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
-from models.embedding_model import EmbeddingModel
-from models.images.decoding import open_picture
-from models.model import ModelConfig, OrderEmbedding, Points
-from models.score import penalties
-from models.training.config import TrainingConfig
-from models.training.inputs import FeatureInput
-from models.training.trainer import RetrievalTraining
-from service.pipelines.dataset_encoding import ImageSource
+from hasse.models.analogy import STAYS, substitute
+from hasse.models.checkpoints.checkpoint import Checkpoint, load, pretrained
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets.scenes import Scene, draw
+from hasse.models.datasets.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
+from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.images.decoding import open_picture
+from hasse.models.model import ModelConfig, OrderEmbedding, Points
+from hasse.models.score import penalties
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.trainer import RetrievalTraining
+from hasse.service.pipelines.dataset_encoding import ImageSource
 
 FIRST = 4  # hits that are looked at, as in the paper
 NEAREST = 10  # hits that are sorted again by their distance to their mean

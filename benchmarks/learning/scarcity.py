@@ -25,10 +25,10 @@ import numpy as np
 
 from benchmarks.learning.formatting import megabytes, milliseconds
 from benchmarks.search import processes
-from index.search.query import Query
-from index.search.top_k import Hits
-from index.store import Index
-from index.types import Kind, Points
+from hasse.index.search.query import Query
+from hasse.index.search.top_k import Hits
+from hasse.index.store import Index
+from hasse.index.types import Kind, Points
 
 if TYPE_CHECKING:
     from benchmarks.search import source

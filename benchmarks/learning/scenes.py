@@ -33,13 +33,13 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.learning.formatting import half_width
-from models.checkpoints.checkpoint import Checkpoint, load
-from models.datasets import Dataset
-from models.datasets import load as load_dataset
-from models.datasets.scenes import Scene, SceneTable, Statement, sample_statements
-from models.evaluation.ranking import average_precisions, best_ranks
-from models.images.decoding import open_picture
-from models.score import penalties_between
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets.scenes import Scene, SceneTable, Statement, sample_statements
+from hasse.models.evaluation.ranking import average_precisions, best_ranks
+from hasse.models.images.decoding import open_picture
+from hasse.models.score import penalties_between
 
 Values = NDArray[np.float64]
 

@@ -30,12 +30,12 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
-from models.checkpoints import checkpoint
-from models.encoders.hubness import HubnessCorrection
-from models.encoders.text_encoder import CaptionEncoder, padded
-from models.encoders.text_inference import TextInference
-from models.kernels.cpu_gru import packed
-from models.training.presets import PRESETS
+from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders.hubness import HubnessCorrection
+from hasse.models.encoders.text_encoder import CaptionEncoder, padded
+from hasse.models.encoders.text_inference import TextInference
+from hasse.models.kernels.cpu_gru import packed
+from hasse.models.training.presets import PRESETS
 
 BATCHES = (1, 8, 32, 256)
 SCENES = 500

@@ -33,15 +33,15 @@ import numpy as np
 
 from benchmarks.learning.photographs import answer
 from benchmarks.learning.recipes import comparison
-from models.checkpoints.checkpoint import find, load
-from models.datasets import load as load_dataset
-from models.datasets.chains import read_chains
-from models.evaluation.retrieval import Retrieval
-from models.tasks.abstraction.lexicon import Lexicon
-from models.training.distributed import World
-from service.pipelines.dataset_encoding import ImageSource, encode_dataset
-from service.pipelines.evaluation import measure
-from service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.models.checkpoints.checkpoint import find, load
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets.chains import read_chains
+from hasse.models.evaluation.retrieval import Retrieval
+from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.training.distributed import World
+from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.evaluation import measure
+from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 
 SOURCES = ("texts", "derived", "classes", "class_pictures")
 

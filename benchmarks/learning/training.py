@@ -41,20 +41,20 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from benchmarks.search.clock import wait
-from models.datasets import Caption, Dataset, Image
-from models.encoders.mixed_precision import supports_bfloat16
-from models.encoders.text_encoder import CaptionEncoder, padded
-from models.encoders.units.gru import GRU
-from models.model import OrderEmbedding
-from models.order import pairwise_violation
-from models.training.config import TrainingConfig
-from models.training.distributed import World
-from models.training.inputs import FeatureInput
-from models.training.loss import ranking_loss
-from models.training.presets import PRESETS
-from models.training.run import Progress, TrainingStopped
-from models.training.trainer import Measured, RetrievalTraining
-from models.vocabulary import PADDING, Vocabulary
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.encoders.mixed_precision import supports_bfloat16
+from hasse.models.encoders.text_encoder import CaptionEncoder, padded
+from hasse.models.encoders.units.gru import GRU
+from hasse.models.model import OrderEmbedding
+from hasse.models.order import pairwise_violation
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.distributed import World
+from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.loss import ranking_loss
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.run import Progress, TrainingStopped
+from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "torchvision/mobilenet_v2"
 EPOCH = 30_000  # captions; Flickr8k has as many to train on

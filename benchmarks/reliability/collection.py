@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from index.build import build
-from index.catalog.database import CATALOG_URL
-from index.catalog.schema import FORMAT
-from index.segments.compaction import ROWS_PER_SEGMENT
-from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
-from models.checkpoints import checkpoint
-from models.datasets.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
+from hasse.index.build import build
+from hasse.index.catalog.database import CATALOG_URL
+from hasse.index.catalog.schema import FORMAT
+from hasse.index.segments.compaction import ROWS_PER_SEGMENT
+from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
 
 Points = NDArray[np.float32]
 

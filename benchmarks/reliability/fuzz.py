@@ -26,17 +26,17 @@ from PIL import Image
 from pydantic import ValidationError
 
 from benchmarks.report import Line, finish, machine
-from index.errors import HasseIndexError
-from index.search.query import Query
-from index.store import Index
-from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
-from index.verify import verify
-from models.images.decoding import open_picture
-from models.images.limits import PictureError, PictureLimits
-from service.errors import ServiceError
-from service.http.bodies import parse_json
-from service.http.multipart import parse_form
-from service.schemas import ImageQuery
+from hasse.index.errors import HasseIndexError
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
+from hasse.index.verify import verify
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.limits import PictureError, PictureLimits
+from hasse.service.errors import ServiceError
+from hasse.service.http.bodies import parse_json
+from hasse.service.http.multipart import parse_form
+from hasse.service.schemas import ImageQuery
 
 PIXELS = 1_000_000
 ROWS = 40

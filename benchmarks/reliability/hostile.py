@@ -19,8 +19,8 @@ from benchmarks.reliability.connection import Connection, search
 from benchmarks.reliability.served import Served, served
 from benchmarks.reliability.soak import form
 from benchmarks.report import Line, finish, machine
-from service.errors import REASONS
-from service.settings import Settings
+from hasse.service.errors import REASONS
+from hasse.service.settings import Settings
 from tests.service.hostile_pictures import BAD, GOOD
 from tests.service.http.test_bodies import HOSTILE_JSON
 from tests.service.http.test_multipart import HOSTILE_FORMS

@@ -36,7 +36,7 @@ from benchmarks.reliability.connection import search
 from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, together, until_normal
 from benchmarks.reliability.served import Served, served
 from benchmarks.report import Line, finish, machine
-from service.settings import Settings
+from hasse.service.settings import Settings
 
 TIMES = 4
 SHARE = 0.7

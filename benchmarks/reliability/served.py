@@ -67,7 +67,17 @@ def served(index: Path, **settings: object) -> Iterator[Served]:
     """
     pairs = [f"--set={name}={value}" for name, value in settings.items()]
     process = subprocess.Popen(
-        [sys.executable, "-m", "service.cli", "serve", "--index", index, "--port", "0", *pairs],
+        [
+            sys.executable,
+            "-m",
+            "hasse",
+            "serve",
+            "--index",
+            index,
+            "--port",
+            "0",
+            *pairs,
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -22,8 +22,8 @@ from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.served import Served, served
 from benchmarks.report import Line, finish, machine
-from index.store import Index
-from index.types import CaptionRow, ImageRow
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
 
 ROWS = 60
 CLIENTS = 8

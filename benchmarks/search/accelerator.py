@@ -31,14 +31,14 @@ from torch import Tensor
 from benchmarks.search import oracle, source
 from benchmarks.search.clock import wait
 from benchmarks.search.growth import Growth
-from index.kernels.gpu_scan import Accelerator
-from index.kernels.threads import Workers
-from index.kernels.triton_scan import smallest_of_tiles
-from index.search.query import Answer, Query
-from index.search.search import search
-from index.segments.segment import Segment, SegmentWriter
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Kind, ModelIdentity, Points
+from hasse.index.kernels.gpu_scan import Accelerator
+from hasse.index.kernels.threads import Workers
+from hasse.index.kernels.triton_scan import smallest_of_tiles
+from hasse.index.search.query import Answer, Query
+from hasse.index.search.search import search
+from hasse.index.segments.segment import Segment, SegmentWriter
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import Kind, ModelIdentity, Points
 
 K = 10
 CHECKED = 4  # queries whose answers are compared with the CPU's

@@ -17,11 +17,11 @@ import torch
 
 from benchmarks.search.clock import Clock
 from benchmarks.search.oracle import violations
-from index.search.query import Query
-from index.search.top_k import TopK
-from index.store import Index
-from index.types import Ids, Kind, Mode, Points
-from models.order import pairwise_violation
+from hasse.index.search.query import Query
+from hasse.index.search.top_k import TopK
+from hasse.index.store import Index
+from hasse.index.types import Ids, Kind, Mode, Points
+from hasse.models.order import pairwise_violation
 
 faiss: Any = _faiss
 

@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.report import machine
 from benchmarks.search.clock import CLOCKS
-from index.kernels.threads import Workers
-from index.search.query import Answer, Query
-from index.search.search import search
-from index.segments.segment import Segment, write_segment
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import ModelIdentity, Points
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.query import Answer, Query
+from hasse.index.search.search import search
+from hasse.index.segments.segment import Segment, write_segment
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import ModelIdentity, Points
 
 
 def measure(

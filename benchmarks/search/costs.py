@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from benchmarks.search import source
 from benchmarks.search.growth import Growth
-from index.kernels.threads import Workers
-from index.search.candidates import Candidates
-from index.search.cost_model import Costs, Thresholds
-from index.search.query import Query
-from index.search.search import is_scanned, score_rows, search
-from index.segments.segment import Segment, write_segment
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Kind, Mode, ModelIdentity, Points, Score
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.candidates import Candidates
+from hasse.index.search.cost_model import Costs, Thresholds
+from hasse.index.search.query import Query
+from hasse.index.search.search import is_scanned, score_rows, search
+from hasse.index.segments.segment import Segment, write_segment
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import Kind, Mode, ModelIdentity, Points, Score
 
 faiss: Any = _faiss
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.search.oracle import violations
-from index.types import Kind, Points
+from hasse.index.types import Kind, Points
 
 BLOCK = 8192
 JITTER = 0.02

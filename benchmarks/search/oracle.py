@@ -9,8 +9,8 @@ import numba as _numba
 import numpy as np
 from numpy.typing import NDArray
 
-from index.search.query import Answer
-from index.types import Ids, Kind, Points
+from hasse.index.search.query import Answer
+from hasse.index.types import Ids, Kind, Points
 
 numba: Any = _numba
 # Two rows may change places in float32 where their violations differ by less than its rounding.

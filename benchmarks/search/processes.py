@@ -13,11 +13,11 @@ from typing import ParamSpec, TypeVar
 
 from benchmarks.search.clock import CLOCKS, ClockName
 from benchmarks.search.growth import Growth
-from index.bounds.lower_bounds import CODES, COLUMNS
-from index.build import build as build_index
-from index.search.query import Query
-from index.store import Index
-from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
+from hasse.index.bounds.lower_bounds import CODES, COLUMNS
+from hasse.index.build import build as build_index
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
 
 P = ParamSpec("P")
 R = TypeVar("R")

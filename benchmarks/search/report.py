@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.search.contenders import Flat, Graph
 from benchmarks.search.growth import Profile
 from benchmarks.search.trial import Row, Settings, Trial
-from index.types import Kind
+from hasse.index.types import Kind
 
 # Smaller collections fit into caches or take no time: nothing is promised about them.
 FROM_ROWS = 100_000

@@ -17,7 +17,8 @@ from benchmarks.search.growth import profiles
 from benchmarks.search.oracle import WrongAnswerError
 from benchmarks.search.report import DIRECTIONS, Report, draw
 from benchmarks.search.trial import Settings
-from index.types import Kind
+from hasse.index.types import Kind
+from hasse.models.errors import pip_install
 
 faiss: Any = _faiss
 
@@ -110,7 +111,7 @@ def _write(report: Report, folder: Path) -> str:
         if report.trials:
             draw(report.trials, folder / "search.svg")
     except ImportError:
-        sys.stderr.write("no plot, for want of matplotlib: pip install 'hasse[bench]'\n")
+        sys.stderr.write(f"no plot, for want of matplotlib: {pip_install('bench')}\n")
     return text
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from index.types import Kind, Points
-from models.checkpoints.checkpoint import Checkpoint
-from models.checkpoints.checkpoint import load as load_checkpoint
-from models.datasets import Dataset
-from models.datasets import load as load_dataset
-from models.images.decoding import open_picture
-from models.images.feature_store import FeatureStore
+from hasse.index.types import Kind, Points
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.checkpoints.checkpoint import load as load_checkpoint
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.feature_store import FeatureStore
 
 ABOUT = "source.json"
 _FILES = ("images", "captions", "asking-images", "asking-captions")

@@ -30,9 +30,10 @@ from benchmarks.search.contenders import (
 )
 from benchmarks.search.growth import Growth
 from benchmarks.search.processes import Building, Serving
-from index.search.query import Answer, Query
-from index.store import Index
-from index.types import Ids, Kind, Mode, Points
+from hasse.index.search.query import Answer, Query
+from hasse.index.store import Index
+from hasse.index.types import Ids, Kind, Mode, Points
+from hasse.models.errors import pip_install
 
 BURST = 4  # calls in a row: one after another's turn finds the caches cold
 FEWEST_TURNS, MOST_TURNS = 3, 40
@@ -327,7 +328,7 @@ def _others(
         try:
             grown.append(USearch(points, kind, k, threads, settings.seconds_now))
         except ImportError:
-            absent[USearch.name] = "not installed: pip install 'hasse[bench]'"
+            absent[USearch.name] = f"not installed: {pip_install('bench')}"
     for contender in grown:
         tell(f"{contender.name}: tuning")
         if not tune_graph(contender, queries, truth, wanted):

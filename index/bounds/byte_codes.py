@@ -7,7 +7,7 @@ true ones, and
 
     step^2 * sum over all coordinates of max(0, gap of codes)^2  <=  E
 
-Codes are stored row by row: `index.bounds.nibble_scan` leaves few rows to read.
+Codes are stored row by row: `hasse.index.bounds.nibble_scan` leaves few rows to read.
 
     codes (R, N) uint8
 """
@@ -23,9 +23,9 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import llvm
-from index.kernels.compiling import kernel
-from index.types import Ids, Orientation, Points
+from hasse.index.kernels import llvm
+from hasse.index.kernels.compiling import kernel
+from hasse.index.types import Ids, Orientation, Points
 
 TOP = 255
 # The largest sum of squared gaps, N * 255^2, has to fit into 32 bits.

@@ -14,7 +14,7 @@ row's level misses of the most that any level gives, max over levels of d_j t_j.
 lengths are shorter than the longest ones starts with that difference.
 
     basis.npy        float32 (N, M): B
-    columns.npy      uint8 (R / 2H, M, H), as of `index.bounds.lower_bounds`
+    columns.npy      uint8 (R / 2H, M, H), as of `hasse.index.bounds.lower_bounds`
     levels.npy       float32 (2, M, LEVELS): the levels, twice
     residuals.npy    float32 (R / 2H, 2, 2H): |c - t| and |s - Bc|, in the order of the sums
 """
@@ -27,18 +27,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from index.bounds import byte_codes as coding
-from index.bounds import nibble_scan
-from index.bounds.lower_bounds import COLUMNS, LEVELS_FILE, Bounded, Bounds
-from index.bounds.quantizer import LEVELS, PAGE, encode_block, half_block
-from index.bounds.query_tables import GROUP, MOST, Tables
-from index.errors import DamagedIndexError
-from index.kernels.compiling import kernel
-from index.kernels.threads import Workers
-from index.kernels.violations import relative_error
-from index.search.candidates import Candidates
-from index.segments.arrays import GrowingArray, mapped, read_only
-from index.types import Orientation, Points
+from hasse.index.bounds import byte_codes as coding
+from hasse.index.bounds import nibble_scan
+from hasse.index.bounds.lower_bounds import COLUMNS, LEVELS_FILE, Bounded, Bounds
+from hasse.index.bounds.quantizer import LEVELS, PAGE, encode_block, half_block
+from hasse.index.bounds.query_tables import GROUP, MOST, Tables
+from hasse.index.errors import DamagedIndexError
+from hasse.index.kernels.compiling import kernel
+from hasse.index.kernels.threads import Workers
+from hasse.index.kernels.violations import relative_error
+from hasse.index.search.candidates import Candidates
+from hasse.index.segments.arrays import GrowingArray, mapped, read_only
+from hasse.index.types import Orientation, Points
 
 BASIS, RESIDUALS = "basis.npy", "residuals.npy"
 _LEFT = 0.06  # share of the rows' squared lengths that the basis may miss

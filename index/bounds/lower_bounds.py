@@ -2,7 +2,7 @@
 
     columns.npy    uint8 (R / 2H, N, H), half a byte per coordinate, see `index.bounds.quantizer`
     levels.npy     float32 (2, N, LEVELS): the levels, and the share of the rows at each
-    codes.npy      uint8 (R, N), a byte per coordinate, see `index.bounds.byte_codes`
+    codes.npy      uint8 (R, N), a byte per coordinate, see `hasse.index.bounds.byte_codes`
 
 A search takes three steps, each on the few rows that the last one did not rule out: a scan of the
 columns, the bytes of a row, its point.
@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from index.bounds import byte_codes as coding
-from index.bounds import nibble_scan
-from index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
-from index.bounds.query_tables import GROUP, Tables, tables_of
-from index.kernels.threads import Workers
-from index.kernels.violations import relative_error
-from index.search.candidates import Candidates, starts_of
-from index.segments.arrays import GrowingArray, advise_random, mapped, read_only
-from index.types import Ids, Orientation, Points
+from hasse.index.bounds import byte_codes as coding
+from hasse.index.bounds import nibble_scan
+from hasse.index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
+from hasse.index.bounds.query_tables import GROUP, Tables, tables_of
+from hasse.index.kernels.threads import Workers
+from hasse.index.kernels.violations import relative_error
+from hasse.index.search.candidates import Candidates, starts_of
+from hasse.index.segments.arrays import GrowingArray, advise_random, mapped, read_only
+from hasse.index.types import Ids, Orientation, Points
 
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"

@@ -19,11 +19,11 @@ from numba.core import codegen as _codegen
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.bounds.quantizer import LEVELS, STRIP
-from index.bounds.query_tables import GROUP, MOST
-from index.kernels import llvm
-from index.kernels.compiling import kernel
-from index.types import Ids
+from hasse.index.bounds.quantizer import LEVELS, STRIP
+from hasse.index.bounds.query_tables import GROUP, MOST
+from hasse.index.kernels import llvm
+from hasse.index.kernels.compiling import kernel
+from hasse.index.types import Ids
 
 cgutils: Any = _cgutils
 types: Any = _types

@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.compiling import kernel
-from index.types import Orientation, Points
+from hasse.index.kernels.compiling import kernel
+from hasse.index.types import Orientation, Points
 
 LEVELS = 16
 BINS = 128  # of the histogram that levels are chosen by

@@ -1,7 +1,7 @@
 """The tables of a query: what it adds at each of the sixteen levels of each coordinate.
 
 For each query and coordinate, a table gives the squared gap to each level (see
-`index.bounds.quantizer`), in units of the query's and rounded down, so that
+`hasse.index.bounds.quantizer`), in units of the query's and rounded down, so that
 
     unit * sum over any coordinates of table[level of the row]  <=  E
 
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.bounds.quantizer import LEVELS
-from index.kernels.compiling import brief, kernel
-from index.types import Orientation, Points
+from hasse.index.bounds.quantizer import LEVELS
+from hasse.index.kernels.compiling import brief, kernel
+from hasse.index.types import Orientation, Points
 
 GROUP = 8  # coordinates whose tables stay in registers
 MOST = 65535  # the largest sum; larger ones stay there

@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog.database import LOCK_SECONDS, Database, Lookup
-from index.catalog.lookups import (
+from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
+from hasse.index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
@@ -22,8 +22,8 @@ from index.catalog.lookups import (
     IMAGES_BY_ID,
     PATHS_BY_IMAGE,
 )
-from index.catalog.records import Deletion, SegmentRecord, State, file_records
-from index.catalog.schema import (
+from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records
+from hasse.index.catalog.schema import (
     CAPTION_FACTS,
     CAPTIONS,
     DELETED,
@@ -40,12 +40,12 @@ from index.catalog.schema import (
     WRITTEN,
     row_checksum,
 )
-from index.errors import (
+from hasse.index.errors import (
     DamagedIndexError,
     FormatVersionError,
     ModelMismatchError,
 )
-from index.types import (
+from hasse.index.types import (
     CaptionRow,
     DescribedImage,
     FoundCaption,

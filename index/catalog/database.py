@@ -19,10 +19,11 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
-from index.catalog.database_errors import path_of, translated
-from index.catalog.database_file import OpenedFile
-from index.catalog.schema import META
-from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
+from hasse.index.catalog.database_errors import path_of, translated
+from hasse.index.catalog.database_file import OpenedFile
+from hasse.index.catalog.schema import META
+from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
+from hasse.models.errors import pip_install
 
 Translating: TypeAlias = Callable[[], AbstractContextManager[None]]
 
@@ -378,7 +379,7 @@ def _server_engine(url: sql.URL, lock_seconds: float) -> Engine:
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise NotAnIndexError(
             f"the catalog {url.render_as_string()} cannot be reached from here ({error}): install "
-            "its driver with pip install 'hasse[postgresql]', or correct its address"
+            f"its driver with {pip_install('postgresql')}, or correct its address"
         ) from None
 
     @sql.event.listens_for(engine, "connect")

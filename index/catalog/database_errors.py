@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import sqlalchemy as sql
 from sqlalchemy.exc import OperationalError
 
-from index.errors import (
+from hasse.index.errors import (
     FULL,
     CatalogUnreachableError,
     DamagedIndexError,

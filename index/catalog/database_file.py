@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from index.errors import CatalogUnreachableError
+from hasse.index.errors import CatalogUnreachableError
 
 
 class OpenedFile:

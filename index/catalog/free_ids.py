@@ -7,9 +7,9 @@ from itertools import count
 
 import sqlalchemy as sql
 
-from index.catalog.catalog import Catalog
-from index.catalog.schema import CAPTIONS, DELETED, IMAGES
-from index.types import Kind
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.schema import CAPTIONS, DELETED, IMAGES
+from hasse.index.types import Kind
 
 LARGEST_ID = 2**63 - 1  # the largest SQL BIGINT
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import JSON, BigInteger, Column, Text
 
-from index.catalog.schema import (
+from hasse.index.catalog.schema import (
     CAPTION_FACTS,
     CAPTIONS,
     DELETED,
@@ -18,7 +18,7 @@ from index.catalog.schema import (
     PATHS,
     WRITTEN,
 )
-from index.types import Kind
+from hasse.index.types import Kind
 
 _NO_ROWS: sql.ColumnElement[str] = sql.literal_column("'[]'")
 

@@ -13,9 +13,9 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Column, Connection, Table
 
-from index.catalog.catalog import Catalog, foreign_tables, model_of, refuse_other_model
-from index.catalog.records import SegmentRecord
-from index.catalog.schema import (
+from hasse.index.catalog.catalog import Catalog, foreign_tables, model_of, refuse_other_model
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.catalog.schema import (
     CAPTIONS,
     DELETED,
     FOLDERS,
@@ -29,8 +29,8 @@ from index.catalog.schema import (
     WRITTEN,
     row_checksum,
 )
-from index.errors import NotAnIndexError
-from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow
+from hasse.index.errors import NotAnIndexError
+from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow
 
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
 

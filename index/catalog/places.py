@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy as sql
 from sqlalchemy import Column, Connection
 
-from index.catalog.schema import IMAGES, PATHS
+from hasse.index.catalog.schema import IMAGES, PATHS
 
 _UP = "../"
 

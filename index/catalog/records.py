@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from index.types import Kind, ModelIdentity, Score
+from hasse.index.types import Kind, ModelIdentity, Score
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from index.catalog.catalog import Catalog
-from index.catalog.places import lies_below, shown_below
-from index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, WRITTEN
-from index.catalog.validation import fault_of
-from index.errors import BadQueryError
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Ids, Kind
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.places import lies_below, shown_below
+from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, WRITTEN
+from hasse.index.catalog.validation import fault_of
+from hasse.index.errors import BadQueryError
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import Ids, Kind
 
 _NUMBERS = 1 << 63  # exclusive upper bound of SQL BIGINT
 _CACHE_BYTES = 64 << 20  # of masks and of the selections that are their keys

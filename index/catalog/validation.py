@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index.errors import BadPointsError, BadRowsError
-from index.types import CaptionRow, Ids, ImageRow, Kind, Points, Score
+from hasse.index.errors import BadPointsError, BadRowsError
+from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, Points, Score
 
 # Of a point, stored or asked for: what searches make of squared lengths, as FAISS does, fits into a
 # float32.

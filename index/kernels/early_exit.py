@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.compiling import kernel, reduction
-from index.kernels.heap import push
-from index.kernels.prefetch import prefetch
-from index.kernels.violations import CHUNK, relative_error, squared_gap, violation
-from index.types import Ids, Orientation, Points
+from hasse.index.kernels.compiling import kernel, reduction
+from hasse.index.kernels.heap import push
+from hasse.index.kernels.prefetch import prefetch
+from hasse.index.kernels.violations import CHUNK, relative_error, squared_gap, violation
+from hasse.index.types import Ids, Orientation, Points
 
 GROUP = 8  # chunks between two looks at the sum
 BLOCK = 256  # rows that take each step together, so that their loads overlap
@@ -152,7 +152,7 @@ def scan_order(
     """Score the live rows [start, stop) with all queries by an order, and keep the best of each.
 
     `chunks` are those of `heaviest_chunks`, `slack` is that of `slack_of`; all else is as in
-    `index.kernels.violations.scan_cosine`.
+    `hasse.index.kernels.violations.scan_cosine`.
     """
     masked = excluded.shape[0] > 0
     rows, sums = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.float32)

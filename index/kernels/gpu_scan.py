@@ -19,17 +19,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from index.kernels.triton_scan import (
+from hasse.index.kernels.triton_scan import (
     TILE,
     columns_for,
     shape_of,
     smallest_of_tiles,
     violations_of_tiles,
 )
-from index.kernels.violations import relative_error
-from index.search.candidates import Candidates
-from index.segments.segment import Segment
-from index.types import Ids, Orientation, Points
+from hasse.index.kernels.violations import relative_error
+from hasse.index.search.candidates import Candidates
+from hasse.index.segments.segment import Segment
+from hasse.index.types import Ids, Orientation, Points
 
 _UPLOAD_ROWS = 16_384
 SMALLEST = 8 << 20  # bytes of a segment; a smaller one is scanned before the device has started
@@ -43,7 +43,7 @@ class Resident:
     """The points of one segment in a device's memory.
 
     Attributes:
-        columns: their coordinates, (N, R) rounded up; see `index.kernels.triton_scan`.
+        columns: their coordinates, (N, R) rounded up; see `hasse.index.kernels.triton_scan`.
         rows: how many they are.
         dimension: N.
         orientation: what the segment's kind and score ask of the two points of a pair.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from index.kernels.compiling import kernel
+from hasse.index.kernels.compiling import kernel
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any
 from numba import types as _types
 from numba.extending import intrinsic
 
-from index.kernels import llvm
+from hasse.index.kernels import llvm
 
 types: Any = _types
 

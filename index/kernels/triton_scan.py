@@ -25,7 +25,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
-from index.types import Orientation
+from hasse.index.types import Orientation
 
 jit = cast(Callable[[Callable[..., Any]], Any], triton.jit)
 

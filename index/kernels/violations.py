@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.compiling import kernel, reduction
-from index.kernels.heap import push
-from index.kernels.prefetch import prefetch
-from index.types import Ids, Orientation, Points
+from hasse.index.kernels.compiling import kernel, reduction
+from hasse.index.kernels.heap import push
+from hasse.index.kernels.prefetch import prefetch
+from hasse.index.types import Ids, Orientation, Points
 
 CHUNK = 16  # coordinates of a cache line
 _ROWS_AHEAD = 8  # between the row that is scored and the one that is fetched
@@ -74,7 +74,7 @@ def scan_cosine(
     """Score the live rows [start, stop) with all queries by cosine, and keep the best of each.
 
     points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N). The violations
-    and ids found, (B, k), are heaps (`index.kernels.heap`).
+    and ids found, (B, k), are heaps (`hasse.index.kernels.heap`).
     """
     masked = excluded.shape[0] > 0
     for row in range(start, stop):

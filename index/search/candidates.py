@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.compiling import brief
-from index.types import Ids
+from hasse.index.kernels.compiling import brief
+from hasse.index.types import Ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)

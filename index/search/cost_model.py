@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from index.types import Orientation
+from hasse.index.types import Orientation
 
 
 @dataclass(frozen=True, slots=True)

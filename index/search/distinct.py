@@ -16,11 +16,11 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from index.catalog.catalog import Catalog
-from index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT
-from index.catalog.selection import Selection
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Ids
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT
+from hasse.index.catalog.selection import Selection
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import Ids
 
 _CACHED = 4  # generations, and selections of them
 _SAME = 100  # other captions of a text that are named at most

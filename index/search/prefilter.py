@@ -15,7 +15,7 @@ counts what the query has and the row leaves out. Rows near the average leave ou
 proposed too soon. So each coordinate of the query is raised to the power 3/2, at the same length:
 what few rows have weighs more.
 For rows that are more specific than the query, their heaviest coordinates propose better
-(`index.bounds.lower_bounds`), and no FAISS index is made.
+(`hasse.index.bounds.lower_bounds`), and no FAISS index is made.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import faiss as _faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from index import durable
-from index.search.candidates import Candidates
-from index.types import Orientation, Points
+from hasse.index import durable
+from hasse.index.search.candidates import Candidates
+from hasse.index.types import Orientation, Points
 
 faiss: Any = _faiss
 

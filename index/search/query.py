@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from index.catalog.selection import Selection
-from index.catalog.validation import LONGEST, too_long
-from index.errors import BadQueryError
-from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points, Relation
+from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.validation import LONGEST, too_long
+from hasse.index.errors import BadQueryError
+from hasse.index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points, Relation
 
 MAX_K = 100_000  # bounds the memory of a search
 

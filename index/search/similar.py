@@ -17,13 +17,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from index.kernels.threads import Workers
-from index.search.candidates import Candidates
-from index.search.query import Answer, Query, Seconds, Work
-from index.search.search import score_rows
-from index.search.top_k import TopK
-from index.segments.snapshot import Snapshot
-from index.types import Orientation, Points, Relation
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.candidates import Candidates
+from hasse.index.search.query import Answer, Query, Seconds, Work
+from hasse.index.search.search import score_rows
+from hasse.index.search.top_k import TopK
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.types import Orientation, Points, Relation
 
 _BLOCK = 65_536  # rows that are scored together, for bounded memory
 

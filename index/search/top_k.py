@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.compiling import brief
-from index.kernels.heap import push, sort
-from index.types import Ids, Points
+from hasse.index.kernels.compiling import brief
+from hasse.index.kernels.heap import push, sort
+from hasse.index.types import Ids, Points
 
 
 @dataclass(frozen=True, slots=True, eq=False)

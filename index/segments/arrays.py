@@ -12,8 +12,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-from index import durable
-from index.errors import DamagedIndexError
+from hasse.index import durable
+from hasse.index.errors import DamagedIndexError
 
 _READ_BYTES = 1 << 20
 

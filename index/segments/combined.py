@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.catalog.records import SegmentRecord
-from index.segments.arrays import read_only
-from index.segments.segment import Segment
-from index.segments.snapshot import LiveSegment
-from index.types import Ids, Points
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.segments.arrays import read_only
+from hasse.index.segments.segment import Segment
+from hasse.index.segments.snapshot import LiveSegment
+from hasse.index.types import Ids, Points
 
 # A larger segment is mapped from its file and visited on its own, for a few per cent of its scan.
 _SMALL_BYTES = 1 << 20

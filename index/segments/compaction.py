@@ -18,15 +18,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from index import durable
-from index.catalog.catalog import Catalog
-from index.errors import disk_full_reported
-from index.locking import locked
-from index.search.cost_model import DEFAULT, Thresholds
-from index.segments.segment import IDS, POINTS, SegmentWriter, check_file
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.segments.writer import Finished, Merged, Writer
-from index.types import KINDS, Ids, Kind
+from hasse.index import durable
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.errors import disk_full_reported
+from hasse.index.locking import locked
+from hasse.index.search.cost_model import DEFAULT, Thresholds
+from hasse.index.segments.segment import IDS, POINTS, SegmentWriter, check_file
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.segments.writer import Finished, Merged, Writer
+from hasse.index.types import KINDS, Ids, Kind
 
 WORKSPACE = "compaction"
 LOCK = "compaction.lock"

@@ -14,7 +14,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from index.catalog.database import Database, SharedLocks
+from hasse.index.catalog.database import Database, SharedLocks
 
 READERS = "readers"
 

@@ -8,15 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from index.catalog.catalog import Catalog, refuse_other_model
-from index.catalog.records import SegmentRecord, State
-from index.errors import DamagedIndexError
-from index.segments.combined import CombinedSegment, combined, is_small
-from index.segments.leases import Lease
-from index.segments.leases import lease as leased
-from index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import KINDS, Ids, Kind, ModelIdentity
+from hasse.index.catalog.catalog import Catalog, refuse_other_model
+from hasse.index.catalog.records import SegmentRecord, State
+from hasse.index.errors import DamagedIndexError
+from hasse.index.segments.combined import CombinedSegment, combined, is_small
+from hasse.index.segments.leases import Lease
+from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import KINDS, Ids, Kind, ModelIdentity
 
 Deletions: TypeAlias = Mapping[Kind, tuple[Ids, Ids]]  # ids and the generations that deleted them
 

@@ -3,9 +3,9 @@
     manifest.json    what is here, with the size and the SHA-256 of every other file
     points.npy       float32 (R, N), memory-mapped
     ids.npy          int64 (R,)
-    columns.npy, levels.npy, codes.npy    lower bounds, see `index.bounds.lower_bounds`
+    columns.npy, levels.npy, codes.npy    lower bounds, see `hasse.index.bounds.lower_bounds`
     basis.npy, residuals.npy              instead of codes for the cosine, see `index.bounds.cosine`
-    prefilter.faiss                       candidates, see `index.search.prefilter`
+    prefilter.faiss                       candidates, see `hasse.index.search.prefilter`
 
 Bounds and a prefilter are made only for segments large enough to gain from them, and a prefilter
 only where the bounds' heaviest coordinates propose worse candidates.
@@ -25,22 +25,22 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index import durable
-from index.bounds.byte_codes import MAX_DIMENSION
-from index.bounds.cosine import BASIS, RESIDUALS, CosineBounds, write_cosine_bounds
-from index.bounds.lower_bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
-from index.catalog.records import FileRecord, SegmentRecord, file_records
-from index.catalog.validation import checked, checked_ids, first_duplicate
-from index.errors import (
+from hasse.index import durable
+from hasse.index.bounds.byte_codes import MAX_DIMENSION
+from hasse.index.bounds.cosine import BASIS, RESIDUALS, CosineBounds, write_cosine_bounds
+from hasse.index.bounds.lower_bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
+from hasse.index.catalog.records import FileRecord, SegmentRecord, file_records
+from hasse.index.catalog.validation import checked, checked_ids, first_duplicate
+from hasse.index.errors import (
     BadRowsError,
     ChecksumError,
     DamagedIndexError,
     TruncatedFileError,
 )
-from index.search.cost_model import DEFAULT, Thresholds
-from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
-from index.segments.arrays import GrowingArray, advise_random, advise_sequential, mapped
-from index.types import Ids, Kind, Orientation, Points, Score, orientation_of
+from hasse.index.search.cost_model import DEFAULT, Thresholds
+from hasse.index.search.prefilter import PREFILTER, Prefilter, write_prefilter
+from hasse.index.segments.arrays import GrowingArray, advise_random, advise_sequential, mapped
+from hasse.index.types import Ids, Kind, Orientation, Points, Score, orientation_of
 
 SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
 MANIFEST = "manifest.json"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.segments.leases import Lease
-from index.segments.segment import Segment
-from index.types import Ids, Kind, ModelIdentity, Points
+from hasse.index.segments.leases import Lease
+from hasse.index.segments.segment import Segment
+from hasse.index.types import Ids, Kind, ModelIdentity, Points
 
 _ALL_LIVE = np.zeros(0, np.bool_)
 _ALL_LIVE.flags.writeable = False

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from index import durable
-from index.catalog.catalog import Catalog
-from index.errors import DamagedIndexError, disk_full_reported
-from index.locking import locked
-from index.types import ImageRow
+from hasse.index import durable
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.errors import DamagedIndexError, disk_full_reported
+from hasse.index.locking import locked
+from hasse.index.types import ImageRow
 
 PICTURES = "pictures"
 LOCK = "pictures.lock"

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from index.errors import IndexLockedError
-from index.segments.compaction import Compacted, ProgressCallback
+from hasse.index.errors import IndexLockedError
+from hasse.index.segments.compaction import Compacted, ProgressCallback
 
 _NICENESS = 10  # the kernels of a search come first
 _CLOSE_TIMEOUT = 5.0  # seconds; a merge that is cut off leaves nothing behind

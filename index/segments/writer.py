@@ -14,19 +14,19 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
-from index import durable
-from index.catalog import mutations
-from index.catalog.catalog import Catalog
-from index.catalog.records import SegmentRecord
-from index.catalog.schema import CAPTIONS, IMAGES
-from index.catalog.validation import check_texts, checked, checked_ids
-from index.errors import BadRowsError, disk_full_reported
-from index.locking import locked
-from index.search.cost_model import DEFAULT, Thresholds
-from index.segments import leases
-from index.segments.segment import SEGMENTS_FOLDER, write_segment
-from index.staging import STAGING, staged_model
-from index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow, Points
+from hasse.index import durable
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.catalog.schema import CAPTIONS, IMAGES
+from hasse.index.catalog.validation import check_texts, checked, checked_ids
+from hasse.index.errors import BadRowsError, disk_full_reported
+from hasse.index.locking import locked
+from hasse.index.search.cost_model import DEFAULT, Thresholds
+from hasse.index.segments import leases
+from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
+from hasse.index.staging import STAGING, staged_model
+from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow, Points
 
 LOCK = "lock"
 LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers

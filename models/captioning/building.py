@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from models.captioning.captioner import LONGEST, SHORTEST, Captioner, hash_of
-from models.captioning.corpus import Corpus, Sentence, join_by_picture, numbered
-from models.captioning.language_model import NO_TAG, LanguageModel
-from models.captioning.training import CaptionerRun, CaptionerTraining
-from models.captioning.trigrams import Trigrams
-from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import DatasetError
-from models.vocabulary import Vocabulary
+from hasse.models.captioning.captioner import LONGEST, SHORTEST, Captioner, hash_of
+from hasse.models.captioning.corpus import Corpus, Sentence, join_by_picture, numbered
+from hasse.models.captioning.language_model import NO_TAG, LanguageModel
+from hasse.models.captioning.training import CaptionerRun, CaptionerTraining
+from hasse.models.captioning.trigrams import Trigrams
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.datasets import DatasetError
+from hasse.models.vocabulary import Vocabulary
 
 REFERENCES = 2000  # pictures whose joint captions a captioner keeps
 

@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.captioning import DRAWS
-from models.captioning.corpus import unit
-from models.captioning.language_model import LanguageModel
-from models.captioning.structure import ACTIONS, CONTENT, NOUNS
-from models.captioning.trigrams import Trigrams
-from models.vocabulary import PADDING, SPECIAL, Vocabulary, words
+from hasse.models.captioning import DRAWS
+from hasse.models.captioning.corpus import unit
+from hasse.models.captioning.language_model import LanguageModel
+from hasse.models.captioning.structure import ACTIONS, CONTENT, NOUNS
+from hasse.models.captioning.trigrams import Trigrams
+from hasse.models.vocabulary import PADDING, SPECIAL, Vocabulary, words
 
 NEAREST = 5  # training captions that u is made of, as in the paper
 _IN_PHRASE = frozenset({"determiner", "adjective", "other"})  # before its noun

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.captioning.captioner import Captioner
-from models.captioning.judgement import Judgement
-from models.captioning.language_model import LanguageModel, LanguageModelConfig
-from models.captioning.training import CaptionerTraining
-from models.captioning.trigrams import Trigrams
-from models.checkpoints.checkpoint import Checkpoint
-from models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind, weights
-from models.checkpoints.weight_quantization import quantize
-from models.vocabulary import Vocabulary
+from hasse.models.captioning.captioner import Captioner
+from hasse.models.captioning.judgement import Judgement
+from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
+from hasse.models.captioning.training import CaptionerTraining
+from hasse.models.captioning.trigrams import Trigrams
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind, weights
+from hasse.models.checkpoints.weight_quantization import quantize
+from hasse.models.vocabulary import Vocabulary
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"
 KIND = ModelKind("captioning", "hasse captioner train", 1, (VOCABULARY,))

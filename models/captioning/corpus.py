@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.captioning.structure import structure
-from models.datasets import Dataset, DatasetError
-from models.embedding_model import EmbeddingModel
-from models.model import Points
-from models.score import Score
-from models.tasks.abstraction.lexicon import Lexicon
-from models.vocabulary import Vocabulary
+from hasse.models.captioning.structure import structure
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.model import Points
+from hasse.models.score import Score
+from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.captioning.captioner import Candidates
-from models.model import Points
+from hasse.models.captioning.captioner import Candidates
+from hasse.models.model import Points
 
 Floats = NDArray[np.float64]
 FACTS, HIDDEN = 8, 128

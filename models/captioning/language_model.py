@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding, pad
 
-from models.vocabulary import PADDING, SPECIAL
+from hasse.models.vocabulary import PADDING, SPECIAL
 
 NO_TAG = 0  # after the last word
 

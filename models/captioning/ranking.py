@@ -22,12 +22,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.captioning.captioner import Candidates
-from models.captioning.judgement import Judgement, Seen, see
-from models.evaluation.calibration import Calibration, further_words
-from models.model import Points
-from models.score import Score, penalties_between
-from models.tasks.abstraction.phrases import content_words
+from hasse.models.captioning.captioner import Candidates
+from hasse.models.captioning.judgement import Judgement, Seen, see
+from hasse.models.evaluation.calibration import Calibration, further_words
+from hasse.models.model import Points
+from hasse.models.score import Score, penalties_between
+from hasse.models.tasks.abstraction.phrases import content_words
 
 Ranking = Literal["order", "paper"]
 # Chosen on drawn scenes: as specific as 95 true ones in 100 allow.

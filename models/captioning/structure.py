@@ -6,9 +6,9 @@ WordNet knows nouns, verbs and adjectives. All other words are few, and are list
 
 from __future__ import annotations
 
-from models.tasks.abstraction.lexicon import Lexicon
-from models.tasks.abstraction.phrases import tagged, word_set
-from models.vocabulary import words
+from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.tasks.abstraction.phrases import tagged, word_set
+from hasse.models.vocabulary import words
 
 _AUXILIARIES = word_set("is are was were be been being has have had")
 _CONJUNCTIONS = word_set("and or but while as because if so when where than")

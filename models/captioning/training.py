@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
-from models.captioning.corpus import Corpus, join_by_picture
-from models.captioning.language_model import NO_TAG, LanguageModel, LanguageModelConfig
-from models.score import Score
-from models.training.config import LARGEST
-from models.training.run import Run
-from models.vocabulary import PADDING, UNKNOWN
+from hasse.models.captioning.corpus import Corpus, join_by_picture
+from hasse.models.captioning.language_model import NO_TAG, LanguageModel, LanguageModelConfig
+from hasse.models.score import Score
+from hasse.models.training.config import LARGEST
+from hasse.models.training.run import Run
+from hasse.models.vocabulary import PADDING, UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

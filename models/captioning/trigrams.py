@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.vocabulary import END, PADDING
+from hasse.models.vocabulary import END, PADDING
 
 DISCOUNT = 0.75
 Counts = NDArray[np.int64]

@@ -11,12 +11,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.captioning import DRAWS, checkpoint
-from models.captioning.captioner import Candidates
-from models.captioning.checkpoint import CaptionerCheckpoint
-from models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
-from models.checkpoints.checkpoint import Checkpoint
-from models.model import Points
+from hasse.models.captioning import DRAWS, checkpoint
+from hasse.models.captioning.captioner import Candidates
+from hasse.models.captioning.checkpoint import CaptionerCheckpoint
+from hasse.models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.model import Points
 
 
 class Writer:

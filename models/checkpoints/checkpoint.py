@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.checkpoints import towers
-from models.checkpoints.model_folder import (
+from hasse.models.checkpoints import towers
+from hasse.models.checkpoints.model_folder import (
     CONFIG,
     UNNAMED,
     WEIGHTS,
@@ -36,16 +36,16 @@ from models.checkpoints.model_folder import (
     read_sums,
     weights,
 )
-from models.checkpoints.weight_quantization import WeightDtype, quantize
-from models.datasets import Dataset
-from models.embedding_model import EmbeddingModel, Words
-from models.encoders.names import full_name
-from models.encoders.registry import is_installed
-from models.evaluation.calibration import Calibrations
-from models.home import home
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding
-from models.vocabulary import Vocabulary
+from hasse.models.checkpoints.weight_quantization import WeightDtype, quantize
+from hasse.models.datasets import Dataset
+from hasse.models.embedding_model import EmbeddingModel, Words
+from hasse.models.encoders.names import full_name
+from hasse.models.encoders.registry import is_installed
+from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.home import home
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.vocabulary import Vocabulary
 
 KIND = ModelKind(UNNAMED, "hasse train", 2, towers.KIND.others)
 VOCABULARY, CALIBRATION, METRICS = KIND.others
@@ -176,7 +176,7 @@ def save(
 ) -> None:
     """Write a checkpoint, each file whole or not at all.
 
-    `dtype` is how matrices are stored; see `models.checkpoints.weight_quantization`.
+    `dtype` is how matrices are stored; see `hasse.models.checkpoints.weight_quantization`.
     """
     network = None
     if model.config.has_images:

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from models.checkpoints import checkpoint, towers
-from models.checkpoints.model_folder import CONFIG, CheckpointError
-from models.encoders.names import full_name
-from models.encoders.registry import build_towers
-from models.evaluation.calibration import Calibrations
-from models.files import lock_folder
+from hasse.models.checkpoints import checkpoint, towers
+from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError
+from hasse.models.encoders.names import full_name
+from hasse.models.encoders.registry import build_towers
+from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.files import lock_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -57,7 +57,10 @@ def make(name: str, encoder: str, weights: Path) -> Path:
     """
     folder = require_free(name)
     built = build_towers(encoder, weights)
-    from models.two_towers import TowersConfig, TwoTowers  # needs open_clip, which is there by now
+    from hasse.models.two_towers import (  # needs open_clip, which is there by now
+        TowersConfig,
+        TwoTowers,
+    )
 
     config = TowersConfig(encoder, _sum_of(weights), built.images.feature_dimension)
     model = TwoTowers(config, built)

@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.checkpoints.weight_quantization import dequantize
-from models.errors import HasseError
-from models.files import lock_folder, write_atomically, write_weights
+from hasse.models.checkpoints.weight_quantization import dequantize
+from hasse.models.errors import HasseError
+from hasse.models.files import lock_folder, write_atomically, write_weights
 
 WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none

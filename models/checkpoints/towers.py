@@ -15,13 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoints.model_folder import CheckpointError, ModelKind, weights
-from models.encoders.weights import BackboneError
-from models.evaluation.calibration import Calibrations
-from models.images.preprocessing import Preprocessing
+from hasse.models.checkpoints.model_folder import CheckpointError, ModelKind, weights
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.images.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
-    from models.two_towers import TwoTowers
+    from hasse.models.two_towers import TwoTowers
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
 KIND = ModelKind("two towers", "hasse model make", 1, (VOCABULARY, CALIBRATION, METRICS))
@@ -53,14 +53,14 @@ def load(folder: Path, config: Mapping[str, Any], *, with_pictures: bool = True)
         CheckpointError: its library is missing, or the weights are others.
     """
     try:
-        from models.encoders.registry import require_library
+        from hasse.models.encoders.registry import require_library
 
         require_library(config["model"]["encoder"])
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
-    from models.encoders.libraries.open_clip import Architecture
-    from models.encoders.libraries.tokenizer import Tokenizer
-    from models.two_towers import TwoTowers
+    from hasse.models.encoders.libraries.open_clip import Architecture
+    from hasse.models.encoders.libraries.tokenizer import Tokenizer
+    from hasse.models.two_towers import TwoTowers
 
     architecture = Architecture(
         config["architecture"],

@@ -1,5 +1,13 @@
 """Captioned collections: one in-memory shape, and a reader for each format people have."""
 
-from models.datasets.dataset import Caption, Dataset, DatasetError, Image, fingerprint, load, save
+from hasse.models.datasets.dataset import (
+    Caption,
+    Dataset,
+    DatasetError,
+    Image,
+    fingerprint,
+    load,
+    save,
+)
 
 __all__ = ["Caption", "Dataset", "DatasetError", "Image", "fingerprint", "load", "save"]

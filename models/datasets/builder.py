@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.datasets.dataset import Caption, Dataset, DatasetError, Image
-from models.datasets.names import FileFinder, as_id, stays_inside
-from models.datasets.skipped_rows import SkippedRows
-from models.datasets.source import is_file, is_text
-from models.images.decoding import picture_size
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.datasets.dataset import Caption, Dataset, DatasetError, Image
+from hasse.models.datasets.names import FileFinder, as_id, stays_inside
+from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.datasets.source import is_file, is_text
+from hasse.models.images.decoding import picture_size
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 
 Tally = Callable[[int, int], None]  # told how many are done, of how many
 

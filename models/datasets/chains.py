@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.datasets.dataset import DatasetError
-from models.datasets.source import read_text
-from models.files import write_atomically
+from hasse.models.datasets.dataset import DatasetError
+from hasse.models.datasets.source import read_text
+from hasse.models.files import write_atomically
 
 _ARROW = "=>"
 _NUMBER = re.compile(r"(\d+)\.\w+$")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from models.datasets import source
-from models.datasets.builder import SPLITS, DatasetBuilder, Tally
-from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.skipped_rows import SkippedRows
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.datasets import source
+from hasse.models.datasets.builder import SPLITS, DatasetBuilder, Tally
+from hasse.models.datasets.dataset import Dataset, DatasetError
+from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _EXPECTED = "give MS-COCO caption annotations, such as captions_train2017.json"
 

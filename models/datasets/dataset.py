@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from models.errors import HasseError
-from models.files import write_atomically
+from hasse.models.errors import HasseError
+from hasse.models.files import write_atomically
 
 FILE_NAME = "dataset.json"
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from models.datasets import source
-from models.datasets.builder import DatasetBuilder, Tally
-from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.names import comparable
-from models.datasets.skipped_rows import SkippedRows
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.datasets import source
+from hasse.models.datasets.builder import DatasetBuilder, Tally
+from hasse.models.datasets.dataset import Dataset, DatasetError
+from hasse.models.datasets.names import comparable
+from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _LINE = re.compile(r"(?P<name>[^\t#]+)#\d+\t(?P<caption>.*)")
 # Flickr8k's own token file calls one picture '2258277193_586949ec62.jpg.1'.

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from models.datasets import source
-from models.datasets.builder import NO_TEXT, SPLITS, DatasetBuilder, Tally, fault_of_caption
-from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.names import plain_name
-from models.datasets.skipped_rows import SkippedRows
-from models.datasets.walk import Walked, walk
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.datasets import source
+from hasse.models.datasets.builder import NO_TEXT, SPLITS, DatasetBuilder, Tally, fault_of_caption
+from hasse.models.datasets.dataset import Dataset, DatasetError
+from hasse.models.datasets.names import plain_name
+from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.datasets.walk import Walked, walk
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.datasets import source
-from models.datasets.builder import DatasetBuilder, Tally
-from models.datasets.dataset import Dataset
-from models.datasets.names import plain_name, stays_inside
-from models.datasets.skipped_rows import SkippedRows
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.datasets import source
+from hasse.models.datasets.builder import DatasetBuilder, Tally
+from hasse.models.datasets.dataset import Dataset
+from hasse.models.datasets.names import plain_name, stays_inside
+from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 
 def read(

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from models.datasets.source import is_file
+from hasse.models.datasets.source import is_file
 
 LARGEST_ID = 2**63 - 1  # the largest SQL BIGINT
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,100}\s*")

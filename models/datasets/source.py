@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from models.datasets.dataset import DatasetError
-from models.errors import HasseError
+from hasse.models.datasets.dataset import DatasetError
+from hasse.models.errors import HasseError
 
 
 def read_text(path: Path, error_class: type[HasseError] = DatasetError) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path, PurePath
 
 from pathspec import GitIgnoreSpec
 
-from models.datasets.dataset import DatasetError
-from models.datasets.source import read_text
-from models.images.decoding import raise_system_error
-from models.images.formats import PICTURE_SUFFIXES, is_picture
+from hasse.models.datasets.dataset import DatasetError
+from hasse.models.datasets.source import read_text
+from hasse.models.images.decoding import raise_system_error
+from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
 
 IGNORE_FILE = ".hasseignore"
 

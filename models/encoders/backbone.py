@@ -16,9 +16,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from models.encoders.names import short_name
-from models.encoders.weights import BackboneError, read_weights, require_weights
-from models.images.preprocessing import Preprocessing
+from hasse.models.encoders.names import short_name
+from hasse.models.encoders.weights import BackboneError, read_weights, require_weights
+from hasse.models.images.preprocessing import Preprocessing
 
 
 class Backbone(nn.Module, ABC):

@@ -26,8 +26,8 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from models.order import pairwise_violation
-from models.score import Score
+from hasse.models.order import pairwise_violation
+from hasse.models.score import Score
 
 Kind: TypeAlias = Literal["image", "caption"]
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.encoders.mixed_precision import low_precision_matmul
-from models.encoders.regions import pool_regions
+from hasse.models.encoders.mixed_precision import low_precision_matmul
+from hasse.models.encoders.regions import pool_regions
 
 if TYPE_CHECKING:
-    from models.encoders.backbone import Backbone
+    from hasse.models.encoders.backbone import Backbone
 
 ImagePooling = Literal["average", "max", "regions"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from models.encoders.backbone import fingerprint_of
-from models.vocabulary import words
+from hasse.models.encoders.backbone import fingerprint_of
+from hasse.models.vocabulary import words
 
 
 class PretrainedText(nn.Module, ABC):

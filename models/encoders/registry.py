@@ -7,19 +7,20 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.encoders.backbone import Backbone, fingerprint_of
-from models.encoders.libraries.downloads import (
+from hasse.models.encoders.backbone import Backbone, fingerprint_of
+from hasse.models.encoders.libraries.downloads import (
     Progress,
     PublishedFile,
     Tell,
     download,
     download_repository,
 )
-from models.encoders.names import LITE
-from models.encoders.weights import BackboneError
+from hasse.models.encoders.names import LITE
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.errors import pip_install
 
 if TYPE_CHECKING:
-    from models.encoders.libraries.open_clip import Towers
+    from hasse.models.encoders.libraries.open_clip import Towers
 
 # The package and the extra of Hasse that each library needs; torchvision is always there.
 _EXTRAS = {
@@ -45,21 +46,21 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
             f"another, such as {LITE}"
         )
     if library == "open_clip":
-        from models.encoders.libraries import open_clip
+        from hasse.models.encoders.libraries import open_clip
 
         return open_clip.build_images(name, weights)
     if name == LITE:
-        from models.encoders.libraries import efficientnet_lite
-        from models.encoders.libraries.torchvision import TorchvisionBackbone
+        from hasse.models.encoders.libraries import efficientnet_lite
+        from hasse.models.encoders.libraries.torchvision import TorchvisionBackbone
 
         network = efficientnet_lite.pretrained()
         backbone: Backbone = TorchvisionBackbone(name, network, efficientnet_lite.PREPROCESSING)
     elif library == "timm":
-        from models.encoders.libraries import timm
+        from hasse.models.encoders.libraries import timm
 
         backbone = timm.build(inner, name)
     else:
-        from models.encoders.libraries import torchvision
+        from hasse.models.encoders.libraries import torchvision
 
         backbone = torchvision.build(inner, name)
     if weights is not None:
@@ -79,7 +80,7 @@ def build_towers(name: str, weights: Path) -> Towers:
             f"{name} does not encode both pictures and texts: name a model of open_clip, such as "
             f"open_clip/ViT-B-32:laion2b_s34b_b79k"
         )
-    from models.encoders.libraries import open_clip
+    from hasse.models.encoders.libraries import open_clip
 
     return open_clip.towers(open_clip.Source.of(name, weights))
 
@@ -113,22 +114,22 @@ def download_weights(
     if name == LITE:
         raise BackboneError(f"the weights of {name} are installed with Hasse: name no others")
     if library == "torchvision":
-        from models.encoders.libraries.torchvision import published_url
+        from hasse.models.encoders.libraries.torchvision import published_url
 
         url = published_url(inner)
         file = url.rsplit("/", 1)[1]
         begins = Path(file).stem.rsplit("-", 1)[-1]
         return download(PublishedFile(url, f"torchvision/{file}", begins), progress, tell)
     if library == "timm":
-        from models.encoders.libraries import timm
+        from hasse.models.encoders.libraries import timm
 
         repository, wanted = timm.hub_repository(inner), timm.wanted_files
         return download_repository(repository, wanted, progress, tell) / timm.WEIGHTS
     if library == "sentence-transformers":
-        from models.encoders.libraries import sentence_transformers
+        from hasse.models.encoders.libraries import sentence_transformers
 
         return download_repository(name, sentence_transformers.wanted_files, progress, tell)
-    from models.encoders.libraries import open_clip
+    from hasse.models.encoders.libraries import open_clip
 
     repository = open_clip.hub_repository(name)
     return download_repository(repository, open_clip.wanted_files, progress, tell)
@@ -149,5 +150,5 @@ def _parts(name: str) -> tuple[str, str]:
         )
     package, extra = _EXTRAS.get(library, ("torchvision", ""))
     if name != LITE and importlib.util.find_spec(package) is None:
-        raise BackboneError(f"{name} needs a package that is missing: pip install 'hasse[{extra}]'")
+        raise BackboneError(f"{name} needs a package that is missing: {pip_install(extra)}")
     return library, inner

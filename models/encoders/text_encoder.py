@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, normalize
 from torch.nn.utils.rnn import pad_sequence
 
-from models.encoders.units.gru import GRU
-from models.encoders.units.lstm import LSTM, BiLSTM
-from models.encoders.units.word_sum import WordSum
-from models.vocabulary import PADDING
+from hasse.models.encoders.units.gru import GRU
+from hasse.models.encoders.units.lstm import LSTM, BiLSTM
+from hasse.models.encoders.units.word_sum import WordSum
+from hasse.models.vocabulary import PADDING
 
 CaptionPooling = Literal["last", "max"]
 Length = Literal["unit", "learned", "free"]

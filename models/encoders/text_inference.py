@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.encoders.text_encoder import CaptionEncoder, Ensemble, padded
+from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble, padded
 
 Points: TypeAlias = NDArray[np.float32]
 
@@ -86,7 +86,7 @@ class TextInference:
 class PackedTextEncoder:
     """Computes `CaptionEncoder.points` on a CPU, to rounding, with the weights of now.
 
-    They are laid out for `models.kernels.cpu_gru`, and each word's share of the gates is
+    They are laid out for `hasse.models.kernels.cpu_gru`, and each word's share of the gates is
     multiplied beforehand: 12 N bytes for each word there is.
 
     Attributes:
@@ -95,7 +95,9 @@ class PackedTextEncoder:
 
     @torch.no_grad()
     def __init__(self, encoder: CaptionEncoder, *, halves: bool | None = None) -> None:
-        from models.kernels import cpu_gru  # needs numba, which a GPU that only learns may lack
+        from hasse.models.kernels import (
+            cpu_gru,  # needs numba, which a GPU that only learns may lack
+        )
 
         self._run = cpu_gru.run
         gru = encoder.gru

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 _COUNTER = "num_batches_tracked"
 

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.errors import HasseError
-from models.vocabulary import Vocabulary, words
+from hasse.models.errors import HasseError
+from hasse.models.vocabulary import Vocabulary, words
 
 
 class WordVectorsError(HasseError):

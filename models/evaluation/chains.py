@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets import Dataset, DatasetError
-from models.datasets.chains import Chain
-from models.evaluation.bootstrap import draws, interval
-from models.tasks.abstraction.phrases import content_words
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.datasets.chains import Chain
+from hasse.models.evaluation.bootstrap import draws, interval
+from hasse.models.tasks.abstraction.phrases import content_words
 
 SHUFFLED = 5  # pictures that each text is shown beside its own
 SHORT = 2

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets import Dataset
-from models.datasets.scenes import Scene, SceneTable, Statement
+from hasse.models.datasets import Dataset
+from hasse.models.datasets.scenes import Scene, SceneTable, Statement
 
 Rows = NDArray[np.int64]
 

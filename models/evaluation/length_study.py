@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets import Dataset
-from models.evaluation.bootstrap import interval
-from models.evaluation.ground_truth import own_captions
-from models.model import Points
-from models.score import Score, penalties_between
-from models.vocabulary import words
+from hasse.models.datasets import Dataset
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.ground_truth import own_captions
+from hasse.models.model import Points
+from hasse.models.score import Score, penalties_between
+from hasse.models.vocabulary import words
 
 PAIRS = 100
 BLOCK_ROWS = 16

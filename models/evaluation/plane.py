@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.model import Points
+from hasse.models.model import Points
 
 WIDTH, HEIGHT, EDGE, SIDE = 960, 720, 90, 72
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets import Dataset
-from models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
-from models.evaluation.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
-from models.model import Points
-from models.score import Score, penalties_between
+from hasse.models.datasets import Dataset
+from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
+from hasse.models.evaluation.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
+from hasse.models.model import Points
+from hasse.models.score import Score, penalties_between
 
 BLOCK_ENTRIES = 1 << 23
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.evaluation.bootstrap import SAMPLES, draws
-from models.evaluation.ranking import Ranking
-from models.evaluation.retrieval import Evaluation, Retrieval
+from hasse.models.evaluation.bootstrap import SAMPLES, draws
+from hasse.models.evaluation.ranking import Ranking
+from hasse.models.evaluation.retrieval import Evaluation, Retrieval
 
 DIRECTIONS = ("caption_retrieval", "image_retrieval")
 METRICS = ("r1", "r5", "r10", "median", "mean", "mean_average_precision")

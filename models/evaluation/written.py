@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from models.vocabulary import words
+from hasse.models.vocabulary import words
 
 ORDERS = (1, 2, 3, 4)
 _SIGMA = 6.0

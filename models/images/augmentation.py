@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from models.images.preprocessing import normalise_pixels, random_crop
+from hasse.models.images.preprocessing import normalise_pixels, random_crop
 
 
 @dataclass(frozen=True, slots=True)

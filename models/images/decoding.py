@@ -32,10 +32,11 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from models.images import formats, raw
-from models.images.formats import Format, format_of
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits, too_many_pixels
-from models.images.stripping import Stripped, orientation_of, strip_jpeg, strip_png
+from hasse.models.errors import pip_install
+from hasse.models.images import formats, raw
+from hasse.models.images.formats import Format, format_of
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits, too_many_pixels
+from hasse.models.images.stripping import Stripped, orientation_of, strip_jpeg, strip_png
 
 _MOST_ROWS = 0.8  # of a picture that is cut short, for it to be read
 _TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of TIFF
@@ -287,7 +288,7 @@ def _reader(found: Format) -> Callable[[IO[bytes]], ImageFile.ImageFile]:
         from pillow_heif import HeifImageFile
     except ImportError:
         raise PictureError(
-            "missing_package", "a HEIC picture: pip install 'hasse[heic]' reads these"
+            "missing_package", f"a HEIC picture: {pip_install('heic')} reads these"
         ) from None
     reader: Callable[[IO[bytes]], ImageFile.ImageFile] = HeifImageFile
     return reader

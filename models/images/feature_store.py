@@ -28,12 +28,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets import Image
-from models.encoders.names import full_name
-from models.encoders.regions import REGIONS
-from models.errors import HasseError
-from models.files import lock_folder, write_at, write_atomically
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Image
+from hasse.models.encoders.names import full_name
+from hasse.models.encoders.regions import REGIONS
+from hasse.models.errors import HasseError
+from hasse.models.files import lock_folder, write_at, write_atomically
+from hasse.models.images.preprocessing import Preprocessing
 
 MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i64", "stamps.i64"
 FORMAT = 2
@@ -48,7 +48,7 @@ class Maker:
     """What features depend on beside the picture.
 
     Attributes:
-        backbone: the name of the network, as of `models.encoders.registry`.
+        backbone: the name of the network, as of `hasse.models.encoders.registry`.
         weights: `Backbone.fingerprint()`.
         dimension: F.
         preprocessing: how pictures are read.

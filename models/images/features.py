@@ -17,14 +17,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.datasets import Dataset, Image
-from models.encoders.backbone import Backbone
-from models.encoders.regions import pool_regions
-from models.images.decoding import picture_stamp
-from models.images.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from models.images.prefetch import Decoded, decode_ahead
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Dataset, Image
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.regions import pool_regions
+from hasse.models.images.decoding import picture_stamp
+from hasse.models.images.feature_store import (
+    Appender,
+    FeaturesError,
+    FeatureStore,
+    Maker,
+    appending,
+)
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.prefetch import Decoded, decode_ahead
+from hasse.models.images.preprocessing import Preprocessing
 
 __all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
 

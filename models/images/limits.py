@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 MAX_SCANS = 100  # of a JPEG: programs write about ten, and each goes through all pixels
 MAX_METADATA = 10_000  # blocks beside the pixels of a JPEG or PNG

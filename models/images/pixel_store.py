@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from models.datasets import Dataset, DatasetError, Image
-from models.files import publish_file, write_atomically
-from models.images.decoding import open_picture, picture_stamp
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Dataset, DatasetError, Image
+from hasse.models.files import publish_file, write_atomically
+from hasse.models.images.decoding import open_picture, picture_stamp
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.preprocessing import Preprocessing
 
 PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
 CHUNK = 512  # pictures decoded between two commits

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.datasets import Image
-from models.images.decoding import open_picture
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Image
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.images.preprocessing import Preprocessing
 
 Decoded = tuple[Image, Future[Tensor]]
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
-from models.images.limits import PictureError, PictureLimits, too_many_pixels
-from models.images.stripping import strip_jpeg
+from hasse.models.errors import pip_install
+from hasse.models.images.limits import PictureError, PictureLimits, too_many_pixels
+from hasse.models.images.stripping import strip_jpeg
 
 if TYPE_CHECKING:
     from rawpy import RawPy
@@ -64,7 +65,7 @@ def _opened(source: Path | bytes, limits: PictureLimits) -> Iterator[RawPy]:
         import rawpy
     except ImportError:
         raise PictureError(
-            "missing_package", "a RAW picture: pip install 'hasse[raw]' reads these"
+            "missing_package", f"a RAW picture: {pip_install('raw')} reads these"
         ) from None
     try:
         with rawpy.imread(BytesIO(source) if isinstance(source, bytes) else str(source)) as found:

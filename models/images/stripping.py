@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import IO
 
-from models.images.limits import MAX_METADATA, MAX_SCANS, PictureError
+from hasse.models.images.limits import MAX_METADATA, MAX_SCANS, PictureError
 
 # A JPEG's markers that are followed by a length: not a stuffed or fill byte, not a restart. The
 # content of a marker is skipped, so that a JPEG inside another is not looked at.

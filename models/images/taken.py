@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import ExifTags
 
-from models.images.decoding import exif_tags
+from hasse.models.images.decoding import exif_tags
 
 _DATES = (
     (ExifTags.Base.DateTimeOriginal, ExifTags.Base.OffsetTimeOriginal),

@@ -1,4 +1,4 @@
-"""The recurrence of `models.encoders.units.gru` for inference on a CPU, with packed weights.
+"""The recurrence of `hasse.models.encoders.units.gru` for inference on a CPU, with packed weights.
 
 A step multiplies the states of all captions that have a t-th word with the recurrent weights. A
 library's product repacks these for each step, and leaves the gates to passes of their own. Here
@@ -33,7 +33,7 @@ from numba.core import codegen as _codegen
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from models.kernels.compiled import compiled
+from hasse.models.kernels.compiled import compiled
 
 cgutils: Any = _cgutils
 codegen: Any = _codegen

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.kernels.compiled import compiled
+from hasse.models.kernels.compiled import compiled
 
 Floats: TypeAlias = NDArray[np.float32]
 

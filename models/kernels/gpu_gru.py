@@ -5,7 +5,7 @@ rows; one that has ended keeps its state. Nothing depends on the lengths but wha
 read, so that a CUDA graph can launch the steps back to back.
 
 The kernels are Triton's, so this module is imported where captions are on a GPU only; see
-`models.kernels.gpu_violations` for how they are tested.
+`hasse.models.kernels.gpu_violations` for how they are tested.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.datasets import Dataset
-from models.vocabulary import END, PADDING, UNKNOWN
+from hasse.models.datasets import Dataset
+from hasse.models.vocabulary import END, PADDING, UNKNOWN
 
 Rows = NDArray[np.int64]
 
 
 class TextInputs(NamedTuple):
-    """What one step learns from texts without pictures; see `models.training.texts.lesson`.
+    """What one step learns from texts without pictures; see `hasse.models.training.texts.lesson`.
 
     Attributes:
         captions: (C, F), features of the batch's captions.

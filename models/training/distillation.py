@@ -26,17 +26,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
-from models.checkpoints.weight_quantization import dequantize, quantize
-from models.datasets import Image
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
-from models.files import write_weights
-from models.images.augmentation import AugmentationConfig, augment
-from models.images.preprocessing import MAX_SIDE, normalise_pixels
-from models.training.batches import seed_layers
-from models.training.config import LARGEST, learning_rate
-from models.training.run import Progress, ResumableRun, Stop, TrainingError
-from models.training.student import Student, Teacher, fingerprint
+from hasse.models.checkpoints.weight_quantization import dequantize, quantize
+from hasse.models.datasets import Image
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.files import write_weights
+from hasse.models.images.augmentation import AugmentationConfig, augment
+from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
+from hasse.models.training.batches import seed_layers
+from hasse.models.training.config import LARGEST, learning_rate
+from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
+from hasse.models.training.student import Student, Teacher, fingerprint
 
 STUDENT = "student.safetensors"
 _SHARE_OF_MEMORY = 0.5  # of what a device has free, that pictures may take

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
 
-from models.files import FolderLockedError, lock_folder
+from hasse.models.files import FolderLockedError, lock_folder
 
 LONGEST_WAIT = timedelta(hours=6)  # while the first process reads pictures or validates
 

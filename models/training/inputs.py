@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.datasets import Dataset, DatasetError
-from models.images.pixel_store import PixelCache
-from models.images.preprocessing import normalise_pixels
-from models.model import OrderEmbedding, Points
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.images.pixel_store import PixelCache
+from hasse.models.images.preprocessing import normalise_pixels
+from hasse.models.model import OrderEmbedding, Points
 
 Rows = NDArray[np.int64]
 

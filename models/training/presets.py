@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from models.encoders.mixed_precision import supports_bfloat16
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig
-from models.training.config import TrainingConfig
+from hasse.models.encoders.mixed_precision import supports_bfloat16
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig
+from hasse.models.training.config import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from models.errors import HasseError
-from models.training.distributed import ALONE, World
-from models.training.state import first_difference, load_state, read_notes, save_state
+from hasse.models.errors import HasseError
+from hasse.models.training.distributed import ALONE, World
+from hasse.models.training.state import first_difference, load_state, read_notes, save_state
 
 SECONDS_BETWEEN_STATES = 300.0
 

@@ -11,8 +11,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from models.errors import HasseError
-from models.files import write_weights
+from hasse.models.errors import HasseError
+from hasse.models.files import write_weights
 
 FILE_NAME = "training.safetensors"
 

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 
-from models.encoders.text_encoder import Ensemble
-from models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
-from models.model import OrderEmbedding
-from models.score import penalties
-from models.training.batches import TextInputs
-from models.training.config import TrainingConfig
-from models.training.distributed import World
-from models.training.inputs import ImageInput
-from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
-from models.training.texts.decoder import CaptionDecoder
-from models.training.texts.lesson import TextLesson
+from hasse.models.encoders.text_encoder import Ensemble
+from hasse.models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
+from hasse.models.model import OrderEmbedding
+from hasse.models.score import penalties
+from hasse.models.training.batches import TextInputs
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.distributed import World
+from hasse.models.training.inputs import ImageInput
+from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from hasse.models.training.texts.decoder import CaptionDecoder
+from hasse.models.training.texts.lesson import TextLesson
 
 
 class TrainingStep:

@@ -14,32 +14,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.checkpoints import checkpoint
-from models.checkpoints.weight_quantization import dequantize, quantize
-from models.datasets import Dataset, DatasetError, fingerprint
-from models.datasets.chains import Chain
-from models.encoders.backbone import fingerprint_of
-from models.encoders.hubness import HubnessCorrection
-from models.encoders.word_vectors import WordVectors
-from models.evaluation.calibration import (
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.weight_quantization import dequantize, quantize
+from hasse.models.datasets import Dataset, DatasetError, fingerprint
+from hasse.models.datasets.chains import Chain
+from hasse.models.encoders.backbone import fingerprint_of
+from hasse.models.encoders.hubness import HubnessCorrection
+from hasse.models.encoders.word_vectors import WordVectors
+from hasse.models.evaluation.calibration import (
     Calibrations,
     ChainedImages,
     calibrate_chains,
     calibrations,
 )
-from models.evaluation.ground_truth import known_ground_truth
-from models.evaluation.retrieval import Evaluation, evaluate
-from models.model import OrderEmbedding
-from models.training.batches import Batch, Batches, Rows, seed_layers
-from models.training.config import TrainingConfig, learning_rate
-from models.training.distributed import ALONE, World
-from models.training.inputs import ImageInput, available, dataset_points, rows_of
-from models.training.run import Progress, ResumableRun, Stop, TrainingError
-from models.training.state import difference
-from models.training.step import TrainingStep
-from models.training.texts.decoder import Perplexity, decoder_for
-from models.training.texts.lesson import TextLesson, TextSources
-from models.vocabulary import PADDING, Vocabulary
+from hasse.models.evaluation.ground_truth import known_ground_truth
+from hasse.models.evaluation.retrieval import Evaluation, evaluate
+from hasse.models.model import OrderEmbedding
+from hasse.models.training.batches import Batch, Batches, Rows, seed_layers
+from hasse.models.training.config import TrainingConfig, learning_rate
+from hasse.models.training.distributed import ALONE, World
+from hasse.models.training.inputs import ImageInput, available, dataset_points, rows_of
+from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
+from hasse.models.training.state import difference
+from hasse.models.training.step import TrainingStep
+from hasse.models.training.texts.decoder import Perplexity, decoder_for
+from hasse.models.training.texts.lesson import TextLesson, TextSources
+from hasse.models.vocabulary import PADDING, Vocabulary
 
 # Fewer points tell little of what is near to everything; as many more tell how near is usual.
 LEAST_REFERENCES = 500

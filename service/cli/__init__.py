@@ -1,5 +1,5 @@
 """The command line: `hasse`."""
 
-from service.cli.app import app, main
+from hasse.service.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -6,31 +6,31 @@ from typing import Annotated
 
 import typer
 
-from service.cli.collection.describe import describe
-from service.cli.collection.describe_index import describe as describe_index
-from service.cli.collection.entails import entails
-from service.cli.collection.index import index
-from service.cli.collection.plot import plot
-from service.cli.collection.search import search
-from service.cli.model.captioner import captioner
-from service.cli.model.data import data
-from service.cli.model.distill import distill
-from service.cli.model.embed import embed
-from service.cli.model.entailment import entailment
-from service.cli.model.evaluate import evaluate
-from service.cli.model.features import features
-from service.cli.model.hypernyms import hypernyms
-from service.cli.model.model import model
-from service.cli.model.text_features import text_features
-from service.cli.model.train import train
-from service.cli.model.transfer import transfer
-from service.cli.serving.cluster import cluster
-from service.cli.serving.demo import demo
-from service.cli.serving.key import key
-from service.cli.serving.serve import serve
-from service.cli.terminal.errors import CommandGroup
-from service.cli.terminal.help_text import Commands, join_lines
-from service.cli.terminal.output import accept_any_character
+from hasse.service.cli.collection.describe import describe
+from hasse.service.cli.collection.describe_index import describe as describe_index
+from hasse.service.cli.collection.entails import entails
+from hasse.service.cli.collection.index import index
+from hasse.service.cli.collection.plot import plot
+from hasse.service.cli.collection.search import search
+from hasse.service.cli.model.captioner import captioner
+from hasse.service.cli.model.data import data
+from hasse.service.cli.model.distill import distill
+from hasse.service.cli.model.embed import embed
+from hasse.service.cli.model.entailment import entailment
+from hasse.service.cli.model.evaluate import evaluate
+from hasse.service.cli.model.features import features
+from hasse.service.cli.model.hypernyms import hypernyms
+from hasse.service.cli.model.model import model
+from hasse.service.cli.model.text_features import text_features
+from hasse.service.cli.model.train import train
+from hasse.service.cli.model.transfer import transfer
+from hasse.service.cli.serving.cluster import cluster
+from hasse.service.cli.serving.demo import demo
+from hasse.service.cli.serving.key import key
+from hasse.service.cli.serving.serve import serve
+from hasse.service.cli.terminal.errors import CommandGroup
+from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.output import accept_any_character
 
 _COLLECTION = "Search and serve a collection"
 _MODEL = "Make a model"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from service.client.errors import (
+from hasse.service.client.errors import (
     NotFoundError,
     UnreachableError,
     UnreadableError,
@@ -21,8 +21,8 @@ from service.client.errors import (
     error_of,
     shown,
 )
-from service.picture_schemas import Prefer
-from service.schemas import Mode
+from hasse.service.picture_schemas import Prefer
+from hasse.service.schemas import Mode
 
 if TYPE_CHECKING:
     from PIL.Image import Image

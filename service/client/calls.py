@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
 
-from models.captioning import DRAWS
-from service.client.call import (
+from hasse.models.captioning import DRAWS
+from hasse.service.client.call import (
     Call,
     CaptionOptions,
     DistinctOptions,
@@ -24,10 +24,16 @@ from service.client.call import (
     reads_bytes,
     several,
 )
-from service.embedding_schemas import TEXTS_MAXIMUM, Embedding, Embeddings
-from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
-from service.picture_schemas import CaptionAnswer, Description, Relation
-from service.schemas import (
+from hasse.service.embedding_schemas import TEXTS_MAXIMUM, Embedding, Embeddings
+from hasse.service.lattice_schemas import (
+    AllOfAnswer,
+    CommonAnswer,
+    Diagram,
+    Entailment,
+    Entailments,
+)
+from hasse.service.picture_schemas import CaptionAnswer, Description, Relation
+from hasse.service.schemas import (
     AddedImage,
     Alive,
     CaptionRecord,
@@ -41,7 +47,7 @@ from service.schemas import (
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from service.client.clients import AsyncClient, Client
+    from hasse.service.client.clients import AsyncClient, Client
 
 Arguments = ParamSpec("Arguments")
 

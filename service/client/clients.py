@@ -21,10 +21,10 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from service.client.call import Call, Result
-from service.client.calls import Calls, embed_calls
-from service.client.errors import ClientError
-from service.embedding_schemas import Embedding
+from hasse.service.client.call import Call, Result
+from hasse.service.client.calls import Calls, embed_calls
+from hasse.service.client.errors import ClientError
+from hasse.service.embedding_schemas import Embedding
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 from pydantic import ValidationError
 
-from models.errors import HasseError
-from service.schemas import Problem
+from hasse.models.errors import HasseError
+from hasse.service.schemas import Problem
 
 
 class ClientError(HasseError):

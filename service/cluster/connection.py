@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError, pip_install
 
 TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 - the names of environment variables
 TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"  # noqa: S105
@@ -49,7 +49,7 @@ def ray_of() -> Any:
         import ray.serve
     except ModuleNotFoundError as error:
         raise ClusterError(
-            f"Ray is missing ({error}): pip install 'hasse[cluster]' on every machine"
+            f"Ray is missing ({error}): {pip_install('cluster')} on every machine"
         ) from None
     return ray
 

@@ -8,10 +8,10 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from index import durable
-from index.catalog.records import FileRecord, SegmentRecord
-from index.errors import ChecksumError, DamagedIndexError, disk_full_reported
-from index.segments.segment import check_file
+from hasse.index import durable
+from hasse.index.catalog.records import FileRecord, SegmentRecord
+from hasse.index.errors import ChecksumError, DamagedIndexError, disk_full_reported
+from hasse.index.segments.segment import check_file
 
 _BLOCK = 1 << 22
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from index.errors import HasseIndexError
-from service.cluster.connection import ClusterError
-from service.cluster.shard import Shard
+from hasse.index.errors import HasseIndexError
+from hasse.service.cluster.connection import ClusterError
+from hasse.service.cluster.shard import Shard
 
 Result = TypeVar("Result")
 

@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from models.datasets import Image
-from models.images.features import BatchFeatures, Extractor
-from models.images.limits import PictureLimits
-from models.images.preprocessing import Preprocessing
-from service.cluster.connection import ClusterError, connect
-from service.pipelines.dataset_encoding import BatchPoints, ImageSource
+from hasse.models.datasets import Image
+from hasse.models.images.features import BatchFeatures, Extractor
+from hasse.models.images.limits import PictureLimits
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.service.cluster.connection import ClusterError, connect
+from hasse.service.pipelines.dataset_encoding import BatchPoints, ImageSource
 
 Result = TypeVar("Result")
 Encode: TypeAlias = Callable[[list[Image]], Result]
@@ -82,13 +82,13 @@ def _cut(images: Sequence[Image], size: int) -> Iterator[list[Image]]:
 
 
 def _device() -> str:
-    from service.runtime.device import pick_device
+    from hasse.service.runtime.device import pick_device
 
     return pick_device("auto")
 
 
 def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[BatchPoints]:
-    from models.checkpoints.checkpoint import load
+    from hasse.models.checkpoints.checkpoint import load
 
     model = load(checkpoint, _device()).model
     return lambda images: next(source.batches(model, images))
@@ -126,7 +126,7 @@ class Extraction:
 
     def encoder(self) -> Encode[BatchFeatures]:
         """Return what looks at one batch."""
-        from models.encoders.registry import build_backbone
+        from hasse.models.encoders.registry import build_backbone
 
         network = build_backbone(self.backbone, self.weights)
         if network.fingerprint() != self.fingerprint:

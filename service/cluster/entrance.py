@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.cluster.index import ClusterIndex, Shards
-from service.core.admission import Admission
-from service.core.engine import Engine
-from service.runtime import loading
-from service.runtime.metrics import Metrics
-from service.settings import Settings
+from hasse.service.cluster.index import ClusterIndex, Shards
+from hasse.service.core.admission import Admission
+from hasse.service.core.engine import Engine
+from hasse.service.runtime import loading
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.settings import Settings
 
 # Batches that are on their way to the shards at a time: most of their time is waiting.
 _SEARCH_WORKERS = 4

@@ -11,22 +11,22 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
-from index.catalog.catalog import Catalog, refuse_other_model
-from index.catalog.records import SegmentRecord
-from index.catalog.schema import CAPTIONS, FORMAT, IMAGES
-from index.creation import open_catalog
-from index.errors import BadQueryError, ShardUnreachableError
-from index.info import IndexInfo, resident_bytes
-from index.search.distinct import one_text
-from index.search.query import Answer, Query, checked_queries
-from index.segments.leases import lease as leased
-from index.segments.loading import Deletions, Loader, deletions_of
-from index.segments.snapshot import Snapshot
-from index.shards import Plan, no_plan, read_plan, require_server
-from index.store import Index
-from index.types import KINDS, Ids, Kind, Points
-from service.cluster.merging import distinct, merged
-from service.cluster.shard import Ask, View
+from hasse.index.catalog.catalog import Catalog, refuse_other_model
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.catalog.schema import CAPTIONS, FORMAT, IMAGES
+from hasse.index.creation import open_catalog
+from hasse.index.errors import BadQueryError, ShardUnreachableError
+from hasse.index.info import IndexInfo, resident_bytes
+from hasse.index.search.distinct import one_text
+from hasse.index.search.query import Answer, Query, checked_queries
+from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.loading import Deletions, Loader, deletions_of
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.shards import Plan, no_plan, read_plan, require_server
+from hasse.index.store import Index
+from hasse.index.types import KINDS, Ids, Kind, Points
+from hasse.service.cluster.merging import distinct, merged
+from hasse.service.cluster.shard import Ask, View
 
 _ATTEMPTS = 8  # at a search, while the collection changes under it
 _SAMPLED = 10_000  # ids that are drawn from, for examples

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from index.search.query import Answer, Seconds, Work
+from hasse.index.search.query import Answer, Seconds, Work
 
 _SAME = 100  # other captions of a text that are named at most
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
-from index.catalog.records import SegmentRecord, State
-from index.creation import open_catalog
-from index.kernels.threads import Workers
-from index.reader import Narrowing
-from index.search.cost_model import MEASURED
-from index.search.query import Answer, Query
-from index.search.search import search, search_jointly
-from index.search.similar import search_similar
-from index.segments.leases import lease as leased
-from index.segments.loading import Deletions, Loader, deletions_of
-from index.segments.segment import SEGMENTS_FOLDER, Verify
-from index.segments.snapshot import Snapshot
-from index.shards import no_plan, read_plan, require_server
-from index.types import KINDS, Kind, Mode, ModelIdentity, Points
-from service.cluster.copies import local_copy, remove_others
+from hasse.index.catalog.records import SegmentRecord, State
+from hasse.index.creation import open_catalog
+from hasse.index.kernels.threads import Workers
+from hasse.index.reader import Narrowing
+from hasse.index.search.cost_model import MEASURED
+from hasse.index.search.query import Answer, Query
+from hasse.index.search.search import search, search_jointly
+from hasse.index.search.similar import search_similar
+from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.loading import Deletions, Loader, deletions_of
+from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.shards import no_plan, read_plan, require_server
+from hasse.index.types import KINDS, Kind, Mode, ModelIdentity, Points
+from hasse.service.cluster.copies import local_copy, remove_others
 
 _HELD = 8  # generations: entrances may lag behind each other
 _WARMED: tuple[Mode, ...] = ("certified", "fast")

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
 
-from service.core.stages import Stages
-from service.errors import ServiceError
-from service.settings import Settings
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
+from hasse.service.settings import Settings
 
 # Weight of the newest search in the running mean of how long one takes.
 _WEIGHT = 0.1

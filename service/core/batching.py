@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from service.errors import ServiceError
-from service.runtime.logs import event
+from hasse.service.errors import ServiceError
+from hasse.service.runtime.logs import event
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from index.search.query import MAX_K
-from models.evaluation.calibration import Calibration
-from service.core.encoding import Point
-from service.core.engine import Engine
-from service.core.searching import Found, depth_of, plain
-from service.core.stages import Stages
-from service.errors import no_image
-from service.picture_schemas import CaptionAnswer, CaptionOptions, SimilarOptions
-from service.schemas import ImageAnswer
+from hasse.index.search.query import MAX_K
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.core.encoding import Point
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import Found, depth_of, plain
+from hasse.service.core.stages import Stages
+from hasse.service.errors import no_image
+from hasse.service.picture_schemas import CaptionAnswer, CaptionOptions, SimilarOptions
+from hasse.service.schemas import ImageAnswer
 
 _LIKELY, _DEEPER = 256, 8  # captions that are looked for at first, and how many times more then
 
@@ -103,7 +103,7 @@ async def similar(
 ) -> ImageAnswer:
     """Return the images that are like a picture, or like a stored image, which is no hit itself.
 
-    Violations are those that `index.search.similar` names; they are not probabilities.
+    Violations are those that `hasse.index.search.similar` names; they are not probabilities.
 
     Raises:
         ServiceError: what the searches of the engine raise; for the id of an image also

@@ -8,13 +8,13 @@ from dataclasses import asdict
 
 from PIL import Image
 
-from models.captioning.ranking import WrittenCaption
-from models.captioning.writing import Writer
-from service.core.by_picture import point_of
-from service.core.engine import Engine
-from service.core.stages import Stages
-from service.errors import ServiceError
-from service.picture_schemas import DescribeOptions, Description
+from hasse.models.captioning.ranking import WrittenCaption
+from hasse.models.captioning.writing import Writer
+from hasse.service.core.by_picture import point_of
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
+from hasse.service.picture_schemas import DescribeOptions, Description
 
 
 async def describe(

@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from index.types import CaptionRow, FoundCaption
-from models.diagram import (
+from hasse.index.types import CaptionRow, FoundCaption
+from hasse.models.diagram import (
     Relation,
     by_violation,
     classes,
@@ -23,15 +23,15 @@ from models.diagram import (
     depths,
     through_pictures,
 )
-from models.model import Points
-from models.score import penalties_between
-from service.core.encoding import Point, check_query
-from service.core.engine import Engine
-from service.core.stages import Stages
-from service.errors import no_image
-from service.lattice_schemas import Diagram, DiagramEdge, DiagramNode
-from service.picture_schemas import DistinctOptions
-from service.schemas import SearchOptions
+from hasse.models.model import Points
+from hasse.models.score import penalties_between
+from hasse.service.core.encoding import Point, check_query
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.errors import no_image
+from hasse.service.lattice_schemas import Diagram, DiagramEdge, DiagramNode
+from hasse.service.picture_schemas import DistinctOptions
+from hasse.service.schemas import SearchOptions
 
 NODES = 14
 _NEIGHBOURS = (5, 2)  # most in one direction of the focus, and of any other node

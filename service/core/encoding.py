@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from prometheus_client import Histogram
 from torch import Tensor
 
-from models.embedding_model import EmbeddingModel, Words
-from models.errors import HasseError
-from models.model import Points
-from service.core.batching import After, Batcher, Done, Next
-from service.core.stages import Stages
-from service.errors import ServiceError, invalid, shown
-from service.settings import Settings
+from hasse.models.embedding_model import EmbeddingModel, Words
+from hasse.models.errors import HasseError
+from hasse.models.model import Points
+from hasse.service.core.batching import After, Batcher, Done, Next
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError, invalid, shown
+from hasse.service.settings import Settings
 
 Point: TypeAlias = NDArray[np.float32]
 

@@ -15,36 +15,36 @@ from typing import Any, TypeVar
 import torch
 from PIL import Image
 
-from index.errors import CatalogUnreachableError
-from index.info import IndexInfo
-from index.segments.upkeep import Upkeep
-from index.store import Index
-from index.types import CaptionRow, Kind
-from models.captioning.writing import Writer
-from models.checkpoints.checkpoint import Checkpoint
-from models.embedding_model import Words
-from models.evaluation.calibration import Calibrations
-from models.score import Score
-from models.specificity import Specificity
-from service.core.admission import Admission
-from service.core.encoding import Encoder, Point, check_query
-from service.core.pictures import PictureReader, version_of
-from service.core.searching import Found, Places, Searcher
-from service.core.serialization import caption_record, image_record
-from service.core.stages import Stages
-from service.core.writing.write_queue import WriteQueue
-from service.errors import ServiceError, invalid, no_image, reaching_catalog
-from service.runtime import loading
-from service.runtime.logs import event
-from service.runtime.metrics import Metrics
-from service.schemas import (
+from hasse.index.errors import CatalogUnreachableError
+from hasse.index.info import IndexInfo
+from hasse.index.segments.upkeep import Upkeep
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, Kind
+from hasse.models.captioning.writing import Writer
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.embedding_model import Words
+from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.score import Score
+from hasse.models.specificity import Specificity
+from hasse.service.core.admission import Admission
+from hasse.service.core.encoding import Encoder, Point, check_query
+from hasse.service.core.pictures import PictureReader, version_of
+from hasse.service.core.searching import Found, Places, Searcher
+from hasse.service.core.serialization import caption_record, image_record
+from hasse.service.core.stages import Stages
+from hasse.service.core.writing.write_queue import WriteQueue
+from hasse.service.errors import ServiceError, invalid, no_image, reaching_catalog
+from hasse.service.runtime import loading
+from hasse.service.runtime.logs import event
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.schemas import (
     CaptionRecord,
     ImageAnswer,
     ImageAnswers,
     ImageRecord,
     SearchOptions,
 )
-from service.settings import Settings
+from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
 _PROBE = SearchOptions(k=1, mode="fast")

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from index.types import Kind
-from models.analogy import is_bare, reworded, substitute
-from models.checkpoints.checkpoint import Checkpoint
-from models.evaluation.calibration import Calibration
-from models.model import Points
-from models.score import penalties_between
-from service.core.by_picture import caption_hits
-from service.core.encoding import Point, check_caption, check_query
-from service.core.engine import Engine
-from service.core.searching import Found, depth_of, plain
-from service.core.stages import Stages
-from service.errors import no_image
-from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entailments, Part
-from service.picture_schemas import DistinctOptions
-from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
+from hasse.index.types import Kind
+from hasse.models.analogy import is_bare, reworded, substitute
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.evaluation.calibration import Calibration
+from hasse.models.model import Points
+from hasse.models.score import penalties_between
+from hasse.service.core.by_picture import caption_hits
+from hasse.service.core.encoding import Point, check_caption, check_query
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import Found, depth_of, plain
+from hasse.service.core.stages import Stages
+from hasse.service.errors import no_image
+from hasse.service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entailments, Part
+from hasse.service.picture_schemas import DistinctOptions
+from hasse.service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 
 _NO_PROBABILITY = {"probability": None}
 

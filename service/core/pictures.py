@@ -15,13 +15,13 @@ from typing import TypeAlias, TypeVar
 from PIL import Image
 from torch import Tensor
 
-from models.images.decoding import open_picture, picture_size
-from models.images.formats import format_of
-from models.images.limits import PictureError, PictureLimits, Reason
-from models.images.preprocessing import Preprocessing
-from service.core.stages import Stages
-from service.errors import ServiceError
-from service.settings import Settings
+from hasse.models.images.decoding import open_picture, picture_size
+from hasse.models.images.formats import format_of
+from hasse.models.images.limits import PictureError, PictureLimits, Reason
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
+from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
 Opener: TypeAlias = Callable[[bytes | Path, PictureLimits, int], Image.Image]

@@ -14,22 +14,22 @@ import numpy as np
 from prometheus_client import Histogram
 from torch import Tensor
 
-from index.catalog.places import absolute_path
-from index.catalog.selection import Selection
-from index.errors import HasseIndexError
-from index.search.query import Answer, Query
-from index.store import Index
-from index.types import FoundCaption, Kind, NamedImage, Points
-from models.evaluation.calibration import Calibration
-from service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
-from service.core.admission import Admission, most
-from service.core.batching import Batcher, Done, Next
-from service.core.encoding import Encoder, Point
-from service.core.stages import Stages
-from service.errors import UNREADABLE, ServiceError, unreachable
-from service.picture_schemas import DistinctOptions, SimilarOptions
-from service.schemas import K_MAXIMUM, SearchOptions, milliseconds
-from service.settings import Settings
+from hasse.index.catalog.places import absolute_path
+from hasse.index.catalog.selection import Selection
+from hasse.index.errors import HasseIndexError
+from hasse.index.search.query import Answer, Query
+from hasse.index.store import Index
+from hasse.index.types import FoundCaption, Kind, NamedImage, Points
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
+from hasse.service.core.admission import Admission, most
+from hasse.service.core.batching import Batcher, Done, Next
+from hasse.service.core.encoding import Encoder, Point
+from hasse.service.core.stages import Stages
+from hasse.service.errors import UNREADABLE, ServiceError, unreachable
+from hasse.service.picture_schemas import DistinctOptions, SimilarOptions
+from hasse.service.schemas import K_MAXIMUM, SearchOptions, milliseconds
+from hasse.service.settings import Settings
 
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8

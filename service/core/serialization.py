@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from index.types import CaptionRow, DescribedImage
-from service.addresses import image_url, thumbnail_url
-from service.core.searching import Places
-from service.schemas import AddedImage, CaptionRecord, ImageRecord
+from hasse.index.types import CaptionRow, DescribedImage
+from hasse.service.addresses import image_url, thumbnail_url
+from hasse.service.core.searching import Places
+from hasse.service.schemas import AddedImage, CaptionRecord, ImageRecord
 
 
 def caption_record(row: CaptionRow) -> CaptionRecord:

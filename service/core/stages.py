@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from service.schemas import Answer
+from hasse.service.schemas import Answer
 
 STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "total")
 _HEADER = ", ".join(f"{stage};dur=%.2f" for stage in STAGES)

@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 
 from starlette.datastructures import Headers
 
-from service.errors import ServiceError
-from service.plural import count
-from service.settings import Settings, keys_of
+from hasse.service.errors import ServiceError
+from hasse.service.plural import count
+from hasse.service.settings import Settings, keys_of
 
 Purpose: TypeAlias = Literal["read", "search", "write"]
 

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from service.errors import ServiceError, given_twice, invalid, invalid_fields, shown
-from service.http.multipart import FormField, parse_form
-from service.schemas import UPLOAD_CAPTIONS_MAXIMUM
-from service.settings import Settings
+from hasse.service.errors import ServiceError, given_twice, invalid, invalid_fields, shown
+from hasse.service.http.multipart import FormField, parse_form
+from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
+from hasse.service.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
 Other = TypeVar("Other", bound=BaseModel)

@@ -15,10 +15,15 @@ from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.errors import ServiceError
-from service.http.middleware import CLIENT_GONE, prepared_problem, record_answer, request_id_of
-from service.runtime.readiness import Phase
-from service.services import Services
+from hasse.service.errors import ServiceError
+from hasse.service.http.middleware import (
+    CLIENT_GONE,
+    prepared_problem,
+    record_answer,
+    request_id_of,
+)
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import Services
 
 HEAD_BYTES = 65_536  # largest head of a request that is read
 _TOO_LARGE = ServiceError(

@@ -17,12 +17,12 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from service.addresses import ROOT_PATH, networks_of, root_path_of, with_root_path
-from service.errors import ServiceError, problem
-from service.runtime.logs import LOGGER, event
-from service.runtime.metrics import Metrics
-from service.runtime.readiness import Phase
-from service.services import Services
+from hasse.service.addresses import ROOT_PATH, networks_of, root_path_of, with_root_path
+from hasse.service.errors import ServiceError, problem
+from hasse.service.runtime.logs import LOGGER, event
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import Services
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "

@@ -12,7 +12,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from service.errors import invalid
+from hasse.service.errors import invalid
 
 # The parser logs what is wrong with a form. Clients must not be able to fill the log.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)

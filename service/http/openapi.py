@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from service import embedding_schemas, lattice_schemas
-from service.picture_schemas import DescribeForm, DescribeQuery, PictureQuery, SimilarQuery
-from service.schemas import ImageQuery, ImagesQuery, Problem, UploadForm
-from service.services import services_of
-from service.settings import Settings
+from hasse.service import embedding_schemas, lattice_schemas
+from hasse.service.picture_schemas import DescribeForm, DescribeQuery, PictureQuery, SimilarQuery
+from hasse.service.schemas import ImageQuery, ImagesQuery, Problem, UploadForm
+from hasse.service.services import services_of
+from hasse.service.settings import Settings
 
 _REQUESTS = (
     ImageQuery,

@@ -7,14 +7,14 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core.writing.write_queue import Upload
-from service.errors import ServiceError
-from service.http.bodies import validated
-from service.page.errors import PageRoute, message_for
-from service.page.query import PageQuery
-from service.page.rendering import View, render
-from service.schemas import UploadFields
-from service.services import ServicesHere
+from hasse.service.core.writing.write_queue import Upload
+from hasse.service.errors import ServiceError
+from hasse.service.http.bodies import validated
+from hasse.service.page.errors import PageRoute, message_for
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import View, render
+from hasse.service.schemas import UploadFields
+from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 

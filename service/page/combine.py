@@ -9,27 +9,27 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from models.evaluation.calibration import Calibration
-from service.core import lattice
-from service.core.engine import Engine
-from service.core.stages import Stages
-from service.errors import ServiceError, invalid
-from service.http.multipart import FormField
-from service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
-from service.page.errors import PageRoute, message_for
-from service.page.query import PageQuery
-from service.page.rendering import KEEP_URL, View, render
-from service.page.results import (
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.core import lattice
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError, invalid
+from hasse.service.http.multipart import FormField
+from hasse.service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
+from hasse.service.page.errors import PageRoute, message_for
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import KEEP_URL, View, render
+from hasse.service.page.results import (
     CaptionGroup,
     ShownPicture,
     group_captions,
     no_match_notice,
     proof_of,
 )
-from service.page.scale import Scale
-from service.schemas import ImageAnswer, ImageHit, SearchOptions
-from service.services import ServicesHere
-from service.settings import Settings
+from hasse.service.page.scale import Scale
+from hasse.service.schemas import ImageAnswer, ImageHit, SearchOptions
+from hasse.service.services import ServicesHere
+from hasse.service.settings import Settings
 
 router = APIRouter(route_class=PageRoute)
 

@@ -6,9 +6,9 @@ import unicodedata
 from dataclasses import dataclass
 from statistics import fmean
 
-from service.addresses import thumbnail_url
-from service.lattice_schemas import Diagram, DiagramNode
-from service.page.query import PageQuery
+from hasse.service.addresses import thumbnail_url
+from hasse.service.lattice_schemas import Diagram, DiagramNode
+from hasse.service.page.query import PageQuery
 
 # Pixels.
 _WIDTH, _GAP = 184, 20  # of a node, and between two of a row

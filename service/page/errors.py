@@ -10,13 +10,13 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from service.addresses import address
-from service.errors import CHALLENGE, ServiceError
-from service.page.query import PageQuery
-from service.page.rendering import KEEP_URL, View, render
-from service.runtime.readiness import Phase
-from service.services import services_of
-from service.settings import Settings
+from hasse.service.addresses import address
+from hasse.service.errors import CHALLENGE, ServiceError
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import KEEP_URL, View, render
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import services_of
+from hasse.service.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core import diagram, lattice
-from service.core.encoding import check_query
-from service.core.engine import Engine
-from service.core.stages import Stages
-from service.errors import invalid
-from service.lattice_schemas import Entailment
-from service.page.diagram_layout import lay_out
-from service.page.errors import PageRoute
-from service.page.query import PageQuery
-from service.page.rendering import View, render
-from service.page.results import ShownPicture
-from service.plural import count
-from service.services import ServicesHere
+from hasse.service.core import diagram, lattice
+from hasse.service.core.encoding import check_query
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.errors import invalid
+from hasse.service.lattice_schemas import Entailment
+from hasse.service.page.diagram_layout import lay_out
+from hasse.service.page.errors import PageRoute
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import View, render
+from hasse.service.page.results import ShownPicture
+from hasse.service.plural import count
+from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 

@@ -8,11 +8,11 @@ from datetime import date
 from typing import get_args
 from urllib.parse import urlencode
 
-from service.addresses import address
-from service.errors import ServiceError
-from service.picture_schemas import CaptionOptions, Relation
-from service.schemas import Mode, SearchOptions, image_id_of
-from service.settings import Settings
+from hasse.service.addresses import address
+from hasse.service.errors import ServiceError
+from hasse.service.picture_schemas import CaptionOptions, Relation
+from hasse.service.schemas import Mode, SearchOptions, image_id_of
+from hasse.service.settings import Settings
 
 SIZES = (12, 24, 48, 96)
 DEFAULT_SIZE = 24

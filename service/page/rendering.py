@@ -15,12 +15,12 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from service.addresses import address, thumbnail_url
-from service.core.stages import Stages
-from service.errors import ServiceError
-from service.page.query import SIZES, PageQuery
-from service.page.results import distinct
-from service.services import services_of
+from hasse.service.addresses import address, thumbnail_url
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
+from hasse.service.page.query import SIZES, PageQuery
+from hasse.service.page.results import distinct
+from hasse.service.services import services_of
 
 HERE = Path(__file__).parent
 KEEP_URL = ""

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from index.search.distinct import one_text
-from models.evaluation.calibration import Calibration
-from service.core.pictures import THUMBNAIL_MEDIA_TYPE
-from service.core.stages import Stages
-from service.lattice_schemas import JointCaptionHit, JointImageHit
-from service.page.query import PageQuery
-from service.page.scale import Fit, Scale
-from service.picture_schemas import CaptionHit
-from service.plural import count
-from service.schemas import ImageHit, ImageRecord, SearchFacts
+from hasse.index.search.distinct import one_text
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
+from hasse.service.core.stages import Stages
+from hasse.service.lattice_schemas import JointCaptionHit, JointImageHit
+from hasse.service.page.query import PageQuery
+from hasse.service.page.scale import Fit, Scale
+from hasse.service.picture_schemas import CaptionHit
+from hasse.service.plural import count
+from hasse.service.schemas import ImageHit, ImageRecord, SearchFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from index.types import Ids
-from models.vocabulary import words
-from service.page.scale import Scale, measure
-from service.plural import count
+from hasse.index.types import Ids
+from hasse.models.vocabulary import words
+from hasse.service.page.scale import Scale, measure
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from index.store import Index
-    from models.evaluation.calibration import Calibration
-    from service.core.engine import Engine
+    from hasse.index.store import Index
+    from hasse.models.evaluation.calibration import Calibration
+    from hasse.service.core.engine import Engine
 
 SHOWN = 24
 EXAMPLES = 5

@@ -14,9 +14,9 @@ from typing import Self
 
 import numpy as np
 
-from index.store import Index
-from models.evaluation.calibration import Calibration
-from models.score import penalties_between
+from hasse.index.store import Index
+from hasse.models.evaluation.calibration import Calibration
+from hasse.models.score import penalties_between
 
 # The best twentieth of pairs of a picture and its own caption hold beyond doubt.
 _FULL_QUANTILE = 0.05

@@ -8,27 +8,27 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core import by_picture, describing, lattice
-from service.core.engine import Engine
-from service.core.stages import Stages
-from service.errors import invalid
-from service.lattice_schemas import PARTS_MAXIMUM
-from service.page.add_image import EMPTY_FORM
-from service.page.errors import PageRoute
-from service.page.query import PageQuery
-from service.page.rendering import KEEP_URL, View, render
-from service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
-from service.page.scale import Scale
-from service.picture_schemas import (
+from hasse.service.core import by_picture, describing, lattice
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.errors import invalid
+from hasse.service.lattice_schemas import PARTS_MAXIMUM
+from hasse.service.page.add_image import EMPTY_FORM
+from hasse.service.page.errors import PageRoute
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import KEEP_URL, View, render
+from hasse.service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
+from hasse.service.page.scale import Scale
+from hasse.service.picture_schemas import (
     CaptionAnswer,
     DescribeOptions,
     Relation,
     SimilarOptions,
     WrittenCaption,
 )
-from service.plural import count
-from service.schemas import ImageAnswer
-from service.services import ServicesHere
+from hasse.service.plural import count
+from hasse.service.schemas import ImageAnswer
+from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 

@@ -12,27 +12,27 @@ import numpy as np
 from PIL.Image import Image as Picture
 from PIL.Image import fromarray
 
-from models.captioning import DRAWS
-from models.captioning.building import Prepared
-from models.captioning.checkpoint import CaptionerCheckpoint, save
-from models.captioning.corpus import Sentence, sentences
-from models.captioning.judgement import Judgement, Lesson, Seen
-from models.captioning.language_model import LanguageModel
-from models.captioning.ranking import Ranking
-from models.captioning.training import CaptionerTraining
-from models.captioning.writing import Writer
-from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Dataset, Image
-from models.datasets.scenes import Scene, holds
-from models.datasets.scenes.reading import names_main_thing, read
-from models.evaluation.written import bleu, cider
-from models.model import Points
-from models.score import penalties_between
-from models.tasks.abstraction.lexicon import Lexicon
-from models.training.run import Progress, Stop
-from service.pipelines.dataset_encoding import ImageSource, encode_dataset
-from service.pipelines.training import ProgressBars, split_for_training
-from service.pipelines.training_inputs import Collections
+from hasse.models.captioning import DRAWS
+from hasse.models.captioning.building import Prepared
+from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
+from hasse.models.captioning.corpus import Sentence, sentences
+from hasse.models.captioning.judgement import Judgement, Lesson, Seen
+from hasse.models.captioning.language_model import LanguageModel
+from hasse.models.captioning.ranking import Ranking
+from hasse.models.captioning.training import CaptionerTraining
+from hasse.models.captioning.writing import Writer
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.datasets import Dataset, Image
+from hasse.models.datasets.scenes import Scene, holds
+from hasse.models.datasets.scenes.reading import names_main_thing, read
+from hasse.models.evaluation.written import bleu, cider
+from hasse.models.model import Points
+from hasse.models.score import penalties_between
+from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.training.run import Progress, Stop
+from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.training import ProgressBars, split_for_training
+from hasse.service.pipelines.training_inputs import Collections
 
 RANKINGS: tuple[Ranking, ...] = ("order", "paper")
 

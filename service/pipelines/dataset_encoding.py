@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.datasets import Dataset, DatasetError, Image
-from models.datasets.builder import Tally
-from models.embedding_model import EmbeddingModel
-from models.images.features import FeaturesError, FeatureStore
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from models.images.prefetch import decode_ahead
-from models.model import Points
+from hasse.models.datasets import Dataset, DatasetError, Image
+from hasse.models.datasets.builder import Tally
+from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.images.features import FeaturesError, FeatureStore
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.prefetch import decode_ahead
+from hasse.models.model import Points
 
 Skipped = Callable[[str], None]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from index.catalog.free_ids import free_ids
-from index.segments.writer import Addition
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from models.captioning import DRAWS
-from models.captioning.writing import Writer
+from hasse.index.catalog.free_ids import free_ids
+from hasse.index.segments.writer import Addition
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.models.captioning import DRAWS
+from hasse.models.captioning.writing import Writer
 
 _BLOCK = 256  # pictures whose captions become visible together
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from torch import Tensor
 
-from models.checkpoints import checkpoint
-from models.datasets import Dataset, load
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from models.images.pixel_store import cache_pixels
-from models.images.preprocessing import Preprocessing
-from models.training.distillation import Distillation, DistillationConfig, identity
-from models.training.run import TrainingError, require_same
-from service.pipelines.training import ProgressBars
-from service.pipelines.training_inputs import Tell
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import Dataset, load
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.images.pixel_store import cache_pixels
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.training.distillation import Distillation, DistillationConfig, identity
+from hasse.models.training.run import TrainingError, require_same
+from hasse.service.pipelines.training import ProgressBars
+from hasse.service.pipelines.training_inputs import Tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,19 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Image
-from models.datasets.source import read_text
-from models.datasets.walk import walk
-from models.encoders.word_vectors import WordVectors
-from models.errors import HasseError
-from models.files import publish_file
-from models.images.formats import PICTURE_SUFFIXES, is_picture
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from models.images.prefetch import decode_ahead
-from models.model import OrderEmbedding, Points
-from service.runtime.device import pick_device
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.datasets import Image
+from hasse.models.datasets.source import read_text
+from hasse.models.datasets.walk import walk
+from hasse.models.encoders.word_vectors import WordVectors
+from hasse.models.errors import HasseError
+from hasse.models.files import publish_file
+from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.prefetch import decode_ahead
+from hasse.models.model import OrderEmbedding, Points
+from hasse.service.runtime.device import pick_device
 
 Encode = Callable[[Sequence[str]], Points]
 # What is known of each row, and the rows themselves: (B, N).

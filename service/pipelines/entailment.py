@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from models.checkpoints import checkpoint as retrieval
-from models.evaluation.threshold import Threshold
-from models.tasks.entailment import Corpus, checkpoint
-from models.tasks.entailment.embedding import SentenceEmbedding
-from models.tasks.entailment.training import (
+from hasse.models.checkpoints import checkpoint as retrieval
+from hasse.models.evaluation.threshold import Threshold
+from hasse.models.tasks.entailment import Corpus, checkpoint
+from hasse.models.tasks.entailment.embedding import SentenceEmbedding
+from hasse.models.tasks.entailment.training import (
     EntailmentRun,
     EntailmentTraining,
     initial,

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import HasseError
-from models.evaluation.ground_truth import known_ground_truth
-from models.evaluation.plane import principal_plane
-from models.evaluation.retrieval import BLOCK_ENTRIES
-from models.score import penalties_between
+from hasse.models.errors import HasseError
+from hasse.models.evaluation.ground_truth import known_ground_truth
+from hasse.models.evaluation.plane import principal_plane
+from hasse.models.evaluation.retrieval import BLOCK_ENTRIES
+from hasse.models.score import penalties_between
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from service.pipelines.evaluation import Measured
+    from hasse.service.pipelines.evaluation import Measured
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 DRAWN_POINTS = 500

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from index import build as index_build
-from index import durable
-from index.catalog.places import stored_path
-from index.creation import open_catalog
-from index.segments.compaction import ROWS_PER_SEGMENT
-from index.staging import refuse_unfinished
-from index.store import Index
-from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
-from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Caption, Dataset, DatasetError, Image
-from models.images.decoding import raise_system_error
-from models.images.taken import taken_at
-from models.model import Points
-from service.pipelines.dataset_encoding import ImageSource
+from hasse.index import build as index_build
+from hasse.index import durable
+from hasse.index.catalog.places import stored_path
+from hasse.index.creation import open_catalog
+from hasse.index.segments.compaction import ROWS_PER_SEGMENT
+from hasse.index.staging import refuse_unfinished
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.images.decoding import raise_system_error
+from hasse.models.images.taken import taken_at
+from hasse.models.model import Points
+from hasse.service.pipelines.dataset_encoding import ImageSource
 
 CAPTIONS_PER_BLOCK = 2048
 

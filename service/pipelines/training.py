@@ -13,23 +13,23 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import require_no_model
-from models.datasets import Dataset, DatasetError, load
-from models.datasets.chains import read_chains
-from models.encoders.registry import build_backbone
-from models.encoders.word_vectors import WordVectors
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig
-from models.training.config import TrainingConfig
-from models.training.distributed import World
-from models.training.presets import PRESETS
-from models.training.run import TrainingError, require_same
-from models.training.state import read_notes
-from models.training.texts.lesson import TextSources
-from models.training.trainer import RetrievalTraining, identity
-from service.pipelines.training_inputs import (
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import require_no_model
+from hasse.models.datasets import Dataset, DatasetError, load
+from hasse.models.datasets.chains import read_chains
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.encoders.word_vectors import WordVectors
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.distributed import World
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.run import TrainingError, require_same
+from hasse.models.training.state import read_notes
+from hasse.models.training.texts.lesson import TextSources
+from hasse.models.training.trainer import RetrievalTraining, identity
+from hasse.service.pipelines.training_inputs import (
     Collections,
     Tell,
     from_captions,
@@ -37,7 +37,7 @@ from service.pipelines.training_inputs import (
     from_pictures,
     learning_backbone,
 )
-from service.plural import count
+from hasse.service.plural import count
 
 ProgressBars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # by label
 HELD_OUT = 10  # one image in so many, where a dataset has no split for validation

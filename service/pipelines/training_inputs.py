@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from models.datasets import Dataset
-from models.encoders.image_encoder import ImagePooling
-from models.encoders.registry import build_backbone
-from models.files import write_atomically
-from models.images.features import FeaturesError, FeatureStore
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from models.images.pixel_store import cache_pixels
-from models.training.config import TrainingConfig
-from models.training.inputs import FeatureInput, ImageInput, NoImages, PixelInput
+from hasse.models.datasets import Dataset
+from hasse.models.encoders.image_encoder import ImagePooling
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.files import write_atomically
+from hasse.models.images.features import FeaturesError, FeatureStore
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.images.pixel_store import cache_pixels
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import FeatureInput, ImageInput, NoImages, PixelInput
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 Tell = Callable[[str], None]

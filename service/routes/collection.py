@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
-from models.images.formats import FORMATS
-from service.core.pictures import THUMBNAIL_MEDIA_TYPE, read_picture, version_of
-from service.routes.documentation import Id, problems
-from service.schemas import CaptionRecord, ImageRecord
-from service.services import ServicesHere
+from hasse.models.images.formats import FORMATS
+from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, read_picture, version_of
+from hasse.service.routes.documentation import Id, problems
+from hasse.service.schemas import CaptionRecord, ImageRecord
+from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["collection"])
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse
 
-from service.errors import REASONS
-from service.settings import Settings
+from hasse.service.errors import REASONS
+from hasse.service.settings import Settings
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import Path
 
-from service.errors import MEDIA_TYPE
-from service.errors import REASONS as TABLE
-from service.schemas import ID_MAXIMUM, Problem, Request, schema_of
+from hasse.service.errors import MEDIA_TYPE
+from hasse.service.errors import REASONS as TABLE
+from hasse.service.schemas import ID_MAXIMUM, Problem, Request, schema_of
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 
@@ -19,7 +19,7 @@ _TIMING = {
     }
 }
 
-# Reasons of `service.errors` for which a search may be refused.
+# Reasons of `hasse.service.errors` for which a search may be refused.
 REASONS = (
     "malformed",
     "unauthorized",

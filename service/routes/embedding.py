@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core.encoding import Point, check_caption
-from service.core.engine import Engine
-from service.core.searching import plain
-from service.core.stages import Stages, answered
-from service.embedding_schemas import Embedding, Embeddings, PictureToEmbed, TextsToEmbed
-from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
-from service.services import SearchServices
+from hasse.service.core.encoding import Point, check_caption
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import plain
+from hasse.service.core.stages import Stages, answered
+from hasse.service.embedding_schemas import Embedding, Embeddings, PictureToEmbed, TextsToEmbed
+from hasse.service.routes.documentation import OF_PICTURES, REASONS, takes, timed
+from hasse.service.services import SearchServices
 
 router = APIRouter(tags=["search"])
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from service.core import diagram, lattice
-from service.core.stages import Stages, answered
-from service.lattice_schemas import (
+from hasse.service.core import diagram, lattice
+from hasse.service.core.stages import Stages, answered
+from hasse.service.lattice_schemas import (
     AllOfAnswer,
     AllOfForm,
     AllOfQuery,
@@ -25,9 +25,9 @@ from service.lattice_schemas import (
     PairsQuery,
     PictureClaim,
 )
-from service.routes.documentation import OF_PICTURES, REASONS, Id, takes, timed
-from service.schemas import CaptionText, ImageAnswer
-from service.services import SearchServices
+from hasse.service.routes.documentation import OF_PICTURES, REASONS, Id, takes, timed
+from hasse.service.schemas import CaptionText, ImageAnswer
+from hasse.service.services import SearchServices
 
 router = APIRouter(tags=["lattice"])
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from service.errors import ServiceError
-from service.routes.documentation import problems
-from service.runtime import about
-from service.runtime.metrics import MEDIA_TYPE
-from service.schemas import Alive, Ready, Version
-from service.services import ServicesHere
+from hasse.service.errors import ServiceError
+from hasse.service.routes.documentation import problems
+from hasse.service.runtime import about
+from hasse.service.runtime.metrics import MEDIA_TYPE
+from hasse.service.schemas import Alive, Ready, Version
+from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["operations"])
 

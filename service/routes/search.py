@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core import by_picture, describing
-from service.core.stages import Stages, answered
-from service.picture_schemas import (
+from hasse.service.core import by_picture, describing
+from hasse.service.core.stages import Stages, answered
+from hasse.service.picture_schemas import (
     CaptionAnswer,
     DescribeForm,
     DescribeQuery,
@@ -15,9 +15,9 @@ from service.picture_schemas import (
     PictureQuery,
     SimilarQuery,
 )
-from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
-from service.schemas import ImageAnswer, ImageAnswers, ImageQuery, ImagesQuery
-from service.services import SearchServices
+from hasse.service.routes.documentation import OF_PICTURES, REASONS, takes, timed
+from hasse.service.schemas import ImageAnswer, ImageAnswers, ImageQuery, ImagesQuery
+from hasse.service.services import SearchServices
 
 router = APIRouter(tags=["search"])
 

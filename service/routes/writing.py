@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.addresses import address
-from service.core.writing.write_queue import Upload
-from service.routes.documentation import Id, problems, takes
-from service.schemas import AddedImage, UploadForm
-from service.services import ServicesHere
+from hasse.service.addresses import address
+from hasse.service.core.writing.write_queue import Upload
+from hasse.service.routes.documentation import Id, problems, takes
+from hasse.service.schemas import AddedImage, UploadForm
+from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.metadata import version as installed_version
 from typing import Any
 
-from service.core.engine import Engine
-from service.plural import count
-from service.schemas import Version
+from hasse.service.core.engine import Engine
+from hasse.service.plural import count
+from hasse.service.schemas import Version
 
 
 def facts(engine: Engine) -> dict[str, Any]:

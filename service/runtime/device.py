@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 
 class DeviceError(HasseError):

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.errors import HasseError
-from service.runtime import logs
-from service.runtime.logs import event
-from service.settings import Settings
+from hasse.models.errors import HasseError
+from hasse.service.runtime import logs
+from hasse.service.runtime.logs import event
+from hasse.service.settings import Settings
 
 _STOP_SECONDS = 10.0
 
@@ -40,11 +40,11 @@ def following(settings: Settings, folders: Sequence[Path]) -> Iterator[None]:
 
 def _follow(settings: Settings, folders: Sequence[Path]) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
-    from index.store import Index
-    from service.pipelines.dataset_encoding import ImageSource
-    from service.pipelines.folders.sync import encoders_of
-    from service.pipelines.folders.watch import FolderWatch
-    from service.runtime.workers import stop_with_parent
+    from hasse.index.store import Index
+    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.pipelines.folders.sync import encoders_of
+    from hasse.service.pipelines.folders.watch import FolderWatch
+    from hasse.service.runtime.workers import stop_with_parent
 
     logs.configure(settings.log_format, settings.log_level)
     stop = threading.Event()

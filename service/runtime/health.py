@@ -1,4 +1,4 @@
-"""Ask a running service whether it is ready: `python -m service.runtime.health`.
+"""Ask a running service whether it is ready: `python -m hasse.service.runtime.health`.
 
 Only the standard library, so that a container's health check costs little memory and time.
 Exits 0 when `/readyz` answers 200, and 1 with one line that says what came instead.

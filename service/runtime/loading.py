@@ -9,25 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from index.errors import (
+from hasse.index.errors import (
     DiskFullError,
     IndexLockedError,
     ModelMismatchError,
     NotLoadedError,
     ReadOnlyIndexError,
 )
-from index.search.query import Query
-from index.segments import stored_pictures
-from index.store import Index
-from index.types import MODES, Kind
-from models.captioning.checkpoint import folder_of
-from models.captioning.writing import Writer
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from models.score import penalties_between
-from service.runtime.device import pick_device
-from service.runtime.logs import event
-from service.settings import Settings
+from hasse.index.search.query import Query
+from hasse.index.segments import stored_pictures
+from hasse.index.store import Index
+from hasse.index.types import MODES, Kind
+from hasse.models.captioning.checkpoint import folder_of
+from hasse.models.captioning.writing import Writer
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.score import penalties_between
+from hasse.service.runtime.device import pick_device
+from hasse.service.runtime.logs import event
+from hasse.service.settings import Settings
 
 
 def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:

@@ -26,7 +26,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from service.core.stages import STAGES
+from hasse.service.core.stages import STAGES
 
 # The time at which each counter was made would double the lines.
 disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -8,13 +8,13 @@ from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from service.errors import ServiceError
-from service.runtime.logs import event
-from service.schemas import Ready
-from service.settings import Settings
+from hasse.service.errors import ServiceError
+from hasse.service.runtime.logs import event
+from hasse.service.schemas import Ready
+from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
-    from service.core.engine import Engine
+    from hasse.service.core.engine import Engine
 
 
 class Phase(Enum):

@@ -17,15 +17,15 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from service.app import SEARCH_ROUTES, create_app
-from service.core.engine import Engine
-from service.http.load_shedding import load_shedding
-from service.runtime import about, logs
-from service.runtime.readiness import Phase
-from service.runtime.sockets import BACKLOG, ServeError, address_of
-from service.runtime.startup import Open
-from service.services import services_of
-from service.settings import Settings
+from hasse.service.app import SEARCH_ROUTES, create_app
+from hasse.service.core.engine import Engine
+from hasse.service.http.load_shedding import load_shedding
+from hasse.service.runtime import about, logs
+from hasse.service.runtime.readiness import Phase
+from hasse.service.runtime.sockets import BACKLOG, ServeError, address_of
+from hasse.service.runtime.startup import Open
+from hasse.service.services import services_of
+from hasse.service.settings import Settings
 
 # An idle connection is closed after this time, and so is one whose request head is incomplete.
 KEEP_ALIVE_SECONDS = 10

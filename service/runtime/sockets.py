@@ -6,7 +6,7 @@ import errno
 import socket
 from typing import Any
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 # Connections that may wait to be accepted; a client that finds the queue full waits for seconds.
 BACKLOG = 4096

@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 
-from index.errors import HasseIndexError
-from models.checkpoints.model_folder import CheckpointError
-from service.core.admission import Admission
-from service.core.engine import Engine
-from service.runtime import about
-from service.runtime.device import DeviceError
-from service.runtime.logs import LOGGER, event
-from service.runtime.metrics import Metrics
-from service.runtime.readiness import Phase
-from service.services import Services
-from service.settings import Settings
+from hasse.index.errors import HasseIndexError
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.service.core.admission import Admission
+from hasse.service.core.engine import Engine
+from hasse.service.runtime import about
+from hasse.service.runtime.device import DeviceError
+from hasse.service.runtime.logs import LOGGER, event
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import Services
+from hasse.service.settings import Settings
 
 Open = Callable[[Settings, Metrics, Admission, Callable[[], None]], Engine]
 _MISTAKES = (HasseIndexError, CheckpointError, DeviceError)

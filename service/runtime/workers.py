@@ -22,9 +22,9 @@ from prometheus_client.multiprocess import mark_process_dead
 from uvicorn import Config
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from service.runtime import logs
-from service.runtime.sockets import ServeError, listen, reserve, share
-from service.settings import Settings
+from hasse.service.runtime import logs
+from hasse.service.runtime.sockets import ServeError, listen, reserve, share
+from hasse.service.settings import Settings
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
@@ -39,7 +39,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     """
     logs.configure(settings.log_format, settings.log_level)
     if settings.processes == 1:
-        from service.runtime.server import run
+        from hasse.service.runtime.server import run
 
         with listen(settings.host, settings.port) as listener:
             run(settings, listener, say)
@@ -88,7 +88,7 @@ class Worker(Process):
 
     def serve(self) -> None:
         """Serve until a signal comes, and send the parent process the introduction."""
-        from service.runtime.server import run
+        from hasse.service.runtime.server import run
 
         with share(self.port) as listener:
             run(self.settings, listener, lambda words: self.child_conn.send(("serving", words)))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.search.source import Source
-from index.types import Points
+from hasse.index.types import Points
 
 DIMENSION = 64
 

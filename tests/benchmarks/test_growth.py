@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.search import growth
 from benchmarks.search.growth import Growth, profiles
-from index.types import Kind, Points
+from hasse.index.types import Kind, Points
 from tests.benchmarks.samples import source
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks.search import oracle
-from index.search.query import Answer, Query
-from index.store import Index
-from index.types import KINDS, Kind, Points
+from hasse.index.search.query import Answer, Query
+from hasse.index.store import Index
+from hasse.index.types import KINDS, Kind, Points
 from tests.benchmarks.samples import source
 from tests.index.samples import images, model
 

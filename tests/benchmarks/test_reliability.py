@@ -13,8 +13,8 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import Tally, closed_loop, run, until_normal
 from benchmarks.reliability.served import Served, served
-from service.errors import REASONS
-from service.settings import Settings
+from hasse.service.errors import REASONS
+from hasse.service.settings import Settings
 
 ASKED = captions(4)
 REQUESTS = [search(caption) for caption in ASKED]

@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from benchmarks.search import source
-from models.datasets import Caption, Dataset, Image, save
+from hasse.models.datasets import Caption, Dataset, Image, save
 from tests.tiny import DIMENSION, tiny_checkpoint, tiny_model
 
 TEXTS = ["a dog runs", "the cat in the park", "a red child"]

@@ -136,7 +136,7 @@ def test_ray_cluster_is_what_kuberay_reads() -> None:
 
 
 def test_entrances_of_both_files_run_a_command_that_there_is() -> None:
-    from service.cli.serving.cluster import cluster
+    from hasse.service.cli.serving.cluster import cluster
 
     commands = {
         command.callback.__name__ for command in cluster.registered_commands if command.callback

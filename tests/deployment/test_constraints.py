@@ -37,7 +37,7 @@ def test_every_direct_dependency_is_pinned_at_or_above_its_minimum() -> None:
     extras = project()["optional-dependencies"].values()
     asked = [*project()["dependencies"], *(each for extra in extras for each in extra)]
     for requirement in asked:
-        if requirement.startswith("hasse["):
+        if requirement.startswith("hasse-search["):
             continue
         name, _, minimum = requirement.partition(">=")
         assert minimum, f"{requirement}: say the oldest version that works"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from service.runtime.server import KEEP_ALIVE_SECONDS
-from service.settings import Settings
+from hasse.service.runtime.server import KEEP_ALIVE_SECONDS
+from hasse.service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
@@ -53,7 +53,12 @@ def test_compose_service_keeps_its_index_and_has_few_rights(
     name, place = volume.split(":")
     assert name in document["volumes"]
     assert described["environment"]["HASSE_INDEX"].startswith(place + "/")
-    assert described["healthcheck"]["test"] == ["CMD", "python", "-m", "service.runtime.health"]
+    assert described["healthcheck"]["test"] == [
+        "CMD",
+        "python",
+        "-m",
+        "hasse.service.runtime.health",
+    ]
     assert described["read_only"] is True
     assert described["cap_drop"] == ["ALL"]
     # The first process of a container is deaf to signals that it has no handler for.
@@ -85,7 +90,7 @@ def test_image_sets_only_settings_that_exist() -> None:
 def test_image_runs_as_another_user_than_root_and_checks_its_health() -> None:
     assert instructions("USER")[-1] == "hasse"
     (health,) = instructions("HEALTHCHECK")
-    assert health.endswith('CMD ["python", "-m", "service.runtime.health"]')
+    assert health.endswith('CMD ["python", "-m", "hasse.service.runtime.health"]')
 
 
 def test_every_copied_file_exists_and_is_sent_to_the_builder() -> None:

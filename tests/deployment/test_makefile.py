@@ -94,7 +94,7 @@ def test_make_demo_sets_up_once_and_serves_on_the_chosen_address(tmp_path: Path)
     assert any("-m venv" in call for call in calls)
     (install,) = [call for call in calls if "-m pip install" in call]
     assert "-c constraints.txt -e ." in install
-    assert calls[-1] == "-m service.cli demo --host 127.0.0.1 --port 8123"
+    assert calls[-1] == "-m hasse demo --host 127.0.0.1 --port 8123"
 
     make("demo", fake, cwd=folder)
     again = asked(tmp_path)

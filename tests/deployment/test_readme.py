@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from service.lattice_schemas import Entailment
-from service.picture_schemas import CaptionAnswer
-from service.schemas import AddedImage, ImageAnswer
-from service.settings import Settings
+from hasse.service.lattice_schemas import Entailment
+from hasse.service.picture_schemas import CaptionAnswer
+from hasse.service.schemas import AddedImage, ImageAnswer
+from hasse.service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

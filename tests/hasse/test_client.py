@@ -25,10 +25,10 @@ from hasse import (
     UnreadableError,
     UnsendableError,
 )
-from service.app import create_app
-from service.http.access import fingerprint, new_key
-from service.schemas import milliseconds
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.http.access import fingerprint, new_key
+from hasse.service.schemas import milliseconds
+from hasse.service.settings import Settings
 from tests.service.client import Client as InProcess
 from tests.service.collection import make_collection, png
 

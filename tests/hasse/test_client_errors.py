@@ -27,8 +27,8 @@ from hasse import (
     UnreadableError,
     UnsendableError,
 )
-from service.client.errors import error_of
-from service.errors import REASONS, ErrorKind
+from hasse.service.client.errors import error_of
+from hasse.service.errors import REASONS, ErrorKind
 
 
 def problem(status: int, **headers: str) -> httpx.Response:

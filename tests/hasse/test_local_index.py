@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import hasse
-from service.app import create_app
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png, without_paths
 

@@ -13,7 +13,7 @@ import hasse
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "torchvision", "numpy", "faiss", "numba", "PIL", "sqlalchemy", "fastapi"}
-HEAVY |= {"starlette", "pydantic_settings", "index"}
+HEAVY |= {"starlette", "pydantic_settings"}
 
 
 def loaded(code: str) -> set[str]:
@@ -26,16 +26,19 @@ def loaded(code: str) -> set[str]:
 
 
 def test_package_import_loads_nothing_else() -> None:
-    names = {name.partition(".")[0] for name in loaded("import hasse")}
-    assert not names & (HEAVY | {"httpx", "pydantic", "service", "models"})
+    modules = loaded("import hasse")
+    names = {name.partition(".")[0] for name in modules}
+    assert not names & (HEAVY | {"httpx", "pydantic"})
+    assert {name for name in modules if name.startswith("hasse")} == {"hasse"}
 
 
 @pytest.mark.parametrize("name", ["Client", "AsyncClient", "HasseError", "NotFoundError"])
 def test_client_import_loads_httpx_and_pydantic_alone(name: str) -> None:
     modules = loaded(f"import hasse; hasse.{name}")
     assert not {module.partition(".")[0] for module in modules} & HEAVY
-    ours = {module for module in modules if module.startswith("models.")}
-    assert ours <= {"models.errors", "models.captioning"}, "a constant and the errors"
+    assert not any(module.startswith("hasse.index") for module in modules)
+    ours = {module for module in modules if module.startswith("hasse.models.")}
+    assert ours <= {"hasse.models.errors", "hasse.models.captioning"}, "a constant and the errors"
 
 
 def test_package_exports_all_its_names() -> None:
@@ -48,6 +51,5 @@ def test_package_exports_all_its_names() -> None:
 
 def test_package_is_typed() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    for package in ("hasse", "service"):
-        assert "py.typed" in settings["tool"]["setuptools"]["package-data"][package]
-        assert (ROOT / package / "py.typed").is_file()
+    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["hasse"]
+    assert (ROOT / "hasse" / "py.typed").is_file()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import faiss
 import pytest
 
-from index.kernels.threads import Workers
+from hasse.index.kernels.threads import Workers
 
 
 @pytest.fixture(autouse=True, scope="session")

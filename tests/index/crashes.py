@@ -23,14 +23,14 @@ from typing import Any
 import faiss
 import numpy as np
 
-from index.build import build, reencode
-from index.errors import DiskFullError, MissingIndexError
-from index.search.cost_model import Thresholds
-from index.search.query import Query
-from index.segments.compaction import everything
-from index.store import Index
-from index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
-from index.verify import verify
+from hasse.index.build import build, reencode
+from hasse.index.errors import DiskFullError, MissingIndexError
+from hasse.index.search.cost_model import Thresholds
+from hasse.index.search.query import Query
+from hasse.index.segments.compaction import everything
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
+from hasse.index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 from tests.index.write_points import WritePoints, forked
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog import mutations
-from index.catalog.catalog import Catalog
-from index.catalog.records import SegmentRecord
-from index.errors import (
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.errors import (
     DamagedIndexError,
     IndexLockedError,
     NotLoadedError,
 )
-from index.search.query import Query
-from index.segments.segment import Segment, Verify, write_segment
-from index.segments.writer import Writer
-from index.store import Index
-from index.verify import verify
+from hasse.index.search.query import Query
+from hasse.index.segments.segment import Segment, Verify, write_segment
+from hasse.index.segments.writer import Writer
+from hasse.index.store import Index
+from hasse.index.verify import verify
 from tests.index.samples import embeddings, images, model, small_index, violations
 from tests.oracle import best
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection
 
-from index import durable
-from index.build import build
-from index.catalog import mutations
-from index.catalog.records import SegmentRecord
-from index.segments.compaction import everything
-from index.store import Index
-from index.types import Ids, ImageRow, Points
+from hasse.index import durable
+from hasse.index.build import build
+from hasse.index.catalog import mutations
+from hasse.index.catalog.records import SegmentRecord
+from hasse.index.segments.compaction import everything
+from hasse.index.store import Index
+from hasse.index.types import Ids, ImageRow, Points
 from tests.index.samples import captions, embeddings, images, model, small_index
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from index.search.cost_model import Costs, Thresholds
-from index.segments.segment import MANIFEST, POINTS
-from index.store import Index
-from index.types import Kind
+from hasse.index.search.cost_model import Costs, Thresholds
+from hasse.index.segments.segment import MANIFEST, POINTS
+from hasse.index.store import Index
+from hasse.index.types import Kind
 from tests.index.samples import captions, embeddings, images, model
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.build import build
-from index.catalog.schema import FORMAT
-from index.errors import (
+from hasse.index.build import build
+from hasse.index.catalog.schema import FORMAT
+from hasse.index.errors import (
     DamagedIndexError,
     FormatVersionError,
     IndexExistsError,
@@ -24,10 +24,10 @@ from index.errors import (
     NotAnIndexError,
     ReadOnlyIndexError,
 )
-from index.search.query import Query
-from index.store import Index
-from index.types import CaptionRow, ModelIdentity
-from index.verify import verify
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ModelIdentity
+from hasse.index.verify import verify
 from tests.index.samples import images, model, small_index
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog.selection import Selection
-from index.reader import NOTIFICATIONS, Notifications
-from index.search.query import Query
-from index.store import Index
+from hasse.index.catalog.selection import Selection
+from hasse.index.reader import NOTIFICATIONS, Notifications
+from hasse.index.search.query import Query
+from hasse.index.store import Index
 from tests.index.samples import images, small_index
 
 POINT = np.ones(16, np.float32)

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from index.build import CaptionBlocks, ImageBlocks, reencode
-from index.errors import (
+from hasse.index.build import CaptionBlocks, ImageBlocks, reencode
+from hasse.index.errors import (
     BadRowsError,
     IndexLockedError,
     MissingIndexError,
     ModelMismatchError,
     UnfinishedIndexError,
 )
-from index.search.query import Query
-from index.store import Index
-from index.types import CaptionRow, Ids, ImageRow, Points
-from index.verify import verify
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, Ids, ImageRow, Points
+from hasse.index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 
 NEW = embeddings(np.random.default_rng(5), 40, 8)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import (
+from hasse.index.errors import (
     BadPointsError,
     BadRowsError,
 )
-from index.search.query import Query
-from index.store import Index
-from index.types import KINDS, MODES, CaptionRow, Mode
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, CaptionRow, Mode
 from tests.index.samples import captions, embeddings, images, model, small_index, violations
 from tests.oracle import best
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.catalog.catalog import Catalog
-from index.catalog.records import State
-from index.catalog.schema import CAPTIONS, IMAGES
-from index.errors import DamagedIndexError, HasseIndexError
-from index.segments import segment
-from index.segments.segment import write_segment
-from index.store import Index
-from index.verify import verify
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.records import State
+from hasse.index.catalog.schema import CAPTIONS, IMAGES
+from hasse.index.errors import DamagedIndexError, HasseIndexError
+from hasse.index.segments import segment
+from hasse.index.segments.segment import write_segment
+from hasse.index.store import Index
+from hasse.index.verify import verify
 from tests.index.samples import BOUNDED, captions, embeddings, images, model, small_index
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog.selection import Selection
-from index.search.query import Query
-from index.segments.writer import Addition, Change
-from index.store import Index
-from index.types import MODES, CaptionRow, ImageRow, ModelIdentity
-from index.verify import verify
+from hasse.index.catalog.selection import Selection
+from hasse.index.search.query import Query
+from hasse.index.segments.writer import Addition, Change
+from hasse.index.store import Index
+from hasse.index.types import MODES, CaptionRow, ImageRow, ModelIdentity
+from hasse.index.verify import verify
 
 MODEL = ModelIdentity("m", "f", 8, "order")
 WRITER = "m 0123456789ab"

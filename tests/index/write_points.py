@@ -14,8 +14,8 @@ from typing import IO, Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from index import durable
-from index.catalog.catalog import Catalog
+from hasse.index import durable
+from hasse.index.catalog.catalog import Catalog
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 FULL = sqlite3.OperationalError("database or disk is full")

@@ -11,11 +11,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from models.files import FolderLockedError, lock_folder
-from models.training.distributed import world
-from models.training.run import TrainingError, TrainingStopped
-from models.training.state import FILE_NAME
-from models.training.trainer import RetrievalTraining
+from hasse.models.files import FolderLockedError, lock_folder
+from hasse.models.training.distributed import world
+from hasse.models.training.run import TrainingError, TrainingStopped
+from hasse.models.training.state import FILE_NAME
+from hasse.models.training.trainer import RetrievalTraining
 from tests.models.training.colours import CONFIG, collection, features, pixels, stop_after
 
 

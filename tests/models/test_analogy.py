@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from models.analogy import REWORDED, is_bare, reworded, substitute
-from models.order import join, precedes
-from models.score import SCORES, Score
+from hasse.models.analogy import REWORDED, is_bare, reworded, substitute
+from hasse.models.order import join, precedes
+from hasse.models.score import SCORES, Score
 
 
 def points(seed: int, count: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.diagram import (
+from hasse.models.diagram import (
     CERTAIN,
     Relation,
     by_violation,

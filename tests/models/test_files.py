@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from models import files
-from models.files import FolderLockedError, lock_folder, write_atomically, write_weights
+from hasse.models import files
+from hasse.models.files import FolderLockedError, lock_folder, write_atomically, write_weights
 
 
 @contextmanager

@@ -9,18 +9,18 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from models.encoders.regions import pool_regions
-from models.encoders.text_encoder import (
+from hasse.models.encoders.regions import pool_regions
+from hasse.models.encoders.text_encoder import (
     MOST_COORDINATES,
     WIDEST,
     CaptionEncoder,
     CaptionPooling,
     Ensemble,
 )
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding
-from models.score import SCORES, Score, penalties
-from models.vocabulary import Vocabulary
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.score import SCORES, Score, penalties
+from hasse.models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model
 
 PICTURES = [Image.new("RGB", (60, 40), colour) for colour in ("red", "navy", "olive")]

@@ -11,8 +11,15 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import order
-from models.order import blocked_violation, join, meet, pairwise_violation, precedes, violation
+from hasse.models import order
+from hasse.models.order import (
+    blocked_violation,
+    join,
+    meet,
+    pairwise_violation,
+    precedes,
+    violation,
+)
 from tests import oracle
 
 coordinates = st.floats(0, 10, width=32)
@@ -143,11 +150,11 @@ def test_pairwise_violation_without_numba_computes_blocks(
     x, y = torch.rand(5, 20), torch.rand(7, 20)
     expected = pairwise_violation(x, y)
     order._cpu_violation.cache_clear()
-    monkeypatch.delitem(sys.modules, "models.kernels.cpu_violations")
+    monkeypatch.delitem(sys.modules, "hasse.models.kernels.cpu_violations")
     monkeypatch.setitem(sys.modules, "numba", None)
     try:
         blocked = pairwise_violation(x, y)
-        assert "models.kernels.cpu_violations" not in sys.modules
+        assert "hasse.models.kernels.cpu_violations" not in sys.modules
     finally:
         order._cpu_violation.cache_clear()
     torch.testing.assert_close(blocked, expected)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.checkpoints.checkpoint import PRETRAINED, Checkpoint, load, pretrained
-from models.checkpoints.model_folder import WEIGHTS
-from models.datasets.scenes import (
+from hasse.models.checkpoints.checkpoint import PRETRAINED, Checkpoint, load, pretrained
+from hasse.models.checkpoints.model_folder import WEIGHTS
+from hasse.models.datasets.scenes import (
     Scene,
     SceneTable,
     Statement,
@@ -20,8 +20,8 @@ from models.datasets.scenes import (
     sample_statements,
     scene_and_captions,
 )
-from models.evaluation.ranking import average_precisions, best_ranks
-from models.score import penalties
+from hasse.models.evaluation.ranking import average_precisions, best_ranks
+from hasse.models.score import penalties
 
 COUNT = 200  # pictures of the test split
 

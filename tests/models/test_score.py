@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.score import Score, penalties_between
+from hasse.models.score import Score, penalties_between
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.vocabulary import END, UNKNOWN, Vocabulary, words
+from hasse.models.vocabulary import END, UNKNOWN, Vocabulary, words
 
 
 def test_a_letter_and_its_accent_are_one_however_they_are_written() -> None:

@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 import httpx
 from fastapi import FastAPI
 
-from service.core.engine import Engine
-from service.services import Services, services_of
+from hasse.service.core.engine import Engine
+from hasse.service.services import Services, services_of
 
 Result = TypeVar("Result")
 

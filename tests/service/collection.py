@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from models.model import Points
-from service.pipelines.indexing import identity_of
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.model import Points
+from hasse.service.pipelines.indexing import identity_of
 from tests.tiny import tiny_checkpoint
 
 IMAGES = 12

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.app import create_app
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from index.verify import verify
-from service.app import create_app
-from service.settings import Settings
+from hasse.index.verify import verify
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.index.write_points import WritePoints, forked
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, picture

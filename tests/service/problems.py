@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from service.errors import MEDIA_TYPE, REASONS
-from service.schemas import Problem
+from hasse.service.errors import MEDIA_TYPE, REASONS
+from hasse.service.schemas import Problem
 
 
 def problem(response: httpx.Response, status: int, reason: str) -> Problem:

@@ -12,18 +12,18 @@ import pytest
 import torch
 
 import hasse
-from models.checkpoints import checkpoint
-from models.evaluation.calibration import Calibrations
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding, PointLength
-from models.specificity import Specificity
-from models.vocabulary import Vocabulary
-from service.core import by_picture
-from service.core.encoding import Point
-from service.core.stages import Stages
-from service.errors import ServiceError
-from service.picture_schemas import SimilarOptions
-from service.schemas import ImageAnswer
+from hasse.models.checkpoints import checkpoint
+from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding, PointLength
+from hasse.models.specificity import Specificity
+from hasse.models.vocabulary import Vocabulary
+from hasse.service.core import by_picture
+from hasse.service.core.encoding import Point
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
+from hasse.service.picture_schemas import SimilarOptions
+from hasse.service.schemas import ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png, without_paths

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from index.errors import (
+from hasse.index.errors import (
     CatalogUnreachableError,
     DiskFullError,
     IndexLockedError,
     ReadOnlyIndexError,
 )
-from service.app import create_app
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from service.app import create_app
-from service.schemas import CaptionRecord, ImageRecord
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.schemas import CaptionRecord, ImageRecord
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection
 from tests.service.problems import problem

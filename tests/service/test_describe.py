@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import hasse as package
-from index.search.distinct import one_text
-from index.store import Index
-from index.verify import verify
-from models.captioning.writing import Writer
-from models.checkpoints import checkpoint
-from service.app import create_app
-from service.pipelines.describing import describe_index
-from service.settings import Settings
+from hasse.index.search.distinct import one_text
+from hasse.index.store import Index
+from hasse.index.verify import verify
+from hasse.models.captioning.writing import Writer
+from hasse.models.checkpoints import checkpoint
+from hasse.service.app import create_app
+from hasse.service.pipelines.describing import describe_index
+from hasse.service.settings import Settings
 from tests.captioner import TRAINING, make_captioner
 from tests.service.cli.shell import hasse
 from tests.service.client import Client

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hasse import AsyncClient
-from service.core.engine import Engine
-from service.embedding_schemas import TEXTS_MAXIMUM, Embeddings
+from hasse.service.core.engine import Engine
+from hasse.service.embedding_schemas import TEXTS_MAXIMUM, Embeddings
 from tests.service.client import Client
 from tests.service.collection import picture, png
 from tests.service.problems import problem

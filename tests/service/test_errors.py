@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from service.errors import REASONS
+from hasse.service.errors import REASONS
 from tests.service.client import Client
 from tests.service.problems import problem
 

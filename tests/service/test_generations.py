@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.search.query import Answer
-from index.segments.compaction import everything
-from index.store import Index
-from index.types import ImageRow
-from service.app import create_app
-from service.settings import Settings
+from hasse.index.search.query import Answer
+from hasse.index.segments.compaction import everything
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, png
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.app import create_app
-from service.core.engine import Engine
-from service.core.stages import STAGES
-from service.runtime import logs
-from service.runtime.metrics import METRICS
-from service.schemas import Version
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import STAGES
+from hasse.service.runtime import logs
+from hasse.service.runtime.metrics import METRICS
+from hasse.service.schemas import Version
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem

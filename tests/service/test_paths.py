@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import hasse
-from index.catalog.selection import Selection
-from index.search.query import Query
-from index.store import Index
-from service.app import create_app
-from service.settings import Settings
+from hasse.index.catalog.selection import Selection
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.cli.shell import hasse as command
 from tests.service.client import Client
 from tests.service.collection import picture, png
@@ -142,7 +142,7 @@ def test_selection_by_path_sees_files_that_moved(followed: Path, tmp_path: Path)
 def test_absolute_prefix_finds_files_however_the_catalog_has_them(
     name: str, tmp_path: Path
 ) -> None:
-    from index.types import ImageRow, ModelIdentity
+    from hasse.index.types import ImageRow, ModelIdentity
 
     model = ModelIdentity("m", "f", 4, "order")
     with Index.create(tmp_path / "index", model) as index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.plural import count
+from hasse.service.plural import count
 
 
 def test_count_writes_numbers_and_plurals() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sql
 
-from service.app import create_app
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.postgresql import SERVER, disconnect, execute, new_database, place_catalog
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.search.query import Answer, Query
-from index.store import Index
-from index.types import Points
-from models.checkpoints import checkpoint
-from models.images.decoding import open_picture
-from service.core import by_picture
-from service.core.admission import most
-from service.core.stages import STAGES, Stages
-from service.picture_schemas import CaptionAnswer, CaptionOptions
-from service.schemas import ImageAnswer
+from hasse.index.search.query import Answer, Query
+from hasse.index.store import Index
+from hasse.index.types import Points
+from hasse.models.checkpoints import checkpoint
+from hasse.models.images.decoding import open_picture
+from hasse.service.core import by_picture
+from hasse.service.core.admission import most
+from hasse.service.core.stages import STAGES, Stages
+from hasse.service.picture_schemas import CaptionAnswer, CaptionOptions
+from hasse.service.schemas import ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png

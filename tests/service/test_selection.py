@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from service.app import create_app
-from service.core.encoding import Encoder, Point
-from service.core.serialization import instant
-from service.core.stages import Stages
-from service.picture_schemas import CaptionAnswer
-from service.schemas import ImageAnswer, ImageAnswers, ImageRecord, milliseconds
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.service.app import create_app
+from hasse.service.core.encoding import Encoder, Point
+from hasse.service.core.serialization import instant
+from hasse.service.core.stages import Stages
+from hasse.service.picture_schemas import CaptionAnswer
+from hasse.service.schemas import ImageAnswer, ImageAnswers, ImageRecord, milliseconds
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
 from tests.service.problems import problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Settings
+from hasse.service.settings import Settings
 from tests.service.client import Client
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.schemas import AddedImage, ImageAnswer
+from hasse.service.schemas import AddedImage, ImageAnswer
 from tests.service.client import Client
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from models.datasets.scenes.concepts import (
+from hasse.models.datasets.scenes.concepts import (
     ANIMAL_COLOURS,
     CLOTHES,
     SIZED,
@@ -14,7 +14,7 @@ from models.datasets.scenes.concepts import (
     THING_COLOURS,
     leaves,
 )
-from models.datasets.scenes.scene import Entity, Relation, Situation
+from hasse.models.datasets.scenes.scene import Entity, Relation, Situation
 
 OUTSIDE = leaves("outdoors")
 INSIDE = leaves("indoors")

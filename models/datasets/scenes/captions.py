@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from models.datasets.scenes.composing import compose
-from models.datasets.scenes.concepts import (
+from hasse.models.datasets.scenes.composing import compose
+from hasse.models.datasets.scenes.concepts import (
     IMPLIED_ACTIONS,
     SCENERY,
     SIZED,
@@ -18,8 +18,8 @@ from models.datasets.scenes.concepts import (
     is_a,
     leaves,
 )
-from models.datasets.scenes.scene import Entity, Relation, Scene, Situation, Statement
-from models.datasets.scenes.wording import write
+from hasse.models.datasets.scenes.scene import Entity, Relation, Scene, Situation, Statement
+from hasse.models.datasets.scenes.wording import write
 
 # How many concepts each of the five captions of a scene names; None is everything.
 LEVELS: tuple[tuple[int, ...] | None, ...] = (None, (3, 4), (2, 3), (2,), (1, 2))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from models.datasets.scenes.activities import ACTIVITIES, OUTSIDE, Activity
-from models.datasets.scenes.concepts import SCENERY, SKIES, leaves
-from models.datasets.scenes.placement import WIDEST, width
-from models.datasets.scenes.scene import Entity, Relation, Scene, Situation
+from hasse.models.datasets.scenes.activities import ACTIVITIES, OUTSIDE, Activity
+from hasse.models.datasets.scenes.concepts import SCENERY, SKIES, leaves
+from hasse.models.datasets.scenes.placement import WIDEST, width
+from hasse.models.datasets.scenes.scene import Entity, Relation, Scene, Situation
 
 PLACES = (*leaves("outdoors"), *leaves("indoors"))
 _SKY_WEIGHTS = {"sunny": 4, "sunset": 2, "rainy": 2, "night": 2}

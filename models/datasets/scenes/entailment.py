@@ -16,7 +16,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from models.datasets.scenes.scene import Facts, Scene, Situation, Statement, required_features
+from hasse.models.datasets.scenes.scene import Facts, Scene, Situation, Statement, required_features
 
 MAX_ENTITIES = 8  # one bit each in a byte
 

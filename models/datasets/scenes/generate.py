@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from models.datasets import Caption, Dataset, DatasetError, Image, save
-from models.datasets.scenes.captions import captions
-from models.datasets.scenes.composing import compose
-from models.datasets.scenes.drawing.scene import draw
-from models.datasets.scenes.scene import Scene, Statement
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image, save
+from hasse.models.datasets.scenes.captions import captions
+from hasse.models.datasets.scenes.composing import compose
+from hasse.models.datasets.scenes.drawing.scene import draw
+from hasse.models.datasets.scenes.scene import Scene, Statement
 
 NAME = "scenes"
 PICTURES = "images"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from models.datasets.scenes.concepts import SCENERY, is_a
-from models.datasets.scenes.scene import Situation
+from hasse.models.datasets.scenes.concepts import SCENERY, is_a
+from hasse.models.datasets.scenes.scene import Situation
 
 HEIGHTS = {"man": 48.0, "woman": 46.0, "boy": 33.0, "girl": 32.0}
 SEAT = 13.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from models.datasets.scenes.layout import Group, groups
-from models.datasets.scenes.scene import Situation
+from hasse.models.datasets.scenes.layout import Group, groups
+from hasse.models.datasets.scenes.scene import Situation
 
 WIDEST = 99.0  # what all groups together may need of the width
 GAP = 11.0  # between unrelated groups; related neighbours nearly touch

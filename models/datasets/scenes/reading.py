@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from models.datasets.scenes import wording
-from models.datasets.scenes.concepts import CHILDREN, SCENERY, is_a, leaves
-from models.datasets.scenes.scene import Entity, Relation, Scene, Situation, Statement
-from models.vocabulary import words
+from hasse.models.datasets.scenes import wording
+from hasse.models.datasets.scenes.concepts import CHILDREN, SCENERY, is_a, leaves
+from hasse.models.datasets.scenes.scene import Entity, Relation, Scene, Situation, Statement
+from hasse.models.vocabulary import words
 
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]

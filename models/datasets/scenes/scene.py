@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from models.datasets.scenes.concepts import (
+from hasse.models.datasets.scenes.concepts import (
     IMPLIED_ACTIONS,
     SYMMETRIC,
     TOGETHER,

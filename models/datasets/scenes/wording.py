@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from models.datasets.scenes.concepts import IMPLIED_ACTIONS, is_a
-from models.datasets.scenes.scene import Entity, Situation
+from hasse.models.datasets.scenes.concepts import IMPLIED_ACTIONS, is_a
+from hasse.models.datasets.scenes.scene import Entity, Situation
 
 _NOUNS: dict[str, tuple[str, ...]] = {
     "child": ("child", "kid"),

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.encoders.weights import BackboneError
-from models.files import publish_file
-from models.home import home
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.files import publish_file
+from hasse.models.home import home
 
 HUB = "https://huggingface.co"
 _CHUNK = 1 << 20

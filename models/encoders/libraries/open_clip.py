@@ -14,11 +14,11 @@ import open_clip
 from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 from torch import Tensor, nn
 
-from models.encoders.backbone import Backbone
-from models.encoders.libraries.tokenizer import Tokenizer
-from models.encoders.pretrained_text import PretrainedText
-from models.encoders.weights import BackboneError, read_weights, require_weights
-from models.images.preprocessing import Interpolation, Preprocessing
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.libraries.tokenizer import Tokenizer
+from hasse.models.encoders.pretrained_text import PretrainedText
+from hasse.models.encoders.weights import BackboneError, read_weights, require_weights
+from hasse.models.images.preprocessing import Interpolation, Preprocessing
 
 CONFIG = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "model.safetensors", "open_clip_pytorch_model.bin")

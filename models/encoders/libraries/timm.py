@@ -16,9 +16,9 @@ from timm.models import EfficientNet
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from models.encoders.backbone import Backbone
-from models.encoders.weights import BackboneError
-from models.images.preprocessing import Interpolation, Preprocessing
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.images.preprocessing import Interpolation, Preprocessing
 
 WEIGHTS = "model.safetensors"
 

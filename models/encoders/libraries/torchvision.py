@@ -11,9 +11,9 @@ import torchvision
 from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 
-from models.encoders.backbone import Backbone
-from models.encoders.weights import BackboneError
-from models.images.preprocessing import Preprocessing
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.images.preprocessing import Preprocessing
 
 # The attribute that holds the classifier, in all of torchvision's families.
 _CLASSIFIERS = ("fc", "classifier", "head", "heads")

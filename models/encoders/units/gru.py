@@ -12,8 +12,8 @@ on the captions that have a t-th word, and nothing is computed for padding. The 
 written out: the recurrent weights get theirs from one matrix product over all steps instead of
 one per step, which is where autograd's way spends a third of its time. The products may run in
 bfloat16 (with float32 sums), which doubles to quadruples their speed where the processor has it;
-the state itself stays float32. On a GPU the steps are those of `models.kernels.gpu_gru`, and
-captions that are encoded on a CPU for search take those of `models.kernels.cpu_gru`.
+the state itself stays float32. On a GPU the steps are those of `hasse.models.kernels.gpu_gru`, and
+captions that are encoded on a CPU for search take those of `hasse.models.kernels.cpu_gru`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.encoders.mixed_precision import low_precision_matmul
+from hasse.models.encoders.mixed_precision import low_precision_matmul
 
 _through_sigmoid: Any = torch.ops.aten.sigmoid_backward
 _through_tanh: Any = torch.ops.aten.tanh_backward
@@ -109,7 +109,7 @@ class GRU(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return all states (T, B, states), and which are not past the end (T, B)."""
         # Imported here: machines without a GPU may lack Triton.
-        from models.kernels.gpu_gru import GpuGRU, tensor_cores
+        from hasse.models.kernels.gpu_gru import GpuGRU, tensor_cores
 
         # The setting holds for all threads, so a service that only encodes leaves it alone.
         rounded = tensor_cores() if torch.is_grad_enabled() else nullcontext()

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from models.datasets import Image
-from models.datasets.chains import Chain
-from models.tasks.abstraction.lexicon import Lexicon
-from models.tasks.abstraction.phrases import Phrase, Tag, content_words, phrases, tagged, word_set
+from hasse.models.datasets import Image
+from hasse.models.datasets.chains import Chain
+from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.tasks.abstraction.phrases import (
+    Phrase,
+    Tag,
+    content_words,
+    phrases,
+    tagged,
+    word_set,
+)
 
 _COUNTED = frozenset({"two", "three", "four", "five"})
 # A hypernym that people seldom use says less than none ("placental").

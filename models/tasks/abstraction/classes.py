@@ -9,10 +9,11 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from models.datasets.source import read_text
-from models.files import write_atomically
-from models.tasks.abstraction.lexicon import AbstractionError, Lexicon
-from models.tasks.abstraction.phrases import word_set
+from hasse.models.datasets.source import read_text
+from hasse.models.errors import pip_install
+from hasse.models.files import write_atomically
+from hasse.models.tasks.abstraction.lexicon import AbstractionError, Lexicon
+from hasse.models.tasks.abstraction.phrases import word_set
 
 _NAMES = 3  # of each synset, the most usual ones
 # What holds of nearly every picture says nothing of it.
@@ -57,7 +58,7 @@ def imagenet_synsets() -> list[str]:
         AbstractionError: timm, which lists them, is not installed.
     """
     if find_spec("timm") is None:
-        raise AbstractionError("ImageNet's classes are listed by timm: pip install 'hasse[timm]'")
+        raise AbstractionError(f"ImageNet's classes are listed by timm: {pip_install('timm')}")
     listed = files("timm").joinpath("data", "_info", "imagenet_synsets.txt")
     return [line.removeprefix("n") for line in listed.read_text(encoding="utf-8").split()]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
-from models.datasets.source import read_text
-from models.errors import HasseError
+from hasse.models.datasets.source import read_text
+from hasse.models.errors import HasseError
 
 PartOfSpeech = Literal["noun", "verb", "adj"]
 PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = ("noun", "verb", "adj")

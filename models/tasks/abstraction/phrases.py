@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from models.tasks.abstraction.lexicon import PARTS_OF_SPEECH, Lexicon
+from hasse.models.tasks.abstraction.lexicon import PARTS_OF_SPEECH, Lexicon
 
 Tag = Literal["determiner", "adjective", "noun", "verb", "function", "other", "mark"]
 

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from models.datasets.source import read_text
-from models.files import write_atomically
-from models.tasks.abstraction.classes import article
-from models.tasks.abstraction.lexicon import AbstractionError, Lexicon
-from models.tasks.abstraction.phrases import phrases, tagged
-from models.vocabulary import words
+from hasse.models.datasets.source import read_text
+from hasse.models.files import write_atomically
+from hasse.models.tasks.abstraction.classes import article
+from hasse.models.tasks.abstraction.lexicon import AbstractionError, Lexicon
+from hasse.models.tasks.abstraction.phrases import phrases, tagged
+from hasse.models.vocabulary import words
 
 MOST_WORDS = 28_000
 _LEAST = 2  # a word or a phrase that comes once in captions is often a misprint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.tasks.entailment import sick, snli
-from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair
+from hasse.models.tasks.entailment import sick, snli
+from hasse.models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair
 
 __all__ = ["Corpus", "EntailmentError", "SentencePair", "read"]
 

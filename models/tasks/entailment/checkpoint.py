@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints.model_folder import ModelKind, weights
-from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
-from models.tasks.entailment.training import EntailmentTraining
-from models.vocabulary import Vocabulary
+from hasse.models.checkpoints.model_folder import ModelKind, weights
+from hasse.models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
+from hasse.models.tasks.entailment.training import EntailmentTraining
+from hasse.models.vocabulary import Vocabulary
 
 VOCABULARY = "vocabulary.json"
 KIND = ModelKind("entailment", "hasse entailment train", 3, (VOCABULARY,))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.encoders.text_encoder import (
+from hasse.models.encoders.text_encoder import (
     MOST_COORDINATES,
     WIDEST,
     CaptionEncoder,
@@ -19,10 +19,10 @@ from models.encoders.text_encoder import (
     Length,
     padded,
 )
-from models.encoders.text_inference import TextInference
-from models.order import violation
-from models.tasks.entailment.pairs import SentencePair
-from models.vocabulary import Vocabulary
+from hasse.models.encoders.text_inference import TextInference
+from hasse.models.order import violation
+from hasse.models.tasks.entailment.pairs import SentencePair
+from hasse.models.vocabulary import Vocabulary
 
 Comparison = Literal["order", "symmetric"]
 

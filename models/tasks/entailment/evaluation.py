@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.evaluation.bootstrap import interval
-from models.evaluation.ranking import average_precisions
-from models.evaluation.threshold import called_right
-from models.tasks.entailment.embedding import Penalties, SentenceEmbedding
-from models.tasks.entailment.pairs import SentencePair, labels
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.ranking import average_precisions
+from hasse.models.evaluation.threshold import called_right
+from hasse.models.tasks.entailment.embedding import Penalties, SentenceEmbedding
+from hasse.models.tasks.entailment.pairs import SentencePair, labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets.source import read_text
-from models.errors import HasseError
+from hasse.models.datasets.source import read_text
+from hasse.models.errors import HasseError
 
 
 class EntailmentError(HasseError):

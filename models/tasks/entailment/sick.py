@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, read_lines
+from hasse.models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, read_lines
 
 COLUMNS = ("sentence_A", "sentence_B", "entailment_AB", "entailment_BA", "SemEval_set")
 FORWARD = {"A_entails_B": True, "A_neutral_B": False, "A_contradicts_B": False}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, read_lines
+from hasse.models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, read_lines
 
 SPLITS = ("train", "dev", "test")
 LABELS = ("entailment", "neutral", "contradiction")

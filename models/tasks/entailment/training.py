@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.checkpoints.checkpoint import Checkpoint
-from models.encoders.text_encoder import Ensemble
-from models.evaluation.threshold import Threshold, best_threshold
-from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
-from models.tasks.entailment.pairs import Corpus, EntailmentError, labels
-from models.training.config import LARGEST
-from models.training.run import Progress, Run, Stop
-from models.vocabulary import UNKNOWN, Vocabulary
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.encoders.text_encoder import Ensemble
+from hasse.models.evaluation.threshold import Threshold, best_threshold
+from hasse.models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
+from hasse.models.tasks.entailment.pairs import Corpus, EntailmentError, labels
+from hasse.models.training.config import LARGEST
+from hasse.models.training.run import Progress, Run, Stop
+from hasse.models.vocabulary import UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.checkpoints.model_folder import ModelKind, weights
-from models.tasks.hypernyms.embedding import ConceptEmbedding
-from models.tasks.hypernyms.task import Task, make_task
-from models.tasks.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxonomy
-from models.tasks.hypernyms.training import HypernymTraining
+from hasse.models.checkpoints.model_folder import ModelKind, weights
+from hasse.models.tasks.hypernyms.embedding import ConceptEmbedding
+from hasse.models.tasks.hypernyms.task import Task, make_task
+from hasse.models.tasks.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxonomy
+from hasse.models.tasks.hypernyms.training import HypernymTraining
 
 CONCEPTS = "concepts.json"
 KIND = ModelKind("hypernyms", "hasse hypernyms train", 1, (CONCEPTS,))

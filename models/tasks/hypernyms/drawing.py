@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tasks.hypernyms.plane import Plane
+from hasse.models.tasks.hypernyms.plane import Plane
 
 WIDTH, HEIGHT, EDGE = 960, 720, 70
 TRUE, SPURIOUS = "#2e8b57", "#e0559f"

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from models.order import violation
-from models.tasks.hypernyms.taxonomy import Edges
+from hasse.models.order import violation
+from hasse.models.tasks.hypernyms.taxonomy import Edges
 
 Comparison = Literal["order", "symmetric", "bilinear"]
 COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.evaluation.bootstrap import interval
-from models.evaluation.threshold import called_right
-from models.tasks.hypernyms.embedding import ConceptEmbedding
-from models.tasks.hypernyms.task import PairSet, Task
-from models.tasks.hypernyms.taxonomy import closure
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.threshold import called_right
+from hasse.models.tasks.hypernyms.embedding import ConceptEmbedding
+from hasse.models.tasks.hypernyms.task import PairSet, Task
+from hasse.models.tasks.hypernyms.taxonomy import closure
 
 
 @dataclass(frozen=True, slots=True)

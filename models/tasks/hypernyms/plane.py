@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.tasks.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
+from hasse.models.tasks.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
 
 STARTS = 32  # trainings from other random points, all at once; the best is kept
 STEPS = 1000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.tasks.hypernyms.checkpoint import HypernymCheckpoint
+from hasse.models.tasks.hypernyms.checkpoint import HypernymCheckpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tasks.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
+from hasse.models.tasks.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
 
 Protocol = Literal["paper", "clean"]
 HELD_OUT = 4000  # true pairs of validation, and as many of test, as in the paper

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 Edges = NDArray[np.int64]  # (n, 2): the more specific concept, the more general one
 

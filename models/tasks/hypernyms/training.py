@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.evaluation.threshold import Threshold, best_threshold
-from models.tasks.hypernyms.embedding import Comparison, ConceptEmbedding
-from models.tasks.hypernyms.task import PairSet, Task, corrupt
-from models.tasks.hypernyms.taxonomy import Edges, closure
-from models.training.run import Progress, Run
+from hasse.models.evaluation.threshold import Threshold, best_threshold
+from hasse.models.tasks.hypernyms.embedding import Comparison, ConceptEmbedding
+from hasse.models.tasks.hypernyms.task import PairSet, Task, corrupt
+from hasse.models.tasks.hypernyms.taxonomy import Edges, closure
+from hasse.models.training.run import Progress, Run
 
 # Of WordNet's 82,115 concepts. Their points are 1.3 GB then, of which learning keeps four.
 MOST_COORDINATES = 4096

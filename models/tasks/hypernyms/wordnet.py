@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models.datasets.source import read_text
-from models.tasks.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
+from hasse.models.datasets.source import read_text
+from hasse.models.tasks.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
 
 FILE_NAME = "data.noun"
 HYPERNYM = frozenset({"@", "@i"})  # is a kind of, is an instance of

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from models.evaluation.bootstrap import interval
-from models.tasks.transfer.logistic import PENALTIES, Features, LogisticRegression
-from models.tasks.transfer.tasks import SCORES, WITHHELD, Examples, Metric, Task
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.tasks.transfer.logistic import PENALTIES, Features, LogisticRegression
+from hasse.models.tasks.transfer.tasks import SCORES, WITHHELD, Examples, Metric, Task
 
 Encode: TypeAlias = Callable[[Sequence[str]], Features]
 PairFeatures = Literal["paper", "senteval", "directed"]

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError
 
 Metric = Literal["accuracy", "pearson"]
 Targets = NDArray[np.float32]  # (n, classes), the share of each class

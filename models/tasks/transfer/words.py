@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tasks.transfer.evaluation import Encode, correlation
-from models.tasks.transfer.tasks import TransferError
+from hasse.models.tasks.transfer.evaluation import Encode, correlation
+from hasse.models.tasks.transfer.tasks import TransferError
 
 # The names of the files that Faruqui and Dyer (2014) distribute.
 FILES = {

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.datasets import Dataset, DatasetError
-from models.datasets.chains import Chain
-from models.images.feature_store import FeatureStore
-from models.tasks.abstraction.classes import PictureClass
-from models.tasks.abstraction.phrases import content_words
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.datasets.chains import Chain
+from hasse.models.images.feature_store import FeatureStore
+from hasse.models.tasks.abstraction.classes import PictureClass
+from hasse.models.tasks.abstraction.phrases import content_words
 
 Rows = NDArray[np.int64]
 _FADES = 0.7  # a name's share of the nearer one's chance to be drawn, for each step above the class

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, elu, pad
 
-from models.datasets import Dataset
-from models.encoders.mixed_precision import low_precision_matmul
-from models.encoders.text_encoder import CaptionEncoder
-from models.encoders.units.lstm import LSTM
-from models.model import OrderEmbedding
-from models.vocabulary import END, SPECIAL
+from hasse.models.datasets import Dataset
+from hasse.models.encoders.mixed_precision import low_precision_matmul
+from hasse.models.encoders.text_encoder import CaptionEncoder
+from hasse.models.encoders.units.lstm import LSTM
+from hasse.models.model import OrderEmbedding
+from hasse.models.vocabulary import END, SPECIAL
 
 _UNWRITTEN = -1  # `cross_entropy` leaves out what is of this class
 _PAIRS = 128  # of captions, measured together

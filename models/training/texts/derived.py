@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.datasets import Image
-from models.datasets.chains import Chain
-from models.tasks.abstraction.phrases import content_words
+from hasse.models.datasets import Image
+from hasse.models.datasets.chains import Chain
+from hasse.models.tasks.abstraction.phrases import content_words
 
 Rows = NDArray[np.int64]
 

@@ -24,20 +24,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, normalize
 
-from models.datasets import Dataset, load
-from models.datasets.chains import Chain, read_chains
-from models.encoders.libraries.efficientnet_lite import classifier_weights
-from models.encoders.names import LITE
-from models.model import OrderEmbedding
-from models.tasks.abstraction.classes import PictureClass, read_classes
-from models.training.batches import TextInputs, TokenTable
-from models.training.config import TrainingConfig
-from models.training.inputs import ImageInput
-from models.training.run import TrainingError
-from models.training.texts.class_pictures import ClassFeatures, ClassPictures
-from models.training.texts.derived import DerivedTexts
-from models.training.texts.text_features import TextFeatures
-from models.vocabulary import SPECIAL, Vocabulary
+from hasse.models.datasets import Dataset, load
+from hasse.models.datasets.chains import Chain, read_chains
+from hasse.models.encoders.libraries.efficientnet_lite import classifier_weights
+from hasse.models.encoders.names import LITE
+from hasse.models.model import OrderEmbedding
+from hasse.models.tasks.abstraction.classes import PictureClass, read_classes
+from hasse.models.training.batches import TextInputs, TokenTable
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import ImageInput
+from hasse.models.training.run import TrainingError
+from hasse.models.training.texts.class_pictures import ClassFeatures, ClassPictures
+from hasse.models.training.texts.derived import DerivedTexts
+from hasse.models.training.texts.text_features import TextFeatures
+from hasse.models.vocabulary import SPECIAL, Vocabulary
 
 Rows = NDArray[np.int64]
 PairLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -244,7 +244,7 @@ class TextLesson:
 
         Args:
             pair_loss: the mean loss of a caption by points of images, points of captions, owners
-                and truth; see `models.training.loss`.
+                and truth; see `hasse.models.training.loss`.
             images, captions, owners, true: of the batch; see `TrainingStep`.
         """
         config = self._config

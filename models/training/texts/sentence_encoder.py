@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.errors import HasseError
+from hasse.models.errors import HasseError, pip_install
 
 _WEIGHTS = "model.safetensors"
 _LONGEST = 64  # tokens of a text that are read
@@ -39,7 +39,7 @@ class SentenceEncoder:
         """
         if find_spec("transformers") is None:
             raise SentenceEncoderError(
-                "a sentence encoder needs a package that is missing: pip install 'hasse[text]'"
+                f"a sentence encoder needs a package that is missing: {pip_install('text')}"
             )
         weights = folder / _WEIGHTS
         if not weights.is_file():

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from index.errors import HasseIndexError, IndexLockedError, MissingIndexError
-from index.store import Index
-from models.datasets import Dataset, DatasetError
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.skipped_rows import counted, tell_each
-from service.pipelines.folders.plan import Counts
-from service.pipelines.folders.scan import Scan, scan
-from service.pipelines.folders.sync import Encoders, FolderSync, encoders_of
-from service.plural import count
+from hasse.index.errors import HasseIndexError, IndexLockedError, MissingIndexError
+from hasse.index.store import Index
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.skipped_rows import counted, tell_each
+from hasse.service.pipelines.folders.plan import Counts
+from hasse.service.pipelines.folders.scan import Scan, scan
+from hasse.service.pipelines.folders.sync import Encoders, FolderSync, encoders_of
+from hasse.service.plural import count
 
 if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
-    from models.checkpoints.checkpoint import Checkpoint
-    from service.pipelines.dataset_encoding import ImageSource
+    from hasse.models.checkpoints.checkpoint import Checkpoint
+    from hasse.service.pipelines.dataset_encoding import ImageSource
 
 _KEPT = "what was changed so far is searchable; the same command goes on with the rest"
 _NAMED = 20  # vanished files
@@ -67,7 +67,7 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
             )
         if options.dry_run:
             raise CommandError(f"no index at {folder}: leave --dry-run out to make one")
-        from models.checkpoints.checkpoint import find_or_default
+        from hasse.models.checkpoints.checkpoint import find_or_default
 
         model = find_or_default(options.model, Dataset("", ()))
         opened = created(folder, loaded(model, options.device))
@@ -79,7 +79,7 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
 
 def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
     """Keep an index in step with folders until Ctrl-C, with a line for each change."""
-    from service.pipelines.folders.watch import FolderWatch
+    from hasse.service.pipelines.folders.watch import FolderWatch
 
     def report(counts: Counts, generation: int) -> None:
         typer.echo(f"{summary(counts)}; generation {generation}")
@@ -104,7 +104,7 @@ def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
 
 def created(folder: Path, checkpoint: Checkpoint) -> Index:
     """Make an empty index whose points this model will make."""
-    from service.pipelines.indexing import identity_of
+    from hasse.service.pipelines.indexing import identity_of
 
     return Index.create(folder, identity_of(checkpoint))
 
@@ -113,7 +113,7 @@ def _encoders(
     index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
 ) -> Encoders:
     def source() -> ImageSource:
-        from service.pipelines.dataset_encoding import ImageSource
+        from hasse.service.pipelines.dataset_encoding import ImageSource
 
         return ImageSource(None, options.batch_size, options.workers, skipped, options.limits)
 
@@ -122,8 +122,8 @@ def _encoders(
 
 def loaded(folder: Path, device: str) -> Checkpoint:
     """Load a checkpoint onto a device."""
-    from models.checkpoints import checkpoint
-    from service.runtime.device import pick_device
+    from hasse.models.checkpoints import checkpoint
+    from hasse.service.runtime.device import pick_device
 
     return checkpoint.load(folder, pick_device(device))
 
@@ -136,7 +136,7 @@ def built(
     segment_rows: int | None = None,
 ) -> Index:
     """Build an index of a dataset, with progress."""
-    from service.pipelines import indexing
+    from hasse.service.pipelines import indexing
 
     kept = f"what is encoded is kept in {folder}; the same command goes on from there"
     with progress("indexing") as report, resumable(lambda: kept):

@@ -6,13 +6,19 @@ from typing import Annotated
 
 import typer
 
-from models.captioning import DRAWS
-from service.cli.collection.parts import parse_part
-from service.cli.collection.search import ask
-from service.cli.terminal.configuration import configure
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.options import Captioner, Json, ServiceDevice, ServiceIndex, ServiceModel
-from service.cli.terminal.table import print_table
+from hasse.models.captioning import DRAWS
+from hasse.service.cli.collection.parts import parse_part
+from hasse.service.cli.collection.search import ask
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import (
+    Captioner,
+    Json,
+    ServiceDevice,
+    ServiceIndex,
+    ServiceModel,
+)
+from hasse.service.cli.terminal.table import print_table
 
 
 def describe(
@@ -42,12 +48,12 @@ def describe(
       hasse describe photo.jpg --model photographs
       hasse describe 2000001 --index data/scenes-index
     """
-    from models.captioning.writing import Writer
-    from models.images.decoding import open_picture
-    from service.core import describing
-    from service.core.stages import Stages
-    from service.picture_schemas import DescribeOptions
-    from service.runtime import loading
+    from hasse.models.captioning.writing import Writer
+    from hasse.models.images.decoding import open_picture
+    from hasse.service.core import describing
+    from hasse.service.core.stages import Stages
+    from hasse.service.picture_schemas import DescribeOptions
+    from hasse.service.runtime import loading
 
     found = parse_part(picture)
     if isinstance(found, str):

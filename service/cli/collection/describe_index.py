@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from models.captioning import DRAWS
-from service.cli.terminal.configuration import configure
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.options import (
+from hasse.models.captioning import DRAWS
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.options import (
     Captioner,
     IndexFolder,
     ServiceDevice,
     ServiceModel,
 )
-from service.cli.terminal.progress import progress
-from service.plural import count
+from hasse.service.cli.terminal.progress import progress
+from hasse.service.plural import count
 
 
 def describe(
@@ -37,10 +37,10 @@ def describe(
     [bold]Example[/bold]
       hasse index describe data/mine-index
     """
-    from models.captioning.writing import Writer
-    from service.cli.collection.additions import merge_small
-    from service.pipelines.describing import describe_index
-    from service.runtime import loading
+    from hasse.models.captioning.writing import Writer
+    from hasse.service.cli.collection.additions import merge_small
+    from hasse.service.pipelines.describing import describe_index
+    from hasse.service.runtime import loading
 
     settings = configure(index=index, model=model, captioner=captioner, device=device)
     loaded, opened = loading.model_and_index(settings, with_pictures=False)

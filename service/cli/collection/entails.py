@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.collection.hits import warn_of_unknown_words
-from service.cli.collection.parts import checked_text, parse_part
-from service.cli.collection.search import ask
-from service.cli.terminal.configuration import configure
-from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.cli.collection.hits import warn_of_unknown_words
+from hasse.service.cli.collection.parts import checked_text, parse_part
+from hasse.service.cli.collection.search import ask
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 
 if TYPE_CHECKING:
-    from service.core.engine import Engine
-    from service.lattice_schemas import Entailment
+    from hasse.service.core.engine import Engine
+    from hasse.service.lattice_schemas import Entailment
 
 
 def entails(
@@ -42,8 +42,8 @@ def entails(
     part, caption = parse_part(premise), checked_text(hypothesis)
 
     async def question(engine: Engine) -> Entailment:
-        from service.core import lattice
-        from service.core.stages import Stages
+        from hasse.service.core import lattice
+        from hasse.service.core.stages import Stages
 
         return await lattice.entails(engine, part, caption, Stages())
 

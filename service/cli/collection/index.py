@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from service.cli.collection.index_report import print_info, print_size, print_verification
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.help_text import Commands, join_lines
-from service.cli.terminal.options import (
+from hasse.service.cli.collection.index_report import print_info, print_size, print_verification
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
     Device,
@@ -24,8 +24,8 @@ from service.cli.terminal.options import (
     OnCluster,
     Workers,
 )
-from service.cli.terminal.progress import progress, tell
-from service.plural import count
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
 
 IndexModel = Annotated[
     Path | None,
@@ -104,10 +104,10 @@ def build(
       hasse index build data/coco --model data/coco-model \\
           --features data/coco-features --out data/coco-index
     """
-    from models.checkpoints.checkpoint import find_or_default
-    from models.datasets import load
-    from service.cli.collection.additions import built, loaded, tell_unknown
-    from service.pipelines.dataset_encoding import ImageSource
+    from hasse.models.checkpoints.checkpoint import find_or_default
+    from hasse.models.datasets import load
+    from hasse.service.cli.collection.additions import built, loaded, tell_unknown
+    from hasse.service.pipelines.dataset_encoding import ImageSource
 
     collection = load(dataset)
     if split is not None:
@@ -115,7 +115,7 @@ def build(
     checkpoint = loaded(find_or_default(model, collection), device)
     source = ImageSource(features, batch_size, workers, tell, picture_limits())
     if cluster is not None:
-        from service.cluster.encoding import points_of
+        from hasse.service.cluster.encoding import points_of
 
         source = replace(source, spread=points_of(cluster, checkpoint.folder, source))
     with built(collection, checkpoint, out, source, segment_rows) as made:
@@ -153,7 +153,7 @@ def add(
       hasse index add data/mine-index photo.jpg another.png
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
-    from service.cli.collection.additions import SyncOptions, bring_along
+    from hasse.service.cli.collection.additions import SyncOptions, bring_along
 
     options = SyncOptions(
         captions,
@@ -196,7 +196,7 @@ def sync(
       hasse index sync data/mine-index ~/Pictures
       hasse index sync data/mine-index ~/Pictures --dry-run
     """
-    from service.cli.collection.additions import SyncOptions, bring_along
+    from hasse.service.cli.collection.additions import SyncOptions, bring_along
 
     options = SyncOptions(
         captions,
@@ -235,7 +235,7 @@ def watch(
     [bold]Examples[/bold]
       hasse index watch data/mine-index ~/Pictures
     """
-    from service.cli.collection.additions import SyncOptions, follow
+    from hasse.service.cli.collection.additions import SyncOptions, follow
 
     follow(
         folder,
@@ -254,9 +254,9 @@ def create(*, folder: IndexFolder, model: IndexModel = None) -> None:
     [bold]Examples[/bold]
       hasse index create data/mine-index
     """
-    from models.checkpoints.checkpoint import find_or_default
-    from models.datasets import Dataset
-    from service.cli.collection.additions import created, loaded
+    from hasse.models.checkpoints.checkpoint import find_or_default
+    from hasse.models.datasets import Dataset
+    from hasse.service.cli.collection.additions import created, loaded
 
     checkpoint = loaded(find_or_default(model, Dataset("", ())), "cpu")
     with created(folder, checkpoint) as made:
@@ -294,10 +294,10 @@ def reencode(
     [bold]Examples[/bold]
       hasse index reencode data/mine-index --model photographs
     """
-    from models.checkpoints.checkpoint import find
-    from service.cli.collection.additions import loaded
-    from service.pipelines import indexing
-    from service.pipelines.dataset_encoding import ImageSource
+    from hasse.models.checkpoints.checkpoint import find
+    from hasse.service.cli.collection.additions import loaded
+    from hasse.service.pipelines import indexing
+    from hasse.service.pipelines.dataset_encoding import ImageSource
 
     checkpoint = loaded(find(model), device)
     source = ImageSource(None, batch_size, workers, tell, picture_limits())
@@ -326,7 +326,7 @@ def remove(
     ],
 ) -> None:
     """Remove images and their captions from an index. The pictures themselves stay."""
-    from index.store import Index
+    from hasse.index.store import Index
 
     unique = set(image_ids)  # one that is named twice is removed once
     with Index.open(folder) as opened:
@@ -341,8 +341,8 @@ def compact(*, folder: IndexFolder) -> None:
     Stop it at any time: what is merged stays merged. It takes as much free space as what it
     merges. A running service merges small segments by itself.
     """
-    from index.segments.compaction import everything
-    from index.store import Index
+    from hasse.index.segments.compaction import everything
+    from hasse.index.store import Index
 
     with Index.open(folder) as opened:
         kept = "what is merged stays merged, the rest is as it was"
@@ -366,8 +366,8 @@ def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
     Reads the whole index and all its pictures, and names those that are missing or changed. It
     can be run while a service uses it.
     """
-    from index.verify import changed_pictures
-    from index.verify import verify as check
+    from hasse.index.verify import changed_pictures
+    from hasse.index.verify import verify as check
 
     with progress("checking bytes") as report:
         found = check(folder, progress=report)
@@ -380,7 +380,7 @@ def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
 @index.add
 def info(*, folder: IndexFolder, as_json: Json = False) -> None:
     """Show what an index holds, which model made it, and how it is stored."""
-    from index.store import Index
+    from hasse.index.store import Index
 
     with Index.open(folder, verify="sizes") as opened:
         found = opened.info()

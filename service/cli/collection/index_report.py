@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from service.cli.terminal.output import one_line
-from service.cli.terminal.table import print_table
-from service.plural import count
+from hasse.service.cli.terminal.output import one_line
+from hasse.service.cli.terminal.table import print_table
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from index.info import IndexInfo, SegmentInfo
-    from index.verify import Verification
+    from hasse.index.info import IndexInfo, SegmentInfo
+    from hasse.index.verify import Verification
 
 _SEGMENT_COLUMNS = (
     *("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "plan", "generation"),

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.images.formats import PICTURE_SUFFIXES
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import CommandError
+from hasse.models.images.formats import PICTURE_SUFFIXES
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError
 
 if TYPE_CHECKING:
-    from service.lattice_schemas import Part
+    from hasse.service.lattice_schemas import Part
 
 _PLACES = ("./", "../", "/")  # what a path begins with, and no caption
 
 
 def parse_part(text: str) -> Part:
     """Read an argument as the id of a stored image, a picture, or a caption."""
-    from service.schemas import image_id_of
+    from hasse.service.schemas import image_id_of
 
     image_id = image_id_of(text)
     return text_or_picture(text) if image_id is None else image_id
@@ -45,7 +45,7 @@ def text_or_picture(query: str) -> str | bytes:
     """
     if not (_names_picture(query) or query.startswith(_PLACES)) or "\0" in query:
         return checked_text(query)
-    from models.images.decoding import open_file
+    from hasse.models.images.decoding import open_file
 
     try:
         content = Path(query).read_bytes()

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.options import Device, ModelOrPhotographs
-from service.plural import count
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import Device, ModelOrPhotographs
+from hasse.service.plural import count
 
 
 def plot(
@@ -38,10 +38,10 @@ def plot(
     """
     import numpy as np
 
-    from models.checkpoints import checkpoint
-    from models.evaluation.plane import draw, principal_plane
-    from models.images.decoding import open_file
-    from service.runtime.device import pick_device
+    from hasse.models.checkpoints import checkpoint
+    from hasse.models.evaluation.plane import draw, principal_plane
+    from hasse.models.images.decoding import open_file
+    from hasse.service.runtime.device import pick_device
 
     texts = [text.strip() for text in words.split(",") if text.strip()]
     paths = pictures or []

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from service.cli.collection import search_options as options
-from service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
-from service.cli.collection.parts import caption_or_picture, parse_part, text_or_picture
-from service.cli.terminal.configuration import configure
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
-from service.cli.terminal.preview import preview as shown
-from service.cli.terminal.preview import protocol_of
+from hasse.service.cli.collection import search_options as options
+from hasse.service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
+from hasse.service.cli.collection.parts import caption_or_picture, parse_part, text_or_picture
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.cli.terminal.preview import preview as shown
+from hasse.service.cli.terminal.preview import protocol_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from service.core.engine import Engine
-    from service.lattice_schemas import Part
-    from service.picture_schemas import CaptionAnswer, CaptionOptions, Relation
-    from service.schemas import ImageAnswer
-    from service.settings import Settings
+    from hasse.service.core.engine import Engine
+    from hasse.service.lattice_schemas import Part
+    from hasse.service.picture_schemas import CaptionAnswer, CaptionOptions, Relation
+    from hasse.service.schemas import ImageAnswer
+    from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
 _DATE = re.compile(r"\d{4}(-\d\d)?")
@@ -83,7 +83,7 @@ def search(
       hasse search photo.jpg --minus "a dog" --plus "a cat"
       hasse search a child -k 100 --paths -0 | xargs -0 cp -t found
     """
-    from service.picture_schemas import CaptionOptions
+    from hasse.service.picture_schemas import CaptionOptions
 
     if max_violation is not None and not math.isfinite(max_violation):
         raise CommandError("--max-violation takes a finite number; leave it out to keep all hits")
@@ -143,9 +143,9 @@ class _Question:
 
     async def answer(self, engine: Engine, given: CaptionOptions) -> ImageAnswer | CaptionAnswer:
         """Search."""
-        from service.core import by_picture, lattice
-        from service.core.stages import Stages
-        from service.picture_schemas import SimilarOptions
+        from hasse.service.core import by_picture, lattice
+        from hasse.service.core.stages import Stages
+        from hasse.service.picture_schemas import SimilarOptions
 
         stages = Stages()
         if self.all_of:
@@ -217,7 +217,7 @@ def ask(
     parts: Iterable[Part | None],
 ) -> Result:
     """Answer one question; the image encoder is loaded only if a part is a picture."""
-    from service.core.engine import Engine
+    from hasse.service.core.engine import Engine
 
     async def answer() -> Result:
         with_pictures = any(isinstance(part, bytes) for part in parts)

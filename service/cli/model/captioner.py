@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from models.captioning import DRAWS
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.help_text import Commands
-from service.cli.terminal.long_running import consistent_options, stoppable, training_report
-from service.cli.terminal.options import (
+from hasse.models.captioning import DRAWS
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.long_running import consistent_options, stoppable, training_report
+from hasse.service.cli.terminal.options import (
     Captioner,
     DatasetFolder,
     Device,
@@ -22,8 +22,8 @@ from service.cli.terminal.options import (
     Model,
     Workers,
 )
-from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.table import print_table
 
 captioner = Commands(no_args_is_help=True, help="Learn to write captions for pictures.")
 
@@ -85,15 +85,15 @@ def train(
       hasse captioner train data/scenes --model scenes --out data/scenes-captioner
       hasse captioner train data/flickr8k --model data/flickr8k-model
     """
-    from models.captioning.checkpoint import folder_of
-    from models.captioning.training import CaptionerTraining
-    from models.checkpoints import checkpoint
-    from models.checkpoints.model_folder import new_model
-    from models.datasets import load
-    from models.tasks.abstraction.lexicon import Lexicon
-    from models.training.run import TrainingStopped
-    from service.pipelines.captioning import CaptionerRequest
-    from service.pipelines.dataset_encoding import ImageSource
+    from hasse.models.captioning.checkpoint import folder_of
+    from hasse.models.captioning.training import CaptionerTraining
+    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints.model_folder import new_model
+    from hasse.models.datasets import load
+    from hasse.models.tasks.abstraction.lexicon import Lexicon
+    from hasse.models.training.run import TrainingStopped
+    from hasse.service.pipelines.captioning import CaptionerRequest
+    from hasse.service.pipelines.dataset_encoding import ImageSource
 
     with consistent_options():
         config = CaptionerTraining(
@@ -155,12 +155,12 @@ def evaluate(
     """
     from dataclasses import replace
 
-    from models.captioning.writing import Writer
-    from models.checkpoints import checkpoint
-    from models.datasets import load
-    from service.pipelines.captioning import CaptionerEvaluation
-    from service.pipelines.dataset_encoding import ImageSource
-    from service.runtime.device import pick_device
+    from hasse.models.captioning.writing import Writer
+    from hasse.models.checkpoints import checkpoint
+    from hasse.models.datasets import load
+    from hasse.service.pipelines.captioning import CaptionerEvaluation
+    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.runtime.device import pick_device
 
     collection = load(dataset).split(split)
     collection = replace(collection, images=collection.images[:most])

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.help_text import Commands, join_lines
-from service.cli.terminal.options import DatasetFolder, Exclude
-from service.cli.terminal.progress import progress
-from service.cli.terminal.skipped_rows import counted, tell_each
-from service.plural import count
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.options import DatasetFolder, Exclude
+from hasse.service.cli.terminal.progress import progress
+from hasse.service.cli.terminal.skipped_rows import counted, tell_each
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from models.datasets import Dataset
-    from models.datasets.skipped_rows import SkippedRows
+    from hasse.models.datasets import Dataset
+    from hasse.models.datasets.skipped_rows import SkippedRows
 
 data = Commands(help="Bring pictures and captions into one format.", no_args_is_help=True)
 imports = Commands(
@@ -70,7 +70,7 @@ def scenes(
 
     The same seed draws the same pictures on every machine.
     """
-    from models.datasets.scenes import generate
+    from hasse.models.datasets.scenes import generate
 
     again = "the same command draws them again, and the same ones"
     with progress("drawing scenes") as report, resumable(lambda: again):
@@ -105,7 +105,7 @@ def coco(
       hasse data import coco annotations/captions_train2017.json \\
           annotations/captions_val2017.json --images coco --out data/coco
     """
-    from models.datasets import coco as reader
+    from hasse.models.datasets import coco as reader
 
     with progress("reading pictures") as report:
         dataset, skipped = reader.read(
@@ -126,7 +126,7 @@ def karpathy(
 
     These are the splits that papers report on: restval counts as train, and COCO keeps its ids.
     """
-    from models.datasets import karpathy as reader
+    from hasse.models.datasets import karpathy as reader
 
     with progress("reading pictures") as report:
         dataset, skipped = reader.read(document, images, progress=report, limits=picture_limits())
@@ -156,7 +156,7 @@ def flickr8k(
           --train Flickr_8k.trainImages.txt --val Flickr_8k.devImages.txt \\
           --test Flickr_8k.testImages.txt --out data/flickr8k
     """
-    from models.datasets import flickr8k as reader
+    from hasse.models.datasets import flickr8k as reader
 
     named = {"train": train, "val": val, "test": test}
     splits = {name: path for name, path in named.items() if path is not None}
@@ -194,7 +194,7 @@ def folder(
       hasse data import folder ~/Pictures --out data/mine
       hasse data import folder ~/Pictures --captions captions.csv --out data/mine
     """
-    from models.datasets import folder as reader
+    from hasse.models.datasets import folder as reader
 
     with progress("reading pictures") as report:
         dataset, skipped = reader.read(
@@ -223,10 +223,10 @@ def abstract(
     [bold]Example[/bold]
       hasse data abstract data/flickr8k --split val --out data/chains.jsonl
     """
-    from models.datasets import load
-    from models.datasets.chains import write_chains
-    from models.tasks.abstraction.chains import derive
-    from models.tasks.abstraction.lexicon import Lexicon
+    from hasse.models.datasets import load
+    from hasse.models.datasets.chains import write_chains
+    from hasse.models.tasks.abstraction.chains import derive
+    from hasse.models.tasks.abstraction.lexicon import Lexicon
 
     images = load(dataset).split(split).images
     with progress("deriving") as report:
@@ -245,14 +245,18 @@ def classes(
     """Name ImageNet's 1,000 classes and all that they are kinds of, by WordNet.
 
     A network that was trained on them has seen far more than the captions say: 'hasse train
-    --classes' learns their names. The list of classes is timm's (pip install 'hasse[timm]').
+    --classes' learns their names. The list of classes is timm's, the extra 'timm'.
 
     \b
     [bold]Example[/bold]
       hasse data classes --out data/classes.jsonl
     """
-    from models.tasks.abstraction.classes import imagenet_classes, imagenet_synsets, write_classes
-    from models.tasks.abstraction.lexicon import Lexicon
+    from hasse.models.tasks.abstraction.classes import (
+        imagenet_classes,
+        imagenet_synsets,
+        write_classes,
+    )
+    from hasse.models.tasks.abstraction.lexicon import Lexicon
 
     named = imagenet_classes(Lexicon.read(wordnet), imagenet_synsets())
     write_classes(out, named)
@@ -300,11 +304,11 @@ def texts(
       hasse data texts data/flickr8k --captions results_20130124.token \\
           --out data/texts.txt
     """
-    from models.datasets import load
-    from models.datasets.chains import read_chains
-    from models.tasks.abstraction.classes import read_classes
-    from models.tasks.abstraction.lexicon import Lexicon
-    from models.tasks.abstraction.texts import collect, read_texts, write_texts
+    from hasse.models.datasets import load
+    from hasse.models.datasets.chains import read_chains
+    from hasse.models.tasks.abstraction.classes import read_classes
+    from hasse.models.tasks.abstraction.lexicon import Lexicon
+    from hasse.models.tasks.abstraction.texts import collect, read_texts, write_texts
 
     said = [caption.text for caption in load(dataset).split(split).captions]
     said += [text for file in captions or () for text in read_texts(file)]
@@ -320,14 +324,14 @@ def texts(
 
 
 def _keep(dataset: Dataset, skipped: SkippedRows, out: Path, as_json: bool) -> None:
-    from models.datasets import save
+    from hasse.models.datasets import save
 
     save(dataset, out)
     _summary(dataset, skipped, out, as_json)
 
 
 def _summary(dataset: Dataset, skipped: SkippedRows | None, out: Path, as_json: bool) -> None:
-    from models.datasets.skipped_rows import SkippedRows
+    from hasse.models.datasets.skipped_rows import SkippedRows
 
     captions = sum(len(image.captions) for image in dataset.images)
     found = skipped or SkippedRows()

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.long_running import AGAIN, consistent_options, stoppable, training_report
-from service.cli.terminal.options import DatasetFolder, Device, Workers
-from service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.long_running import (
+    AGAIN,
+    consistent_options,
+    stoppable,
+    training_report,
+)
+from hasse.service.cli.terminal.options import DatasetFolder, Device, Workers
+from hasse.service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
-    from service.pipelines.distillation import DistillationPlan
+    from hasse.service.pipelines.distillation import DistillationPlan
 
 StudentFolder = Annotated[
     Path,
@@ -93,10 +98,10 @@ def distill(
       hasse distill data/coco --teacher torchvision/resnet50 \\
           --weights resnet50.pth --out data/student
     """
-    from models.encoders.mixed_precision import supports_bfloat16
-    from models.training.distillation import DistillationConfig
-    from service.pipelines.distillation import DistillationPlan
-    from service.runtime.device import pick_device
+    from hasse.models.encoders.mixed_precision import supports_bfloat16
+    from hasse.models.training.distillation import DistillationConfig
+    from hasse.service.pipelines.distillation import DistillationPlan
+    from hasse.service.runtime.device import pick_device
 
     place = pick_device(device)
     with consistent_options():
@@ -120,8 +125,8 @@ def distill(
 
 
 def _learn(plan: DistillationPlan, out: Path, device: str, workers: int | None) -> Path:
-    from models.files import lock_folder
-    from models.training.run import TrainingStopped
+    from hasse.models.files import lock_folder
+    from hasse.models.training.run import TrainingStopped
 
     kept = f"what is done is kept in {out}; {AGAIN}"
     with resumable(lambda: kept), lock_folder(out):

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.options import BatchSize, Device, ModelOrPhotographs, Workers
-from service.cli.terminal.progress import progress, tell
-from service.plural import count
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import BatchSize, Device, ModelOrPhotographs, Workers
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
 
 Inputs = Annotated[
     list[Path] | None,
@@ -63,9 +63,9 @@ def embed(
       hasse embed ~/Pictures --model data/mine-model --out pictures.jsonl
       echo "a dog on a beach" | hasse embed
     """
-    from models.checkpoints import checkpoint
-    from service.pipelines import embedding
-    from service.runtime.device import pick_device
+    from hasse.models.checkpoints import checkpoint
+    from hasse.service.pipelines import embedding
+    from hasse.service.runtime.device import pick_device
 
     found = embedding.read_inputs(inputs or [embedding.STANDARD_INPUT])
     texts = [one for one in found if isinstance(one, str)]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.help_text import Commands
-from service.cli.terminal.long_running import consistent_options, stoppable, training_report
-from service.cli.terminal.options import Json
-from service.cli.terminal.progress import progress
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.long_running import consistent_options, stoppable, training_report
+from hasse.service.cli.terminal.options import Json
+from hasse.service.cli.terminal.progress import progress
+from hasse.service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from models.evaluation.threshold import Threshold
-    from models.tasks.entailment import Corpus
+    from hasse.models.evaluation.threshold import Threshold
+    from hasse.models.tasks.entailment import Corpus
 
 entailment = Commands(
     no_args_is_help=True, help="Learn from labelled pairs which sentence follows from which."
@@ -114,12 +114,12 @@ def train(
       hasse entailment train SICK.txt --start data/flickr8k-model \\
           --out data/sick-model
     """
-    from models.checkpoints.model_folder import new_model
-    from models.tasks.entailment import read
-    from models.tasks.entailment.embedding import SentenceConfig
-    from models.tasks.entailment.training import EntailmentTraining
-    from models.training.run import TrainingStopped
-    from service.pipelines.entailment import SavedTraining
+    from hasse.models.checkpoints.model_folder import new_model
+    from hasse.models.tasks.entailment import read
+    from hasse.models.tasks.entailment.embedding import SentenceConfig
+    from hasse.models.tasks.entailment.training import EntailmentTraining
+    from hasse.models.training.run import TrainingStopped
+    from hasse.service.pipelines.entailment import SavedTraining
 
     pairs = read(corpus)
     _describe(pairs)
@@ -151,9 +151,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a model on the test part, beside always saying what is more frequent."""
-    from models.tasks.entailment import checkpoint, read
-    from models.tasks.entailment.evaluation import evaluate as measure
-    from models.tasks.entailment.evaluation import evaluate_majority
+    from hasse.models.tasks.entailment import checkpoint, read
+    from hasse.models.tasks.entailment.evaluation import evaluate as measure
+    from hasse.models.tasks.entailment.evaluation import evaluate_majority
 
     pairs = read(corpus)
     loaded = checkpoint.load(model)

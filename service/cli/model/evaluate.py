@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.options import (
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
     Device,
@@ -20,12 +20,12 @@ from service.cli.terminal.options import (
     Model,
     Workers,
 )
-from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.table import print_table
-from service.plural import count
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.table import print_table
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from service.pipelines.evaluation import Measured
+    from hasse.service.pipelines.evaluation import Measured
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 COLUMNS = (
@@ -126,9 +126,9 @@ def evaluate(
       hasse evaluate data/coco --model data/order --against data/cosine \\
           --features data/coco-features --plots data/order-plots
     """
-    from service.pipelines.evaluation import EvaluationRequest
-    from service.pipelines.figures import require_matplotlib
-    from service.runtime.device import pick_device
+    from hasse.service.pipelines.evaluation import EvaluationRequest
+    from hasse.service.pipelines.figures import require_matplotlib
+    from hasse.service.runtime.device import pick_device
 
     if against_features is not None and against is None:
         raise CommandError(
@@ -163,7 +163,7 @@ def _report(
     out: Path | None,
     plots: Path | None,
 ) -> None:
-    from service.pipelines.figures import draw
+    from hasse.service.pipelines.figures import draw
 
     text = json.dumps(result, indent=2)
     if as_json:

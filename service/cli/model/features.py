@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.long_running import AGAIN, consistent_options, stoppable
-from service.cli.terminal.options import BatchSize, DatasetFolder, Device, OnCluster, Workers
-from service.cli.terminal.progress import progress, tell
-from service.plural import count
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.long_running import AGAIN, consistent_options, stoppable
+from hasse.service.cli.terminal.options import BatchSize, DatasetFolder, Device, OnCluster, Workers
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from models.datasets import Dataset
-    from models.images.features import FeatureStore
+    from hasse.models.datasets import Dataset
+    from hasse.models.images.features import FeatureStore
 
 OWN = "as the network's library does"
 
@@ -123,10 +123,10 @@ def features(
       hasse features data/flickr8k --backbone torchvision/vgg19 \\
           --weights vgg19.pth --crops 10 --out data/flickr8k-features
     """
-    from models.datasets import load
-    from models.encoders.registry import build_backbone
-    from models.images.features import extract
-    from service.runtime.device import pick_device
+    from hasse.models.datasets import load
+    from hasse.models.encoders.registry import build_backbone
+    from hasse.models.images.features import extract
+    from hasse.service.runtime.device import pick_device
 
     place = pick_device(device)
     collection = load(dataset)
@@ -152,7 +152,7 @@ def features(
     with_regions = crops == "1" and network.has_grid() if regions is None else regions
     batches = None
     if cluster is not None:
-        from service.cluster.encoding import Extraction, features_of
+        from hasse.service.cluster.encoding import Extraction, features_of
 
         asked = (views, with_regions, batch_size, workers, picture_limits())
         file = None if weights is None else weights.resolve()
@@ -175,8 +175,8 @@ def features(
 
 
 def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) -> FeatureStore:
-    from models.images.features import ExtractionStopped
-    from service.pipelines.training_inputs import note_weights
+    from hasse.models.images.features import ExtractionStopped
+    from hasse.service.pipelines.training_inputs import note_weights
 
     kept = f"finished features are kept in {out}; {AGAIN}"
     with (
@@ -202,8 +202,8 @@ def _weights(backbone: str, *, download: bool) -> Path | None:
 
     It is None for the network whose weights are installed.
     """
-    from models.encoders import registry
-    from models.encoders.names import LITE
+    from hasse.models.encoders import registry
+    from hasse.models.encoders.names import LITE
 
     if download:
         with progress(f"downloading the weights of {backbone}") as report:

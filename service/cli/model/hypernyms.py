@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.help_text import Commands
-from service.cli.terminal.long_running import consistent_options, training_report
-from service.cli.terminal.options import Json
-from service.cli.terminal.progress import progress
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.long_running import consistent_options, training_report
+from hasse.service.cli.terminal.options import Json
+from hasse.service.cli.terminal.progress import progress
+from hasse.service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from models.evaluation.threshold import Threshold
-    from models.tasks.hypernyms.query import Ancestor
-    from models.tasks.hypernyms.taxonomy import Taxonomy
+    from hasse.models.evaluation.threshold import Threshold
+    from hasse.models.tasks.hypernyms.query import Ancestor
+    from hasse.models.tasks.hypernyms.taxonomy import Taxonomy
 
 hypernyms = Commands(
     no_args_is_help=True, help="Learn from WordNet what is a kind of what, and ask."
@@ -89,10 +89,10 @@ def train(
       hasse hypernyms train /usr/share/wordnet --protocol paper \\
           --out data/hypernyms-paper
     """
-    from models.checkpoints.model_folder import new_model
-    from models.tasks.hypernyms import checkpoint
-    from models.tasks.hypernyms import training as learning
-    from models.tasks.hypernyms.task import make_task
+    from hasse.models.checkpoints.model_folder import new_model
+    from hasse.models.tasks.hypernyms import checkpoint
+    from hasse.models.tasks.hypernyms import training as learning
+    from hasse.models.tasks.hypernyms.task import make_task
 
     with consistent_options():
         config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
@@ -127,9 +127,9 @@ def evaluate(*, model: LearnedHierarchy, as_json: Json = False) -> None:
 
     The threshold is that of the validation pairs. No WordNet files are needed.
     """
-    from models.tasks.hypernyms import checkpoint
-    from models.tasks.hypernyms.evaluation import evaluate as measure
-    from models.tasks.hypernyms.evaluation import evaluate_closure
+    from hasse.models.tasks.hypernyms import checkpoint
+    from hasse.models.tasks.hypernyms.evaluation import evaluate as measure
+    from hasse.models.tasks.hypernyms.evaluation import evaluate_closure
 
     loaded = checkpoint.load(model)
     task = loaded.task()
@@ -191,8 +191,8 @@ def query(
       hasse hypernyms query dog --model data/hypernyms
       hasse hypernyms query bank --sense 2 -k 5
     """
-    from models.tasks.hypernyms import checkpoint
-    from models.tasks.hypernyms.query import ancestors
+    from hasse.models.tasks.hypernyms import checkpoint
+    from hasse.models.tasks.hypernyms.query import ancestors
 
     loaded = checkpoint.load(model)
     senses = _senses(loaded.taxonomy, word)
@@ -261,8 +261,8 @@ def plot(
       hasse hypernyms plot /usr/share/wordnet --words "animal,dog,puppy,cat" \\
           --out dogs.svg
     """
-    from models.tasks.hypernyms.drawing import draw
-    from models.tasks.hypernyms.plane import learn_plane
+    from hasse.models.tasks.hypernyms.drawing import draw
+    from hasse.models.tasks.hypernyms.plane import learn_plane
 
     taxonomy = _read(wordnet)
     chosen = [_senses(taxonomy, word)[0] for word in words.split(",") if word.strip()]
@@ -281,7 +281,7 @@ def _right(threshold: Threshold) -> str:
 
 
 def _read(wordnet: Path) -> Taxonomy:
-    from models.tasks.hypernyms.wordnet import read
+    from hasse.models.tasks.hypernyms.wordnet import read
 
     return read(wordnet)
 

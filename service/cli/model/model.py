@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.help_text import Commands
-from service.cli.terminal.options import (
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
     Device,
@@ -19,12 +19,12 @@ from service.cli.terminal.options import (
     Json,
     Workers,
 )
-from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.table import print_table
-from service.plural import count
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.table import print_table
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from models.checkpoints.made_models import Description
+    from hasse.models.checkpoints.made_models import Description
 
 model = Commands(no_args_is_help=True, help="Make a model without training; list and remove them.")
 
@@ -74,8 +74,8 @@ def make(
           --download-weights
       hasse index add data/mine ~/Pictures --model clip
     """
-    from models.checkpoints import made_models
-    from models.encoders import registry
+    from hasse.models.checkpoints import made_models
+    from hasse.models.encoders import registry
 
     if download_weights == (weights is not None):
         raise CommandError(
@@ -110,12 +110,12 @@ def calibrate(
     [bold]Examples[/bold]
       hasse model calibrate clip data/coco
     """
-    from models.checkpoints.checkpoint import find
-    from models.checkpoints.made_models import describe
-    from models.datasets import load
-    from service.pipelines.dataset_encoding import ImageSource
-    from service.pipelines.evaluation import calibrate as measure
-    from service.runtime.device import pick_device
+    from hasse.models.checkpoints.checkpoint import find
+    from hasse.models.checkpoints.made_models import describe
+    from hasse.models.datasets import load
+    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.pipelines.evaluation import calibrate as measure
+    from hasse.service.runtime.device import pick_device
 
     folder = find(Path(name))
     if describe(folder).built_in:
@@ -138,7 +138,7 @@ def calibrate(
 @model.command("list")
 def list_(*, as_json: Json = False) -> None:
     """List the built-in models, and those that 'hasse model make' made."""
-    from models.checkpoints.made_models import described_models
+    from hasse.models.checkpoints.made_models import described_models
 
     found = list(described_models())
     if as_json:
@@ -163,8 +163,8 @@ def list_(*, as_json: Json = False) -> None:
 @model.add
 def show(*, name: Name, as_json: Json = False) -> None:
     """Show what is known of one model."""
-    from models.checkpoints.checkpoint import find
-    from models.checkpoints.made_models import describe
+    from hasse.models.checkpoints.checkpoint import find
+    from hasse.models.checkpoints.made_models import describe
 
     found = describe(find(Path(name)))
     if as_json:
@@ -176,7 +176,7 @@ def show(*, name: Name, as_json: Json = False) -> None:
 @model.add
 def remove(*, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
     """Delete a model that 'hasse model make' made. Indexes that it made need it."""
-    from models.checkpoints import made_models
+    from hasse.models.checkpoints import made_models
 
     typer.echo(f"removed {made_models.remove(name)}")
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.long_running import AGAIN, stoppable
-from service.cli.terminal.options import Device
-from service.cli.terminal.progress import progress, tell
-from service.plural import count
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.long_running import AGAIN, stoppable
+from hasse.service.cli.terminal.options import Device
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
 
 
 def text_features(
@@ -49,11 +49,11 @@ def text_features(
       hasse text-features data/texts.txt --out data/text-features \\
           --encoder sentence-transformers/all-MiniLM-L6-v2 --download-weights
     """
-    from models.encoders import registry
-    from models.tasks.abstraction.texts import read_texts
-    from models.training.texts.sentence_encoder import SentenceEncoder
-    from models.training.texts.text_features import TextExtractionStopped, extract_texts
-    from service.runtime.device import pick_device
+    from hasse.models.encoders import registry
+    from hasse.models.tasks.abstraction.texts import read_texts
+    from hasse.models.training.texts.sentence_encoder import SentenceEncoder
+    from hasse.models.training.texts.text_features import TextExtractionStopped, extract_texts
+    from hasse.service.runtime.device import pick_device
 
     wanted = read_texts(texts)
     if download_weights:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.configuration import parse_pairs, picture_limits
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.long_running import AGAIN, stoppable, training_report
-from service.cli.terminal.options import DatasetFolder, Device, Workers
-from service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.configuration import parse_pairs, picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.long_running import AGAIN, stoppable, training_report
+from hasse.service.cli.terminal.options import DatasetFolder, Device, Workers
+from hasse.service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
-    from models.checkpoints.checkpoint import Checkpoint
-    from models.training.distributed import World
-    from models.training.trainer import Measured
-    from service.pipelines.training import TrainingPlan
+    from hasse.models.checkpoints.checkpoint import Checkpoint
+    from hasse.models.training.distributed import World
+    from hasse.models.training.trainer import Measured
+    from hasse.service.pipelines.training import TrainingPlan
 
 MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
 
@@ -244,14 +244,14 @@ def train(
       hasse train data/coco --features data/coco-features --out data/cosine \\
           --preset cosine
       hasse train data/scenes --preset scenes --out data/my-scenes-model
-      torchrun --nproc-per-node 4 -m service.cli train data/coco \\
+      torchrun --nproc-per-node 4 -m hasse train data/coco \\
           --features data/coco-features --out data/coco-model
 
     The last trains one model on four GPUs.
     """
-    from models.training.distributed import world
-    from service.pipelines.training import TrainingPlan, TrainingRequest
-    from service.runtime.device import pick_device
+    from hasse.models.training.distributed import world
+    from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+    from hasse.service.runtime.device import pick_device
 
     named: dict[str, object] = {
         **{"score": score, "dimension": dimension, "backbone": backbone, "epochs": epochs},
@@ -287,7 +287,7 @@ def train(
 
 def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
     """Train with a progress bar and Ctrl-C, which the first of several processes shows alone."""
-    from models.training.run import TrainingStopped
+    from hasse.models.training.run import TrainingStopped
 
     silent, together = not processes.leads, processes.size > 1
     bars = partial(progress, silent=silent)
@@ -302,7 +302,7 @@ def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
 
 def _kept(out: Path) -> str:
     """Return what is said on Ctrl-C, of a model only where there is one."""
-    from models.checkpoints.model_folder import CONFIG
+    from hasse.models.checkpoints.model_folder import CONFIG
 
     best = f"{out} holds the best epoch" if (out / CONFIG).is_file() else "no epoch was finished"
     return f"{AGAIN}; {best} so far"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.options import Device, Json
-from service.cli.terminal.progress import progress
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import Device, Json
+from hasse.service.cli.terminal.progress import progress
+from hasse.service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from models.tasks.transfer.evaluation import Result
-    from models.tasks.transfer.words import Similarity
+    from hasse.models.tasks.transfer.evaluation import Result
+    from hasse.models.tasks.transfer.words import Similarity
 
 Folder = Annotated[
     Path,
@@ -80,10 +80,10 @@ def transfer(
       hasse transfer senteval --model data/mine-model
       hasse transfer senteval --model data/cap2img --model data/language --task MR
     """
-    from models.tasks.transfer.evaluation import evaluate
-    from models.tasks.transfer.tasks import read_tasks
-    from models.tasks.transfer.words import read_word_pairs, similarity
-    from service.pipelines.embedding import SentenceEncoder
+    from hasse.models.tasks.transfer.evaluation import evaluate
+    from hasse.models.tasks.transfer.tasks import read_tasks
+    from hasse.models.tasks.transfer.words import read_word_pairs, similarity
+    from hasse.service.pipelines.embedding import SentenceEncoder
 
     if not model and vectors is None:
         raise CommandError("name a model with --model, or word vectors with --vectors")

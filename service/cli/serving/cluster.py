@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from service.cli.serving.serve import Host, More, Port
-from service.cli.terminal.configuration import configure, warn_of_misspelt_variables
-from service.cli.terminal.errors import resumable
-from service.cli.terminal.help_text import Commands, join_lines
-from service.cli.terminal.options import IndexFolder, Json, ServiceDevice, ServiceModel
-from service.cli.terminal.progress import tell
-from service.cli.terminal.table import print_table
-from service.plural import count
+from hasse.service.cli.serving.serve import Host, More, Port
+from hasse.service.cli.terminal.configuration import configure, warn_of_misspelt_variables
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.options import IndexFolder, Json, ServiceDevice, ServiceModel
+from hasse.service.cli.terminal.progress import tell
+from hasse.service.cli.terminal.table import print_table
+from hasse.service.plural import count
 
 Address = Annotated[
     str | None,
@@ -55,8 +55,8 @@ def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
     The plan is written into the catalog. It can be made again at any time: shards that serve
     follow it. Segments that are added later go to shards by their names until then.
     """
-    from index.creation import open_catalog
-    from index.shards import make_plan, sizes
+    from hasse.index.creation import open_catalog
+    from hasse.index.shards import make_plan, sizes
 
     with closing(open_catalog(index)) as catalog:
         made = make_plan(index, catalog, shards)
@@ -111,14 +111,14 @@ def serve(
     """
     chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
     warn_of_misspelt_variables()
-    from index.creation import open_catalog
-    from index.shards import require_plan
-    from service.cluster import deployment
-    from service.cluster.connection import ClusterError, connect, start_head
-    from service.cluster.entrance import open_engine, settings_of
-    from service.runtime import logs
-    from service.runtime.server import run
-    from service.runtime.sockets import listen
+    from hasse.index.creation import open_catalog
+    from hasse.index.shards import require_plan
+    from hasse.service.cluster import deployment
+    from hasse.service.cluster.connection import ClusterError, connect, start_head
+    from hasse.service.cluster.entrance import open_engine, settings_of
+    from hasse.service.runtime import logs
+    from hasse.service.runtime.server import run
+    from hasse.service.runtime.sockets import listen
 
     with closing(open_catalog(index)) as catalog:
         require_plan(index, catalog, shards)
@@ -145,8 +145,8 @@ def serve(
 @cluster.add
 def status(*, index: IndexFolder, address: Address = None, as_json: Json = False) -> None:
     """Show each shard of an index: its state, and how many of its replicas run."""
-    from service.cluster import deployment
-    from service.cluster.connection import connect
+    from hasse.service.cluster import deployment
+    from hasse.service.cluster.connection import connect
 
     found = deployment.status(connect(address), index)
     if as_json:
@@ -177,8 +177,8 @@ def stop(
     address: Address = None,
 ) -> None:
     """End the shards of an index. Ray goes on: 'ray stop' ends it on a machine."""
-    from service.cluster import deployment
-    from service.cluster.connection import connect
+    from hasse.service.cluster import deployment
+    from hasse.service.cluster.connection import connect
 
     stopped = deployment.stop(connect(address), index, shards)
     typer.echo(f"{count(len(stopped), 'shard')} stopped")

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from service.cli.serving.serve import Host, Port
-from service.cli.terminal.configuration import configure, picture_limits
-from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.options import ServiceDevice
-from service.cli.terminal.progress import progress, tell
+from hasse.service.cli.serving.serve import Host, Port
+from hasse.service.cli.terminal.configuration import configure, picture_limits
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.options import ServiceDevice
+from hasse.service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
-    from models.checkpoints.checkpoint import Checkpoint
-    from models.datasets import Dataset
-    from service.settings import Settings
+    from hasse.models.checkpoints.checkpoint import Checkpoint
+    from hasse.models.datasets import Dataset
+    from hasse.service.settings import Settings
 
 COUNT = 2000
 # Of the index: missing or unfinished, made by this model, by an earlier version of it, by another.
@@ -62,8 +62,8 @@ def demo(
       hasse demo
       hasse demo --port 9000 --count 10000
     """
-    from service.runtime.sockets import listen
-    from service.runtime.workers import serve as run
+    from hasse.service.runtime.sockets import listen
+    from hasse.service.runtime.workers import serve as run
 
     settings = configure(index=index, host=host, port=port, device=device)
     if serve:
@@ -80,7 +80,7 @@ def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
     Raises:
         CommandError: the folder of the index holds something else.
     """
-    from models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint
 
     built_in = checkpoint.load(checkpoint.pretrained())
     state = _state(settings.index, built_in, count)
@@ -95,8 +95,8 @@ def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
 
 def _scenes(folder: Path, count: int) -> Dataset:
     """Return the test split of the scenes; draw it if it is not there."""
-    from models.datasets import DatasetError, load
-    from models.datasets.scenes import generate
+    from hasse.models.datasets import DatasetError, load
+    from hasse.models.datasets.scenes import generate
 
     try:
         found = load(folder)
@@ -115,8 +115,8 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
     Raises:
         CommandError: the index holds another number of scenes, or is outdated but was changed.
     """
-    from index.errors import MissingIndexError
-    from index.store import Index
+    from hasse.index.errors import MissingIndexError
+    from hasse.index.store import Index
 
     try:
         with Index.open(folder, verify="sizes") as found:
@@ -145,8 +145,8 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
 
 
 def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
-    from service.pipelines import indexing
-    from service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.pipelines import indexing
+    from hasse.service.pipelines.dataset_encoding import ImageSource
 
     source = ImageSource(skipped=tell, limits=picture_limits())
     kept = f"what is encoded is kept in {folder}; the same command continues from there"

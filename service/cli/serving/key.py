@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.errors import CommandError
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
@@ -28,7 +28,7 @@ def key(
     [bold]Examples[/bold]
       hasse key alice
     """
-    from service.http.access import fingerprint, new_key
+    from hasse.service.http.access import fingerprint, new_key
 
     if not _NAME.fullmatch(name):
         raise CommandError("use up to 32 letters, digits, dots, dashes or underscores for the name")

@@ -7,8 +7,12 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.configuration import configure, print_settings, warn_of_misspelt_variables
-from service.cli.terminal.options import ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.cli.terminal.configuration import (
+    configure,
+    print_settings,
+    warn_of_misspelt_variables,
+)
+from hasse.service.cli.terminal.options import ServiceDevice, ServiceIndex, ServiceModel
 
 Host = Annotated[
     str | None,
@@ -91,8 +95,8 @@ def serve(
     if settings:
         print_settings(chosen)
         return
-    from service.runtime.following import following
-    from service.runtime.workers import serve as run
+    from hasse.service.runtime.following import following
+    from hasse.service.runtime.workers import serve as run
 
     with following(chosen, follow or ()):
         run(chosen, typer.echo)

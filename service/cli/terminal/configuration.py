@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.progress import tell
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.progress import tell
+from hasse.service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from models.images.limits import PictureLimits
-    from service.settings import Settings
+    from hasse.models.images.limits import PictureLimits
+    from hasse.service.settings import Settings
 
 # Similarity of 1. Kubernetes sets HASSE_PORT_8000_TCP and the like beside a service of that name.
 _MISSPELT = 0.85
@@ -29,8 +29,8 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
     """
     from pydantic import ValidationError
 
-    from service.errors import reason_of
-    from service.settings import Settings
+    from hasse.service.errors import reason_of
+    from hasse.service.settings import Settings
 
     chosen: dict[str, Any] = dict(parse_pairs(more))
     unknown = sorted(set(chosen) - set(Settings.model_fields))
@@ -57,7 +57,7 @@ def picture_limits() -> PictureLimits:
 
 def warn_of_misspelt_variables() -> None:
     """Print a warning for each environment variable that looks like a misspelt setting."""
-    from service.settings import Settings
+    from hasse.service.settings import Settings
 
     known = [f"HASSE_{name.upper()}" for name in Settings.model_fields]
     for name in sorted(set(os.environ) - set(known)):

@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from models.errors import HasseError
-from service.cli.terminal.output import one_line
+from hasse.models.errors import HasseError
+from hasse.service.cli.terminal.output import one_line
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from service.cli.terminal.errors import CommandError, Interrupted
-from service.cli.terminal.interrupt import stop_request
-from service.cli.terminal.progress import ProgressCallback, tell
+from hasse.service.cli.terminal.errors import CommandError, Interrupted
+from hasse.service.cli.terminal.interrupt import stop_request
+from hasse.service.cli.terminal.progress import ProgressCallback, tell
 
 if TYPE_CHECKING:
-    from models.training.run import Progress
+    from hasse.models.training.run import Progress
 
 Measured = TypeVar("Measured")
 AGAIN = "the same command goes on from there"

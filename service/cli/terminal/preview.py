@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
-from service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.errors import CommandError
 
 Protocol = Literal["kitty", "iterm"]
 
@@ -44,8 +44,8 @@ def preview(path: Path, protocol: Protocol, pixels: int) -> str:
         models.images.limits.PictureError: it is none, or has more than `pixels`.
         OSError: the file cannot be read.
     """
-    from models.images.decoding import open_picture
-    from models.images.limits import PictureLimits
+    from hasse.models.images.decoding import open_picture
+    from hasse.models.images.limits import PictureLimits
 
     picture = open_picture(path, PictureLimits(pixels), _SIDE)
     picture.thumbnail((_SIDE, _SIDE))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from service.cli.terminal.output import one_line
+from hasse.service.cli.terminal.output import one_line
 
 QUIET_SECONDS = 2.0  # shorter work prints nothing
 BETWEEN_LINES = 5.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.cli.terminal.progress import tell
-from service.plural import count
+from hasse.service.cli.terminal.progress import tell
+from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from models.datasets.skipped_rows import SkippedRows
+    from hasse.models.datasets.skipped_rows import SkippedRows
 
 
 def tell_each(skipped: SkippedRows) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from service.cli.terminal.output import one_line
+from hasse.service.cli.terminal.output import one_line
 
 # Wider than any row, so output to a file or another program is never cut.
 UNLIMITED = 10_000

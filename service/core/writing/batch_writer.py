@@ -11,16 +11,16 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from index import durable
-from index.catalog.free_ids import free_ids
-from index.errors import BadRowsError, NotLoadedError
-from index.segments import stored_pictures
-from index.segments.writer import LOCK_TIMEOUT, Addition, Change
-from index.store import Index
-from index.types import KINDS, CaptionRow, DescribedImage, ImageRow, Kind, PathRow, Points
-from service.core.encoding import Point
-from service.errors import ServiceError, no_image
-from service.runtime.logs import event
+from hasse.index import durable
+from hasse.index.catalog.free_ids import free_ids
+from hasse.index.errors import BadRowsError, NotLoadedError
+from hasse.index.segments import stored_pictures
+from hasse.index.segments.writer import LOCK_TIMEOUT, Addition, Change
+from hasse.index.store import Index
+from hasse.index.types import KINDS, CaptionRow, DescribedImage, ImageRow, Kind, PathRow, Points
+from hasse.service.core.encoding import Point
+from hasse.service.errors import ServiceError, no_image
+from hasse.service.runtime.logs import event
 
 Operation: TypeAlias = Literal["add", "remove"]
 

@@ -11,21 +11,21 @@ import numpy as np
 from prometheus_client import Histogram
 from sqlalchemy.exc import SQLAlchemyError
 
-from index.errors import (
+from hasse.index.errors import (
     CatalogUnreachableError,
     DiskFullError,
     HasseIndexError,
     IndexLockedError,
 )
-from index.store import Index
-from service.core.admission import Admission
-from service.core.batching import Batcher
-from service.core.encoding import Encoder, check_caption
-from service.core.pictures import PictureReader
-from service.core.searching import Places
-from service.core.serialization import added_image
-from service.core.stages import Stages
-from service.core.writing.batch_writer import (
+from hasse.index.store import Index
+from hasse.service.core.admission import Admission
+from hasse.service.core.batching import Batcher
+from hasse.service.core.encoding import Encoder, check_caption
+from hasse.service.core.pictures import PictureReader
+from hasse.service.core.searching import Places
+from hasse.service.core.serialization import added_image
+from hasse.service.core.stages import Stages
+from hasse.service.core.writing.batch_writer import (
     BatchWriter,
     Deletion,
     NewImage,
@@ -34,10 +34,10 @@ from service.core.writing.batch_writer import (
     Write,
     WriteResult,
 )
-from service.errors import ServiceError, invalid, unreachable
-from service.runtime.logs import event
-from service.schemas import AddedImage
-from service.settings import Settings
+from hasse.service.errors import ServiceError, invalid, unreachable
+from hasse.service.runtime.logs import event
+from hasse.service.schemas import AddedImage
+from hasse.service.settings import Settings
 
 _BATCH = 64
 _UNCHANGED = "nothing was changed, and searches go on"

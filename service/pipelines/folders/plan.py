@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from index.catalog.places import absolute_path, stored_path
-from index.store import Index
-from index.types import Kind, PathRow
-from service.pipelines.folders.scan import Scan, SeenFile
+from hasse.index.catalog.places import absolute_path, stored_path
+from hasse.index.store import Index
+from hasse.index.types import Kind, PathRow
+from hasse.service.pipelines.folders.scan import Scan, SeenFile
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from index import durable
-from models.datasets import source
-from models.datasets.folder import FolderCaptions, captions_beside, captions_in, pictures_of
-from models.datasets.skipped_rows import SkippedRows
-from models.images.decoding import raise_system_error
+from hasse.index import durable
+from hasse.models.datasets import source
+from hasse.models.datasets.folder import FolderCaptions, captions_beside, captions_in, pictures_of
+from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.images.decoding import raise_system_error
 
 _THREADS = 8
 # A file may be written again within one tick of the clock of its file system.

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from index.catalog.free_ids import free_ids
-from index.catalog.places import stored_path
-from index.segments.writer import Addition, Change
-from index.store import Index
-from index.types import CaptionRow, ImageRow, PathRow, Points
-from models.datasets import Image
-from models.datasets.builder import SPLITS, note_unusable, sizes_of
-from models.images.decoding import open_picture
-from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from models.images.taken import taken_at
-from service.pipelines.folders.plan import (
+from hasse.index.catalog.free_ids import free_ids
+from hasse.index.catalog.places import stored_path
+from hasse.index.segments.writer import Addition, Change
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow, PathRow, Points
+from hasse.models.datasets import Image
+from hasse.models.datasets.builder import SPLITS, note_unusable, sizes_of
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.taken import taken_at
+from hasse.service.pipelines.folders.plan import (
     Catalogued,
     Counts,
     Plan,
@@ -33,11 +33,11 @@ from service.pipelines.folders.plan import (
     path_row,
     texts_of,
 )
-from service.pipelines.folders.scan import Scan, SeenFile, read_digests
+from hasse.service.pipelines.folders.scan import Scan, SeenFile, read_digests
 
 if TYPE_CHECKING:
-    from models.checkpoints.checkpoint import Checkpoint
-    from service.pipelines.dataset_encoding import ImageSource
+    from hasse.models.checkpoints.checkpoint import Checkpoint
+    from hasse.service.pipelines.dataset_encoding import ImageSource
 
 IMAGES_PER_CHANGE = 1024
 
@@ -59,8 +59,8 @@ def encoders_of(
 
     @functools.cache
     def load() -> Checkpoint:
-        from models.checkpoints import checkpoint
-        from service.runtime.device import pick_device
+        from hasse.models.checkpoints import checkpoint
+        from hasse.service.runtime.device import pick_device
 
         own = index.model
         found = (

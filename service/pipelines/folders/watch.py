@@ -10,13 +10,13 @@ from threading import Event
 
 import watchfiles
 
-from index.errors import HasseIndexError, ModelMismatchError
-from index.store import Index
-from models.errors import HasseError
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from service.pipelines.folders.plan import Counts
-from service.pipelines.folders.scan import FileStamp, scan
-from service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.index.errors import HasseIndexError, ModelMismatchError
+from hasse.index.store import Index
+from hasse.models.errors import HasseError
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.service.pipelines.folders.plan import Counts
+from hasse.service.pipelines.folders.scan import FileStamp, scan
+from hasse.service.pipelines.folders.sync import Encoders, FolderSync
 
 STILL_SECONDS = 1.0  # for which a file must not have changed before it is read
 _RESCAN_SECONDS = 60.0  # in case the system lost an event

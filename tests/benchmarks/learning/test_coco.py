@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from benchmarks.learning import coco
-from models.encoders.registry import build_backbone
+from hasse.models.encoders.registry import build_backbone
 from tests.service.cli.shell import hasse
 
 NETWORK = "torchvision/shufflenet_v2_x0_5"

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from benchmarks.learning import lattice
-from models.checkpoints.checkpoint import load, pretrained
-from models.datasets import load as load_dataset
-from models.datasets.scenes import Scene, generate
-from models.evaluation.bootstrap import interval
-from models.evaluation.calibration import Calibrations
-from models.images.decoding import open_picture
+from hasse.models.checkpoints.checkpoint import load, pretrained
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets.scenes import Scene, generate
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.images.decoding import open_picture
 
 PICTURES = 40
 CELL = re.compile(r"(\d+\.\d)(?: ± (\d+\.\d))?")

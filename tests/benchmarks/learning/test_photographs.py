@@ -10,8 +10,8 @@ import pytest
 from PIL import Image as Pillow
 
 from benchmarks.learning import photographs
-from models.datasets import Caption, Dataset, Image, save
-from models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.datasets import Caption, Dataset, Image, save
+from hasse.models.tasks.abstraction.lexicon import Lexicon
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
 from tests.wordnet import write_wordnet

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.learning import recipes
-from models.checkpoints.checkpoint import load
+from hasse.models.checkpoints.checkpoint import load
 from tests.benchmarks.learning.drawn import make
 
 NETWORK = "torchvision/regnet_y_400mf"

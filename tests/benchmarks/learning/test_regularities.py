@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.learning.regularities import asked_in_captions, counterfactuals
-from models.datasets import Caption, Dataset, Image
-from models.datasets.scenes import scene_and_captions
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.datasets.scenes import scene_and_captions
 
 
 def test_counterfactuals_keep_all_but_one_colour() -> None:

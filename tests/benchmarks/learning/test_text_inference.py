@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks.learning import text_inference
-from models.encoders.text_encoder import CaptionEncoder
+from hasse.models.encoders.text_encoder import CaptionEncoder
 
 
 def test_both_contenders_encode_alike() -> None:

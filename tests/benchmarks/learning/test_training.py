@@ -15,7 +15,7 @@ from benchmarks.learning.training import (
     plain_violation,
     score_and_loss,
 )
-from models.training.loss import ranking_loss
+from hasse.models.training.loss import ranking_loss
 from tests.tiny import DIMENSION, tiny_model
 
 

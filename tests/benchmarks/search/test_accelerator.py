@@ -10,11 +10,11 @@ import torch
 
 from benchmarks.search import accelerator, oracle
 from benchmarks.search.oracle import WrongAnswerError
-from index.kernels.gpu_scan import Accelerator
-from index.kernels.threads import Workers
-from index.search.query import Answer, Query
-from index.search.search import search
-from index.types import Kind
+from hasse.index.kernels.gpu_scan import Accelerator
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.query import Answer, Query
+from hasse.index.search.search import search
+from hasse.index.types import Kind
 from tests.benchmarks.samples import points_folder
 from tests.device import DEVICE
 from tests.index.samples import embeddings, snapshot

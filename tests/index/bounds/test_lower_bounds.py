@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.bounds import byte_codes as coding
-from index.bounds.lower_bounds import Bounds, write_bounds
-from index.bounds.quantizer import PAGE
-from index.kernels.threads import Workers
-from index.segments.arrays import read_only
-from index.types import Orientation, Points
+from hasse.index.bounds import byte_codes as coding
+from hasse.index.bounds.lower_bounds import Bounds, write_bounds
+from hasse.index.bounds.quantizer import PAGE
+from hasse.index.kernels.threads import Workers
+from hasse.index.segments.arrays import read_only
+from hasse.index.types import Orientation, Points
 from tests.index.samples import embeddings, grid, scored
 
 BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.bounds import nibble_scan
-from index.bounds.quantizer import LEVELS, choose_levels, encode_block, half_block
-from index.bounds.query_tables import GROUP, MOST, tables_of
-from index.types import Orientation
+from hasse.index.bounds import nibble_scan
+from hasse.index.bounds.quantizer import LEVELS, choose_levels, encode_block, half_block
+from hasse.index.bounds.query_tables import GROUP, MOST, tables_of
+from hasse.index.types import Orientation
 from tests.index.samples import embeddings
 from tests.processors import printed
 
@@ -110,8 +110,8 @@ SETS = {"x86_64": ["+ssse3,+avx,+avx2", "+ssse3", ""], "aarch64": ["+neon", ""]}
 def test_add_groups_sums_the_same_with_every_instruction_set(features: str) -> None:
     code = """
 import numpy as np
-from index.bounds import nibble_scan
-from index.bounds.quantizer import LEVELS
+from hasse.index.bounds import nibble_scan
+from hasse.index.bounds.quantizer import LEVELS
 rng = np.random.default_rng(0)
 columns = rng.integers(0, 256, (2, 24, 128), np.uint8)
 order = np.concatenate([rng.permutation(24), np.zeros(8, int)]).astype(np.int32).reshape(1, 4, 8)

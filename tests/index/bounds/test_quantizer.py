@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from index.bounds.quantizer import BINS, LEVELS, choose_levels, encode_block, half_block
-from index.types import Orientation, Points
+from hasse.index.bounds.quantizer import BINS, LEVELS, choose_levels, encode_block, half_block
+from hasse.index.types import Orientation, Points
 from tests.index.samples import embeddings, grid
 
 BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]

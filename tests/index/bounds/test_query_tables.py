@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from index.bounds.quantizer import LEVELS, choose_levels
-from index.bounds.query_tables import GROUP, tables_of
-from index.types import Orientation
+from hasse.index.bounds.quantizer import LEVELS, choose_levels
+from hasse.index.bounds.query_tables import GROUP, tables_of
+from hasse.index.types import Orientation
 from tests.index.samples import embeddings, grid
 
 BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]

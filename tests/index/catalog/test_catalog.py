@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from index.catalog import mutations
-from index.catalog.catalog import Catalog, damaged_rows
-from index.catalog.database import Lookup
-from index.catalog.lookups import (
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog, damaged_rows
+from hasse.index.catalog.database import Lookup
+from hasse.index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
@@ -20,10 +20,10 @@ from index.catalog.lookups import (
     IMAGE_HITS,
     IMAGES_BY_ID,
 )
-from index.catalog.records import FileRecord, SegmentRecord
-from index.catalog.schema import SCHEMA
-from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
-from index.types import CaptionRow, DescribedImage, ImageRow, NamedImage, PathRow
+from hasse.index.catalog.records import FileRecord, SegmentRecord
+from hasse.index.catalog.schema import SCHEMA
+from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
+from hasse.index.types import CaptionRow, DescribedImage, ImageRow, NamedImage, PathRow
 from tests.index.samples import captions, images, model
 
 

@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, InternalError, OperationalError, ProgrammingError
 
-from index.catalog import database_errors
-from index.catalog.catalog import Catalog
-from index.catalog.database import sqlite_url
-from index.catalog.database_errors import translated
-from index.creation import open_catalog
-from index.errors import (
+from hasse.index.catalog import database_errors
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.database import sqlite_url
+from hasse.index.catalog.database_errors import translated
+from hasse.index.creation import open_catalog
+from hasse.index.errors import (
     CatalogUnreachableError,
     DamagedIndexError,
     DiskFullError,
@@ -26,9 +26,9 @@ from index.errors import (
     IndexLockedError,
     ReadOnlyIndexError,
 )
-from index.search.query import Query
-from index.store import Index
-from index.verify import verify
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.verify import verify
 from tests.index.samples import images, model, small_index
 
 # Of the files of a small index, what SQLite shares between processes is the largest: 32 kB.

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.creation import open_catalog
-from index.errors import CatalogUnreachableError
-from index.search.query import Query
-from index.store import Index
-from index.verify import verify
+from hasse.index.creation import open_catalog
+from hasse.index.errors import CatalogUnreachableError
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.verify import verify
 from tests.index.samples import embeddings, images, small_index
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from index.build import build
-from index.catalog.schema import FORMAT
-from index.catalog.selection import Selection
-from index.errors import (
+from hasse.index.build import build
+from hasse.index.catalog.schema import FORMAT
+from hasse.index.catalog.selection import Selection
+from hasse.index.errors import (
     BadRowsError,
     CatalogUnreachableError,
     DamagedIndexError,
@@ -25,11 +25,11 @@ from index.errors import (
     NotAnIndexError,
     ReadOnlyIndexError,
 )
-from index.search.query import Query
-from index.segments.compaction import everything
-from index.store import Index
-from index.types import KINDS, MODES, CaptionRow, ImageRow
-from index.verify import verify
+from hasse.index.search.query import Query
+from hasse.index.segments.compaction import everything
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
+from hasse.index.verify import verify
 from tests.index import test_reencode
 from tests.index.samples import captions, embeddings, images, model, small_index
 from tests.postgresql import disconnect, execute, new_database, place_catalog
@@ -190,7 +190,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from index.store import Index
+from hasse.index.store import Index
 from tests.index.samples import embeddings, images
 
 first = int(sys.argv[2])

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.catalog.catalog import Catalog
-from index.catalog.selection import Masks, Selection
-from index.errors import BadQueryError
-from index.search.cost_model import Thresholds
-from index.search.query import Query
-from index.segments.compaction import everything
-from index.segments.snapshot import Snapshot
-from index.store import Index
-from index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Kind
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.selection import Masks, Selection
+from hasse.index.errors import BadQueryError
+from hasse.index.search.cost_model import Thresholds
+from hasse.index.search.query import Query
+from hasse.index.segments.compaction import everything
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Kind
 from tests.index.samples import embeddings, images, model, small_index, violations
 from tests.oracle import best
 
@@ -39,7 +39,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """Three segments of images 0 to 299 and of two captions each, some deleted, all bounded."""
     patch = pytest.MonkeyPatch()
     now = iter(range(1, 10))
-    patch.setattr("index.catalog.mutations.time.time_ns", lambda: next(now) * 10**9)
+    patch.setattr("hasse.index.catalog.mutations.time.time_ns", lambda: next(now) * 10**9)
     opened = Index.create(
         tmp_path_factory.mktemp("selection") / "i",
         model(DIMENSION),

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from index.kernels.threads import Workers
+from hasse.index.kernels.threads import Workers
 
 
 def test_map_returns_results_in_the_order_of_the_items(workers: Workers) -> None:

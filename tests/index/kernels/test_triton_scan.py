@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from index.kernels.triton_scan import SHAPES, STEP, TILE
-from index.types import Orientation
+from hasse.index.kernels.triton_scan import SHAPES, STEP, TILE
+from hasse.index.types import Orientation
 from tests.compilation import Signature, compiled
 
 READ: Signature = {"columns": "*fp16", "queries": "*fp32", "excluded": "*i1", "out": "*fp32"}
@@ -32,4 +32,4 @@ def test_triton_kernels_compile_for_a_gpu(orientation: Orientation) -> None:
         },
         "_tiles": {**READ, **COUNTS, **fixed, "pair_queries": "*i64", "pair_tiles": "*i64"},
     }
-    assert compiled("index.kernels.triton_scan", kernels) == list(kernels)
+    assert compiled("hasse.index.kernels.triton_scan", kernels) == list(kernels)

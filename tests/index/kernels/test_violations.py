@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.kernels.threads import Workers
-from index.kernels.violations import relative_error
-from index.search.candidates import Candidates
-from index.search.search import scan, score_rows
-from index.search.top_k import Hits, TopK
-from index.segments.arrays import read_only
-from index.types import Kind, Orientation, Points, Score
+from hasse.index.kernels.threads import Workers
+from hasse.index.kernels.violations import relative_error
+from hasse.index.search.candidates import Candidates
+from hasse.index.search.search import scan, score_rows
+from hasse.index.search.top_k import Hits, TopK
+from hasse.index.segments.arrays import read_only
+from hasse.index.types import Kind, Orientation, Points, Score
 from tests.index.samples import embeddings, grid, scored, violations
 from tests.oracle import best
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from index.search.cost_model import Costs
-from index.types import Orientation
+from hasse.index.search.cost_model import Costs
+from hasse.index.types import Orientation
 
 BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog.selection import Selection
-from index.search.distinct import one_text
-from index.search.query import Query
-from index.store import Index
-from index.types import MODES, CaptionRow, ImageRow, Mode, ModelIdentity
+from hasse.index.catalog.selection import Selection
+from hasse.index.search.distinct import one_text
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import MODES, CaptionRow, ImageRow, Mode, ModelIdentity
 
 DISTINCT = Selection(distinct_texts=True)
 TEXTS = ("a dog", "A dog.", "a cat", "a  dog", "two cats", "a cat!", "a dog")

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import index.search.search
-from index.catalog.selection import Selection
-from index.errors import BadQueryError
-from index.kernels.threads import Workers
-from index.search.cost_model import DEFAULT
-from index.search.query import Answer, Query
-from index.store import Index
-from index.types import KINDS, MODES, SCORES, CaptionRow, ImageRow, Kind, Mode, Points, Score
+import hasse.index.search.search
+from hasse.index.catalog.selection import Selection
+from hasse.index.errors import BadQueryError
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.cost_model import DEFAULT
+from hasse.index.search.query import Answer, Query
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, SCORES, CaptionRow, ImageRow, Kind, Mode, Points, Score
 from tests.index.samples import BOUNDED, embeddings, grid, model, small_index, snapshot, violations
 from tests.oracle import best
 
-search_jointly = partial(index.search.search.search_jointly, costs=BOUNDED.costs)
+search_jointly = partial(hasse.index.search.search.search_jointly, costs=BOUNDED.costs)
 
 
 def worst(kind: Kind, score: Score, stored: Points, parts: Points) -> NDArray[np.float64]:

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.kernels.threads import Workers
-from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
-from index.search.search import scan
-from index.search.top_k import TopK
-from index.types import Ids, Orientation, Points
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.prefilter import PREFILTER, Prefilter, write_prefilter
+from hasse.index.search.search import scan
+from hasse.index.search.top_k import TopK
+from hasse.index.types import Ids, Orientation, Points
 
 ROWS, DIMENSION, K = 6000, 64, 10
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.errors import BadQueryError
-from index.search.query import Query, checked_queries
-from index.types import KINDS, Score
+from hasse.index.errors import BadQueryError
+from hasse.index.search.query import Query, checked_queries
+from hasse.index.types import KINDS, Score
 from tests.index.samples import model, small_index
 
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import index.search.search
-from index.kernels.threads import Workers
-from index.search.cost_model import DEFAULT
-from index.search.query import Answer, Query, Work
-from index.search.search import candidate_count
-from index.segments.snapshot import Snapshot
-from index.types import KINDS, MODES, SCORES, Kind, Points, Score
+import hasse.index.search.search
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.cost_model import DEFAULT
+from hasse.index.search.query import Answer, Query, Work
+from hasse.index.search.search import candidate_count
+from hasse.index.segments.snapshot import Snapshot
+from hasse.index.types import KINDS, MODES, SCORES, Kind, Points, Score
 from tests.index.samples import BOUNDED, embeddings, grid, model, snapshot, violations
 from tests.oracle import best
 
 Block = tuple[NDArray[np.int64], Points]
 
-search = partial(index.search.search.search, costs=BOUNDED.costs)
+search = partial(hasse.index.search.search.search, costs=BOUNDED.costs)
 
 
 def split(rng: np.random.Generator, ids: NDArray[np.int64], points: Points) -> list[Block]:

@@ -8,10 +8,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from index.catalog.selection import Selection
-from index.search.query import Query
-from index.store import Index
-from index.types import MODES, ImageRow, ModelIdentity, Relation, Score
+from hasse.index.catalog.selection import Selection
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import MODES, ImageRow, ModelIdentity, Relation, Score
 from tests.oracle import pairwise_violation
 
 

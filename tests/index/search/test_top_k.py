@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from index.search.top_k import TopK
+from hasse.index.search.top_k import TopK
 from tests import oracle
 
 values = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]), max_size=40)

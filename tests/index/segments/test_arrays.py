@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import DamagedIndexError
-from index.segments.arrays import mapped
+from hasse.index.errors import DamagedIndexError
+from hasse.index.segments.arrays import mapped
 
 
 @pytest.mark.parametrize(

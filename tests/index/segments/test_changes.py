@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import BadRowsError
-from index.search.query import Query
-from index.segments.writer import Addition, Change
-from index.types import CaptionRow, ImageRow, PathRow
-from index.verify import verify
+from hasse.index.errors import BadRowsError
+from hasse.index.search.query import Query
+from hasse.index.segments.writer import Addition, Change
+from hasse.index.types import CaptionRow, ImageRow, PathRow
+from hasse.index.verify import verify
 from tests.index.samples import images, small_index
 
 NOTHING = np.zeros(16)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from index.search.query import Query
-from index.store import Index
-from index.types import MODES
+from hasse.index.search.query import Query
+from hasse.index.store import Index
+from hasse.index.types import MODES
 from tests.index.samples import embeddings, images, model, violations
 from tests.oracle import best
 

@@ -12,17 +12,17 @@ import sqlalchemy as sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.catalog.schema import DELETED
-from index.errors import BadRowsError, ChecksumError, IndexLockedError
-from index.kernels.threads import Workers
-from index.search.query import Query
-from index.search.search import search
-from index.segments import compaction
-from index.segments.compaction import everything, tiers
-from index.segments.snapshot import LiveSegment, Snapshot
-from index.store import Index
-from index.types import KINDS, MODES, Points
-from index.verify import verify
+from hasse.index.catalog.schema import DELETED
+from hasse.index.errors import BadRowsError, ChecksumError, IndexLockedError
+from hasse.index.kernels.threads import Workers
+from hasse.index.search.query import Query
+from hasse.index.search.search import search
+from hasse.index.segments import compaction
+from hasse.index.segments.compaction import everything, tiers
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, Points
+from hasse.index.verify import verify
 from tests import oracle
 from tests.index.samples import (
     BOUNDED,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from index.segments.leases import Lease, oldest
+from hasse.index.segments.leases import Lease, oldest
 
 
 def test_generation_is_read_until_its_last_lease_is_gone(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_oldest_of_several_is_found_whichever_came_first(
 
 def test_another_process_is_seen_reading_and_its_death_as_well(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from index.segments.leases import Lease\n"
+        "import sys; from pathlib import Path; from hasse.index.segments.leases import Lease\n"
         "lease = Lease(Path(sys.argv[1]), 3); print('held', flush=True); input()"
     )
     with subprocess.Popen(

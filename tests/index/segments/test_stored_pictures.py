@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import durable
-from index.errors import DiskFullError
-from index.segments import stored_pictures
-from index.store import Index
-from index.types import ImageRow
-from index.verify import verify
+from hasse.index import durable
+from hasse.index.errors import DiskFullError
+from hasse.index.segments import stored_pictures
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
+from hasse.index.verify import verify
 from tests.index.samples import model
 
 

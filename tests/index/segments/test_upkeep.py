@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import HasseIndexError, IndexLockedError
-from index.search.query import Query
-from index.segments import arrays
-from index.segments.compaction import Compacted, ProgressCallback
-from index.segments.upkeep import Upkeep
-from index.store import Index
+from hasse.index.errors import HasseIndexError, IndexLockedError
+from hasse.index.search.query import Query
+from hasse.index.segments import arrays
+from hasse.index.segments.compaction import Compacted, ProgressCallback
+from hasse.index.segments.upkeep import Upkeep
+from hasse.index.store import Index
 from tests.index.samples import BOUNDED, embeddings, images, model
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import durable
-from index.errors import BadRowsError, DiskFullError, ModelMismatchError
-from index.search.query import Query
-from index.segments.writer import Addition, writing
-from index.store import Index
+from hasse.index import durable
+from hasse.index.errors import BadRowsError, DiskFullError, ModelMismatchError
+from hasse.index.search.query import Query
+from hasse.index.segments.writer import Addition, writing
+from hasse.index.store import Index
 from tests.index.samples import captions, embeddings, images, model
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.captioning.writing import Writer
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
+from hasse.models.captioning.writing import Writer
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from tests.captioner import make_captioner
 from tests.tiny import tiny_checkpoint
 

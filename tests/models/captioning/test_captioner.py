@@ -11,21 +11,21 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.captioning import checkpoint as captioners
-from models.captioning.building import Prepared
-from models.captioning.captioner import Candidates
-from models.captioning.corpus import join_by_picture, sentences
-from models.captioning.judgement import FACTS, Judgement, Lesson, Seen
-from models.captioning.language_model import LanguageModelConfig
-from models.captioning.ranking import LIKELY, Judged, rank
-from models.captioning.structure import structure
-from models.captioning.training import CaptionerTraining, perplexity
-from models.captioning.writing import Writer, spelled
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from models.checkpoints.model_folder import CheckpointError
-from models.datasets import DatasetError
-from models.tasks.abstraction.lexicon import Lexicon
+from hasse.models.captioning import checkpoint as captioners
+from hasse.models.captioning.building import Prepared
+from hasse.models.captioning.captioner import Candidates
+from hasse.models.captioning.corpus import join_by_picture, sentences
+from hasse.models.captioning.judgement import FACTS, Judgement, Lesson, Seen
+from hasse.models.captioning.language_model import LanguageModelConfig
+from hasse.models.captioning.ranking import LIKELY, Judged, rank
+from hasse.models.captioning.structure import structure
+from hasse.models.captioning.training import CaptionerTraining, perplexity
+from hasse.models.captioning.writing import Writer, spelled
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.datasets import DatasetError
+from hasse.models.tasks.abstraction.lexicon import Lexicon
 from tests.captioner import SIZES, TEXTS, TRAINING, captioned, prepare
 from tests.tiny import DIMENSION, tiny_checkpoint
 from tests.wordnet import write_wordnet

@@ -15,13 +15,13 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models import files
-from models.checkpoints import checkpoint, model_folder
-from models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
-from models.checkpoints.weight_quantization import WeightDtype
-from models.datasets import Dataset
-from models.datasets import Image as Pictured
-from models.evaluation.calibration import Calibration, Calibrations
+from hasse.models import files
+from hasse.models.checkpoints import checkpoint, model_folder
+from hasse.models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
+from hasse.models.checkpoints.weight_quantization import WeightDtype
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import Image as Pictured
+from hasse.models.evaluation.calibration import Calibration, Calibrations
 from tests.models.test_files import files_of_at_most, room_for
 from tests.tiny import seal, tiny_checkpoint, tiny_model
 

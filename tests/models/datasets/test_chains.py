@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.datasets import DatasetError
-from models.datasets.chains import Chain, read_chains, write_chains
+from hasse.models.datasets import DatasetError
+from hasse.models.datasets.chains import Chain, read_chains, write_chains
 
 
 def test_read_returns_what_was_written(tmp_path: Path) -> None:

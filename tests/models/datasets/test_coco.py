@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from models.datasets import DatasetError, coco, load, save
-from models.datasets.builder import DatasetBuilder
+from hasse.models.datasets import DatasetError, coco, load, save
+from hasse.models.datasets.builder import DatasetBuilder
 from tests.models.datasets.conftest import Draw
 from tests.models.images.pictures import png_header
 

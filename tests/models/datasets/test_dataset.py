@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from models.datasets import Caption, Dataset, DatasetError, Image, load, save
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image, load, save
 
 
 def example(folder: Path) -> Dataset:

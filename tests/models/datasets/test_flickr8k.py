@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.datasets import DatasetError, flickr8k
+from hasse.models.datasets import DatasetError, flickr8k
 from tests.models.datasets.conftest import Draw
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from models.datasets import DatasetError, folder
+from hasse.models.datasets import DatasetError, folder
 from tests.models.datasets.conftest import Draw
 
 

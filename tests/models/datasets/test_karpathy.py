@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.datasets import DatasetError, karpathy, load, save
+from hasse.models.datasets import DatasetError, karpathy, load, save
 from tests.models.datasets.conftest import Draw
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from models.datasets import Dataset, coco, flickr8k, folder, karpathy
-from models.datasets.names import FileFinder, as_id
-from models.datasets.skipped_rows import SkippedRows
+from hasse.models.datasets import Dataset, coco, flickr8k, folder, karpathy
+from hasse.models.datasets.names import FileFinder, as_id
+from hasse.models.datasets.skipped_rows import SkippedRows
 
 NAME = "été/plage.jpg"
 WAYS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.datasets.skipped_rows import LINES_PER_REASON, SkippedRows
+from hasse.models.datasets.skipped_rows import LINES_PER_REASON, SkippedRows
 
 
 def test_problem_is_one_line_that_says_what_why_and_what_follows() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from models.datasets import DatasetError
-from models.datasets.walk import walk
+from hasse.models.datasets import DatasetError
+from hasse.models.datasets.walk import walk
 from tests.models.datasets.conftest import Draw
 
 

@@ -14,8 +14,8 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from models.encoders.registry import build_backbone
-from models.encoders.weights import BackboneError
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.encoders.weights import BackboneError
 
 LIBRARY = "torchvision/"
 NAME = "shufflenet_v2_x0_5"

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.encoders.hubness import SHARE, SPREADS, HubnessCorrection, Kind
-from models.score import SCORES, Score, penalties_between
+from hasse.models.encoders.hubness import SHARE, SPREADS, HubnessCorrection, Kind
+from hasse.models.score import SCORES, Score, penalties_between
 
 KINDS: tuple[Kind, Kind] = ("image", "caption")
 INVERSE_TEMPERATURE = 20.0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.encoders.mixed_precision import low_precision_matmul, supports_bfloat16
+from hasse.models.encoders.mixed_precision import low_precision_matmul, supports_bfloat16
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 3, 5)])

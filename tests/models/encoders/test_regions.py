@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.encoders.regions import REGIONS, pool_regions
+from hasse.models.encoders.regions import REGIONS, pool_regions
 
 
 def test_pool_regions_gives_the_whole_and_then_nine_overlapping_regions() -> None:

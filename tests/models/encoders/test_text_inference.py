@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from models.encoders.text_encoder import CaptionEncoder, CaptionPooling, Ensemble, Length
-from models.encoders.text_inference import PackedTextEncoder, Points, TextInference
-from models.kernels import cpu_gru
+from hasse.models.encoders.text_encoder import CaptionEncoder, CaptionPooling, Ensemble, Length
+from hasse.models.encoders.text_inference import PackedTextEncoder, Points, TextInference
+from hasse.models.kernels import cpu_gru
 from tests.processors import printed
 
 WORDS, SIZE = 30, 70  # more than one group of panels, and not a whole number of them
@@ -156,7 +156,7 @@ SETS = {"x86_64": ["+avx2,+fma,+f16c", ""]}
 def test_other_processors_compute_the_same_bits(features: str) -> None:
     code = """
 import numpy as np
-from models.kernels import cpu_gru
+from hasse.models.kernels import cpu_gru
 rng = np.random.default_rng(0)
 n, lengths = 40, np.array([9, 8, 8, 7, 5, 5, 5, 3, 3, 2, 2, 1, 1])
 alive = (lengths > np.arange(9)[:, None]).sum(1)

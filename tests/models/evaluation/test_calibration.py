@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from models.datasets import Caption, Dataset, Image
-from models.datasets.scenes import Statement, compose, entails, sample_statements
-from models.evaluation.calibration import (
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.datasets.scenes import Statement, compose, entails, sample_statements
+from hasse.models.evaluation.calibration import (
     BINS,
     Calibration,
     Calibrations,
@@ -22,8 +22,8 @@ from models.evaluation.calibration import (
     caption_pairs,
     further_words,
 )
-from models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
-from models.score import SCORES, Score, penalties_between
+from hasse.models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
+from hasse.models.score import SCORES, Score, penalties_between
 
 CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
 

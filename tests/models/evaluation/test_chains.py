@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets import Caption, Dataset, DatasetError, Image
-from models.datasets.chains import Chain
-from models.evaluation.calibration import ChainedImages, calibrate_chains
-from models.evaluation.chains import Pairs, hierarchy, measure, pair, reliability
-from models.model import Points
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.datasets.chains import Chain
+from hasse.models.evaluation.calibration import ChainedImages, calibrate_chains
+from hasse.models.evaluation.chains import Pairs, hierarchy, measure, pair, reliability
+from hasse.models.model import Points
 
 CHAINS = [
     Chain(1, ("animal", "dog", "a red dog"), ("beast",)),

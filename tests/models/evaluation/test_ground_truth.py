@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models.datasets import Caption, Dataset, Image
-from models.datasets.scenes import Scene, Statement, entails, holds, scene_and_captions
-from models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.datasets.scenes import Scene, Statement, entails, holds, scene_and_captions
+from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
 
 
 def photographs(captions: list[list[str]]) -> Dataset:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.evaluation import length_study as study
-from models.evaluation.bootstrap import interval
-from models.evaluation.length_study import length_study
-from models.score import SCORES, Score
+from hasse.models.evaluation import length_study as study
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.length_study import length_study
+from hasse.models.score import SCORES, Score
 from tests.models.evaluation.test_retrieval import dataset, unit
 
 TEXTS = [

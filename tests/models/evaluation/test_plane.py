@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from models.evaluation.plane import draw, principal_plane
+from hasse.models.evaluation.plane import draw, principal_plane
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint

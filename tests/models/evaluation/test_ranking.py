@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.evaluation.ranking import RankingMetrics, average_precisions, best_ranks
+from hasse.models.evaluation.ranking import RankingMetrics, average_precisions, best_ranks
 
 
 def matrix(*rows: list[float]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.datasets import Caption, Dataset, Image
-from models.datasets.scenes import scene_and_captions
-from models.evaluation.retrieval import evaluate, retrieve
-from models.score import SCORES, Score
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.datasets.scenes import scene_and_captions
+from hasse.models.evaluation.retrieval import evaluate, retrieve
+from hasse.models.score import SCORES, Score
 
 
 def dataset(captions: list[list[str]]) -> Dataset:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.learning.recipes import differences_of_trainings
-from models.evaluation.bootstrap import draws
-from models.evaluation.ranking import Ranking
-from models.evaluation.retrieval import Evaluation, Retrieval
-from models.evaluation.significance import (
+from hasse.models.evaluation.bootstrap import draws
+from hasse.models.evaluation.ranking import Ranking
+from hasse.models.evaluation.retrieval import Evaluation, Retrieval
+from hasse.models.evaluation.significance import (
     DIRECTIONS,
     METRICS,
     difference,

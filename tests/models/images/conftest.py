@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
 
 
 @pytest.fixture(scope="module")

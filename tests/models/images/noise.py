@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from models.datasets import Dataset, Image
-from models.images.features import FeaturesError, extract
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Dataset, Image
+from hasse.models.images.features import FeaturesError, extract
+from hasse.models.images.preprocessing import Preprocessing
 
 SMALL = Preprocessing(resize=36, crop=32)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.images.decoding import open_picture
-from models.images.limits import PictureError
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.limits import PictureError
 
 
 def encode(picture: Image.Image, form: str, **options: Any) -> bytes:

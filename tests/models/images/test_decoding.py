@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from models.images.decoding import open_picture, picture_size, picture_stamp
-from models.images.limits import PictureError, PictureLimits
+from hasse.models.images.decoding import open_picture, picture_size, picture_stamp
+from hasse.models.images.limits import PictureError, PictureLimits
 from tests.models.images.pictures import chunk, close, encode, flat, noise, refusal
 
 

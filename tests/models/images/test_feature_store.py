@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets import Image
-from models.encoders.backbone import Backbone
-from models.files import FolderLockedError
-from models.images import feature_store
-from models.images.feature_store import Maker, appending
-from models.images.features import FeaturesError, FeatureStore, extract
+from hasse.models.datasets import Image
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.files import FolderLockedError
+from hasse.models.images import feature_store
+from hasse.models.images.feature_store import Maker, appending
+from hasse.models.images.features import FeaturesError, FeatureStore, extract
 from tests.models.images.noise import SMALL, content, pictures
 
 

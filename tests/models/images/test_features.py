@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from models.encoders.backbone import Backbone
-from models.encoders.regions import REGIONS, pool_regions
-from models.encoders.registry import build_backbone
-from models.encoders.weights import BackboneError
-from models.images import feature_store
-from models.images.decoding import open_picture
-from models.images.features import FeaturesError, FeatureStore, extract
-from models.images.preprocessing import Preprocessing
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.regions import REGIONS, pool_regions
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.images import feature_store
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.features import FeaturesError, FeatureStore, extract
+from hasse.models.images.preprocessing import Preprocessing
 from tests.models.images.noise import SMALL, content, pictures, refusal
 
 

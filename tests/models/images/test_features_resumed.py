@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from models.datasets import save
-from models.encoders.backbone import Backbone
-from models.images import prefetch
-from models.images.decoding import open_picture
-from models.images.feature_store import Appender
-from models.images.features import ExtractionStopped, FeatureStore, extract
-from models.images.limits import PictureLimits
+from hasse.models.datasets import save
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.images import prefetch
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.feature_store import Appender
+from hasse.models.images.features import ExtractionStopped, FeatureStore, extract
+from hasse.models.images.limits import PictureLimits
 from tests.models.images.noise import SMALL, content, overwrite, pictures, refusal
 
 
@@ -198,10 +198,10 @@ KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from models.images import features
-from models.encoders.registry import build_backbone
-from models.datasets import load
-from models.images.preprocessing import Preprocessing
+from hasse.models.images import features
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.datasets import load
+from hasse.models.images.preprocessing import Preprocessing
 
 dataset, out, whole = load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
 torch.set_num_threads(1)

@@ -14,10 +14,10 @@ import pillow_heif
 import pytest
 from PIL import Image
 
-from models.datasets import folder
-from models.images.decoding import open_picture, picture_size
-from models.images.formats import FORMATS, Format, format_of
-from models.images.limits import PictureError, PictureLimits
+from hasse.models.datasets import folder
+from hasse.models.images.decoding import open_picture, picture_size
+from hasse.models.images.formats import FORMATS, Format, format_of
+from hasse.models.images.limits import PictureError, PictureLimits
 from tests.models.images.pictures import chunk, close, encode, noise, png_header
 from tests.models.images.raw_pictures import dng
 
@@ -192,8 +192,8 @@ def test_raw_picture_above_the_limit_is_not_developed() -> None:
 @pytest.mark.parametrize(
     ("package", "make", "said"),
     [
-        ("pillow_heif", heic, "a HEIC picture: pip install 'hasse[heic]' reads these"),
-        ("rawpy", dng, "a RAW picture: pip install 'hasse[raw]' reads these"),
+        ("pillow_heif", heic, 'a HEIC picture: pip install -e ".[heic]" reads these'),
+        ("rawpy", dng, 'a RAW picture: pip install -e ".[raw]" reads these'),
     ],
 )
 def test_format_whose_package_is_missing_names_it(

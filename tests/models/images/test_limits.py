@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.images.decoding import open_picture, picture_size
-from models.images.limits import PictureError, PictureLimits
+from hasse.models.images.decoding import open_picture, picture_size
+from hasse.models.images.limits import PictureError, PictureLimits
 from tests.models.images.pictures import encode, flat, noise, png_header, refusal
 
 CLEAR = Path("/proc/self/clear_refs")  # starts a process's peak of memory again
@@ -28,8 +28,8 @@ def opened(folder: Path, *before: Path) -> tuple[list[str], int, str]:
     """
     program = (
         "import re, sys; from pathlib import Path\n"
-        "from models.images.decoding import open_picture\n"
-        "from models.images.limits import PictureError\n"
+        "from hasse.models.images.decoding import open_picture\n"
+        "from hasse.models.images.limits import PictureError\n"
         "def now(): return [int(x) for x in re.findall(\n"
         "    r'(?:VmHWM|VmRSS):\\s+(\\d+) kB', Path('/proc/self/status').read_text())]\n"
         "for path in sys.argv[2:]: open_picture(Path(path))\n"

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from torch import Tensor
 
-from models.datasets import Dataset, DatasetError, Image
-from models.files import write_atomically
-from models.images import pixel_store
-from models.images.decoding import open_picture
-from models.images.limits import PictureLimits
-from models.images.pixel_store import PixelCache, cache_pixels
-from models.images.preprocessing import Preprocessing
-from models.model import OrderEmbedding
-from models.training.inputs import FeatureInput, ImageInput, PixelInput
+from hasse.models.datasets import Dataset, DatasetError, Image
+from hasse.models.files import write_atomically
+from hasse.models.images import pixel_store
+from hasse.models.images.decoding import open_picture
+from hasse.models.images.limits import PictureLimits
+from hasse.models.images.pixel_store import PixelCache, cache_pixels
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import OrderEmbedding
+from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput
 from tests.tiny import tiny_model
 
 LOOKS = Preprocessing(resize=36, crop=32)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from models.datasets import Image
-from models.images.limits import PictureError
-from models.images.prefetch import BATCHES_AHEAD, decode_ahead
-from models.images.preprocessing import Preprocessing
+from hasse.models.datasets import Image
+from hasse.models.images.limits import PictureError
+from hasse.models.images.prefetch import BATCHES_AHEAD, decode_ahead
+from hasse.models.images.preprocessing import Preprocessing
 
 LOOKS = Preprocessing(resize=10, crop=8)
 

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import functional as reference
 
-from models.images.preprocessing import MAX_SIDE, CropBox, Framing, Preprocessing, resized_crop
+from hasse.models.images.preprocessing import (
+    MAX_SIDE,
+    CropBox,
+    Framing,
+    Preprocessing,
+    resized_crop,
+)
 
 
 def noise(width: int = 48, height: int = 32) -> Image.Image:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.images.decoding import open_picture, picture_size
-from models.images.limits import MAX_METADATA, MAX_SCANS, PictureError
-from models.images.stripping import orientation_of, strip_jpeg
+from hasse.models.images.decoding import open_picture, picture_size
+from hasse.models.images.limits import MAX_METADATA, MAX_SCANS, PictureError
+from hasse.models.images.stripping import orientation_of, strip_jpeg
 from tests.models.images.pictures import chunk, encode, noise, refusal
 
 

@@ -8,7 +8,7 @@ import pillow_heif
 import pytest
 from PIL import Image, ImageFile
 
-from models.images.taken import taken_at
+from hasse.models.images.taken import taken_at
 
 DIGITIZED, ORIGINAL, OFFSET = 36868, 36867, 36881
 

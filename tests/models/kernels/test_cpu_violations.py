@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.cpu_violations import TILE, CpuViolation, in_threads
+from hasse.models.kernels.cpu_violations import TILE, CpuViolation, in_threads
 from tests import oracle
 
 SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, 4 * TILE), (67, 70, 150)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models.kernels.cuda_graph import CudaGraphStep
+from hasse.models.kernels.cuda_graph import CudaGraphStep
 
 
 class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.encoders.units.gru import GRU
+from hasse.models.encoders.units.gru import GRU
 from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")
-from models.kernels.gpu_gru import WIDTH, GpuGRU
+from hasse.models.kernels.gpu_gru import WIDTH, GpuGRU
 from tests.device import DEVICE
 
 LENGTHS = torch.tensor([4, 9, 1, 4, 2, 9])
@@ -114,4 +114,4 @@ def test_the_kernels_compile_for_a_gpu(dtype: str) -> None:
         **last,
     }
     kernels: dict[str, Signature] = {"_forward": forward, "_backward": backward}
-    assert compiled("models.kernels.gpu_gru", kernels) == list(kernels)
+    assert compiled("hasse.models.kernels.gpu_gru", kernels) == list(kernels)

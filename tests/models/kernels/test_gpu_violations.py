@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.order import pairwise_violation
+from hasse.models.order import pairwise_violation
 from tests import oracle
 from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")
-from models.kernels import gpu_violations
-from models.kernels.gpu_violations import ROWS, STEP, TILE, WIDTH, GpuViolation
+from hasse.models.kernels import gpu_violations
+from hasse.models.kernels.gpu_violations import ROWS, STEP, TILE, WIDTH, GpuViolation
 from tests.device import DEVICE
 
 SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, STEP), (19, 20, 150)]
@@ -73,4 +73,4 @@ def test_the_kernels_compile_for_a_gpu() -> None:
         "_pairwise": {**points, **sizes, "tile": TILE, "step": STEP},
         "_gradient": {**summed, **strides, "side": -1, "rows": ROWS, "width": WIDTH, "step": STEP},
     }
-    assert compiled("models.kernels.gpu_violations", kernels) == list(kernels)
+    assert compiled("hasse.models.kernels.gpu_violations", kernels) == list(kernels)

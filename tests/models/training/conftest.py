@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
 from tests.models.training.teaching import Pixels, two_colours
 
 

@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
-from models.images.preprocessing import normalise_pixels
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.preprocessing import normalise_pixels
 
 Pixels = NDArray[np.uint8]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets import Caption, Dataset, Image
-from models.training.batches import Batches
-from models.vocabulary import END, PADDING, UNKNOWN
+from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.training.batches import Batches
+from hasse.models.vocabulary import END, PADDING, UNKNOWN
 
 COUNTS = (3, 1, 5, 2, 4)
 

@@ -15,21 +15,21 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from models.checkpoints.weight_quantization import dequantize, quantize
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
-from models.images.augmentation import AugmentationConfig
-from models.images.preprocessing import MAX_SIDE, normalise_pixels
-from models.training.config import LARGEST
-from models.training.distillation import (
+from hasse.models.checkpoints.weight_quantization import dequantize, quantize
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.augmentation import AugmentationConfig
+from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
+from hasse.models.training.config import LARGEST
+from hasse.models.training.distillation import (
     Distillation,
     DistillationConfig,
     DistillationProgress,
     unexplained,
 )
-from models.training.run import TrainingError, TrainingStopped
-from models.training.state import read_notes
-from models.training.student import HINTS, Student, Teacher
+from hasse.models.training.run import TrainingError, TrainingStopped
+from hasse.models.training.state import read_notes
+from hasse.models.training.student import HINTS, Student, Teacher
 from tests.models.training.teaching import Pixels, build_like, main_axes, two_colours
 
 LEARNS = DistillationConfig(

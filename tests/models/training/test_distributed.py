@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from models.checkpoints.model_folder import WEIGHTS
-from models.training.distributed import World
-from models.training.state import read_notes
+from hasse.models.checkpoints.model_folder import WEIGHTS
+from hasse.models.training.distributed import World
+from hasse.models.training.state import read_notes
 from tests.models.training.colours import run, weights
 from tests.torchrun import torchrun
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import CheckpointError
-from models.encoders.word_vectors import WordVectors
-from models.training.config import TrainingConfig
-from models.training.inputs import NoImages
-from models.training.presets import PRESETS
-from models.training.run import Progress, TrainingStopped
-from models.training.trainer import Measured, RetrievalTraining
-from models.vocabulary import words
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.encoders.word_vectors import WordVectors
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import NoImages
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.run import Progress, TrainingStopped
+from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.vocabulary import words
 from tests.models.training.colours import CONFIG, collection, features, stop_after, weights
 
 SIZE = 6

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets import Caption, Dataset, DatasetError, Image
-from models.training.inputs import FeatureInput, available, dataset_points, rows_of
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.training.inputs import FeatureInput, available, dataset_points, rows_of
 from tests.tiny import tiny_model
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
 
 Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 OWNERS = [[0, 1, 2, 3], [0, 0, 1, 2, 2, 2, 3]]

@@ -5,9 +5,9 @@ from typing import Literal
 
 import pytest
 
-from models.score import SCORES
-from models.training.config import TrainingConfig
-from models.training.presets import PRESETS, Preset
+from hasse.models.score import SCORES
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.presets import PRESETS, Preset
 
 
 def test_each_score_of_the_paper_has_the_preset_of_its_name() -> None:

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import SUMS, CheckpointError
-from models.datasets import Dataset
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
-from models.encoders.text_encoder import CaptionPooling
-from models.training.distributed import World
-from models.training.inputs import ImageInput, dataset_points
-from models.training.run import Progress, TrainingError, TrainingStopped
-from models.training.state import FILE_NAME, difference
-from models.training.trainer import Measured, RetrievalTraining
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import SUMS, CheckpointError
+from hasse.models.datasets import Dataset
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.encoders.text_encoder import CaptionPooling
+from hasse.models.training.distributed import World
+from hasse.models.training.inputs import ImageInput, dataset_points
+from hasse.models.training.run import Progress, TrainingError, TrainingStopped
+from hasse.models.training.state import FILE_NAME, difference
+from hasse.models.training.trainer import Measured, RetrievalTraining
 from tests.models.training.colours import (
     CONFIG,
     collection,

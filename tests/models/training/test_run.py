@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.training.run import Progress, ResumableRun, Run, TrainingError, TrainingStopped
-from models.training.state import FILE_NAME, StateError, read_notes
+from hasse.models.training.run import Progress, ResumableRun, Run, TrainingError, TrainingStopped
+from hasse.models.training.state import FILE_NAME, StateError, read_notes
 from tests.models.training.colours import stop_after
 
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.encoders.text_encoder import Ensemble
-from models.score import SCORES, Score, penalties
-from models.training.config import Schedule
-from models.training.distributed import World
-from models.training.inputs import FeatureInput
-from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
-from models.vocabulary import END, PADDING, UNKNOWN
+from hasse.models.encoders.text_encoder import Ensemble
+from hasse.models.score import SCORES, Score, penalties
+from hasse.models.training.config import Schedule
+from hasse.models.training.distributed import World
+from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from hasse.models.vocabulary import END, PADDING, UNKNOWN
 from tests.models.training.colours import (
     CONFIG,
     a_training,

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from models.encoders.backbone import Backbone
-from models.encoders.registry import build_backbone
-from models.encoders.weights import BackboneError
-from models.training.student import Student, Teacher, layers_of
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.training.student import Student, Teacher, layers_of
 from tests.models.training.teaching import build_like
 
 

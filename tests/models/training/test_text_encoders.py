@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.checkpoints import checkpoint
-from models.encoders.text_encoder import TextUnit
-from models.training.run import Progress
-from models.training.trainer import Measured
+from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders.text_encoder import TextUnit
+from hasse.models.training.run import Progress
+from hasse.models.training.trainer import Measured
 from tests.models.training.colours import CONFIG, run
 
 

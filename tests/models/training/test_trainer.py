@@ -10,20 +10,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.checkpoints.model_folder import WEIGHTS
-from models.checkpoints.weight_quantization import WeightDtype
-from models.datasets import Dataset, DatasetError
-from models.encoders.names import LITE
-from models.encoders.registry import build_backbone
-from models.evaluation.calibration import calibrations
-from models.evaluation.ground_truth import known_ground_truth
-from models.evaluation.ranking import RankingMetrics, average_precisions
-from models.evaluation.retrieval import Evaluation, evaluate
-from models.order import pairwise_violation
-from models.training.inputs import FeatureInput, ImageInput, dataset_points
-from models.training.run import Progress, TrainingError
-from models.training.state import FILE_NAME
-from models.training.trainer import Measured, RetrievalTraining
+from hasse.models.checkpoints.model_folder import WEIGHTS
+from hasse.models.checkpoints.weight_quantization import WeightDtype
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.encoders.names import LITE
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.evaluation.calibration import calibrations
+from hasse.models.evaluation.ground_truth import known_ground_truth
+from hasse.models.evaluation.ranking import RankingMetrics, average_precisions
+from hasse.models.evaluation.retrieval import Evaluation, evaluate
+from hasse.models.order import pairwise_violation
+from hasse.models.training.inputs import FeatureInput, ImageInput, dataset_points
+from hasse.models.training.run import Progress, TrainingError
+from hasse.models.training.state import FILE_NAME
+from hasse.models.training.trainer import Measured, RetrievalTraining
 from tests.models.training.colours import (
     CONFIG,
     a_training,

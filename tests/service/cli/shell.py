@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from service.cli import app
-from service.runtime.logs import LOGGER
+from hasse.service.cli import app
+from hasse.service.runtime.logs import LOGGER
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from service.cli import app
+from hasse.service.cli import app
 from tests.service.cli.shell import hasse
 
 ROOT = Path(__file__).parents[3]
@@ -96,7 +96,7 @@ def test_misspelt_command_gets_a_hint() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     program = (
-        "import sys; from service.cli import app\n"
+        "import sys; from hasse.service.cli import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
         "print('LOADED', *sorted({m.partition('.')[0] for m in sys.modules}))"
@@ -110,7 +110,15 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_output_that_the_locale_cannot_print_is_escaped() -> None:
-    command = [sys.executable, "-m", "service.cli", "serve", "--settings", "--index", "\u72d7"]
+    command = [
+        sys.executable,
+        "-m",
+        "hasse.service.cli",
+        "serve",
+        "--settings",
+        "--index",
+        "\u72d7",
+    ]
     ran = subprocess.run(
         command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, check=True
     )

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from models.checkpoints import checkpoint
-from models.datasets import Image, load
-from models.files import lock_folder
-from models.images.features import extract
-from service.cli.collection import additions
-from service.cli.model import features as features_command
-from service.cli.model import train as train_command
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import Image, load
+from hasse.models.files import lock_folder
+from hasse.models.images.features import extract
+from hasse.service.cli.collection import additions
+from hasse.service.cli.model import features as features_command
+from hasse.service.cli.model import train as train_command
+from hasse.service.pipelines import indexing
+from hasse.service.pipelines.dataset_encoding import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
@@ -207,7 +207,7 @@ def test_features_go_on_where_ctrl_c_stopped_them(
 ) -> None:
     from safetensors.torch import save_file
 
-    from models.encoders.registry import build_backbone
+    from hasse.models.encoders.registry import build_backbone
 
     weights = tmp_path / "weights.safetensors"
     save_file(dict(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()), weights)
@@ -264,7 +264,7 @@ def test_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.training.trainer.RetrievalTraining.train", interrupted)
+    monkeypatch.setattr("hasse.models.training.trainer.RetrievalTraining.train", interrupted)
     assert f"goes on from there; {tmp_path} holds the best epoch so far" in hasse(*command).err
 
 
@@ -283,7 +283,7 @@ def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
 ) -> None:
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "service.cli", "train", str(dataset), *TINY_TRAINING),
+            *(sys.executable, "-m", "hasse", "train", str(dataset), *TINY_TRAINING),
             *("--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "model")),
         ],
         stdout=subprocess.PIPE,

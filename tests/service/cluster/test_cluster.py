@@ -15,13 +15,13 @@ import pytest
 from safetensors.torch import save_file
 
 from benchmarks.cluster.nodes import ROOT, Entrance, Nodes
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from models.datasets import save
-from models.encoders.registry import build_backbone
-from models.images.features import FeatureStore
-from service.app import create_app
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.models.datasets import save
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.features import FeatureStore
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.models.images.noise import pictures
 from tests.postgresql import new_database, place_catalog
 from tests.ray import require_ray
@@ -47,7 +47,7 @@ class Served:
         """Run a command; return its status and what it said."""
         environment = self.nodes.environment | ({"RAY_AUTH_TOKEN": token} if token else {})
         done = subprocess.run(
-            [sys.executable, "-m", "service.cli", *map(str, words)],
+            [sys.executable, "-m", "hasse", *map(str, words)],
             env=environment,
             cwd=ROOT,
             capture_output=True,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cluster.connection import ClusterError, connect
+from hasse.service.cluster.connection import ClusterError, connect
 from tests.index.samples import small_index
 from tests.ray import require_ray
 from tests.service.cli.shell import hasse

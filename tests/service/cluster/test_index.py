@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.catalog.selection import Selection
-from index.errors import BadShardsError, ChecksumError, ShardUnreachableError
-from index.search.query import Answer, Query
-from index.segments.compaction import everything
-from index.shards import make_plan, read_plan, sizes
-from index.store import Index
-from index.types import KINDS, MODES, CaptionRow, ImageRow
-from service.cluster.index import ClusterIndex
-from service.cluster.shard import Ask, Shard
+from hasse.index.catalog.selection import Selection
+from hasse.index.errors import BadShardsError, ChecksumError, ShardUnreachableError
+from hasse.index.search.query import Answer, Query
+from hasse.index.segments.compaction import everything
+from hasse.index.shards import make_plan, read_plan, sizes
+from hasse.index.store import Index
+from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
+from hasse.service.cluster.index import ClusterIndex
+from hasse.service.cluster.shard import Ask, Shard
 from tests.index.samples import embeddings, model
 from tests.postgresql import new_database, place_catalog
 

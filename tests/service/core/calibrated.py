@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.evaluation.calibration import Calibrations
+from hasse.models.evaluation.calibration import Calibrations
 from tests.service.client import Client
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints import checkpoint
-from models.evaluation.calibration import Calibration, Calibrations
-from models.model import OrderEmbedding, Points
-from service.app import create_app
-from service.settings import Settings
+from hasse.models.checkpoints import checkpoint
+from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.model import OrderEmbedding, Points
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, picture
 from tests.tiny import tiny_model

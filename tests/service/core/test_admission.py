@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from service.core.admission import Admission
-from service.core.stages import Stages
-from service.errors import ServiceError
+from hasse.service.core.admission import Admission
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
 
 
 class Clock:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.core.batching import Batcher, Done, Next, WorkerStoppedError
+from hasse.service.core.batching import Batcher, Done, Next, WorkerStoppedError
 
 
 class Recorder:

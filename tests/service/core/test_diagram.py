@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.store import Index
-from index.types import Kind
-from models.diagram import closure, covering
-from models.evaluation.calibration import Calibration, Calibrations
-from models.vocabulary import Vocabulary
-from service.app import create_app
-from service.core.diagram import NODES
-from service.core.encoding import Point
-from service.lattice_schemas import Diagram
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.index.types import Kind
+from hasse.models.diagram import closure, covering
+from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.vocabulary import Vocabulary
+from hasse.service.app import create_app
+from hasse.service.core.diagram import NODES
+from hasse.service.core.encoding import Point
+from hasse.service.lattice_schemas import Diagram
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.core.calibrated import calibrate

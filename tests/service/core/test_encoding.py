@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from service.core.encoding import Encoder
-from service.core.stages import Stages
-from service.runtime.metrics import Metrics
-from service.settings import Settings
+from hasse.service.core.encoding import Encoder
+from hasse.service.core.stages import Stages
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.settings import Settings
 from tests.service.collection import picture
 from tests.tiny import tiny_model
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from index.errors import CatalogUnreachableError
-from index.store import Index
-from index.types import ImageRow
-from service.app import create_app
-from service.core.engine import Engine
-from service.http.middleware import CLIENT_GONE
-from service.runtime.readiness import Phase
-from service.services import services_of
-from service.settings import Settings
+from hasse.index.errors import CatalogUnreachableError
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
+from hasse.service.app import create_app
+from hasse.service.core.engine import Engine
+from hasse.service.http.middleware import CLIENT_GONE
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import services_of
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
 from tests.service.problems import problem

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from index.errors import CatalogUnreachableError
-from index.segments import stored_pictures
-from index.store import Index
-from service.app import create_app
-from service.core.engine import Engine
-from service.runtime import loading
-from service.runtime.readiness import Phase
-from service.services import services_of
-from service.settings import Settings
+from hasse.index.errors import CatalogUnreachableError
+from hasse.index.segments import stored_pictures
+from hasse.index.store import Index
+from hasse.service.app import create_app
+from hasse.service.core.engine import Engine
+from hasse.service.runtime import loading
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import services_of
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 from tests.service.problems import problem
@@ -102,7 +102,7 @@ def test_start_that_fails_after_a_stop_reports_no_failure(collection: Path) -> N
 
 
 def test_engine_with_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
-    from index.errors import ModelMismatchError
+    from hasse.index.errors import ModelMismatchError
     from tests.tiny import tiny_checkpoint
 
     other = tiny_checkpoint(tmp_path / "other", seed=1)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints import checkpoint
-from models.model import OrderEmbedding, Points
-from models.vocabulary import Vocabulary
-from service.app import create_app
-from service.lattice_schemas import (
+from hasse.models.checkpoints import checkpoint
+from hasse.models.model import OrderEmbedding, Points
+from hasse.models.vocabulary import Vocabulary
+from hasse.service.app import create_app
+from hasse.service.lattice_schemas import (
     Entailment,
     Entailments,
 )
-from service.settings import Settings
+from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import make_collection, png

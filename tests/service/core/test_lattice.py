@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from index.store import Index
-from index.types import ImageRow
-from models.analogy import reworded, substitute
-from models.model import OrderEmbedding, Points
-from service.app import create_app
-from service.core.lattice import expand_words
-from service.lattice_schemas import (
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
+from hasse.models.analogy import reworded, substitute
+from hasse.models.model import OrderEmbedding, Points
+from hasse.service.app import create_app
+from hasse.service.core.lattice import expand_words
+from hasse.service.lattice_schemas import (
     AllOfAnswer,
     CommonAnswer,
 )
-from service.schemas import K_MAXIMUM, ImageAnswer
-from service.settings import Settings
+from hasse.service.schemas import K_MAXIMUM, ImageAnswer
+from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, png

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.lattice_schemas import (
+from hasse.service.lattice_schemas import (
     PAIRS_MAXIMUM,
     PARTS_MAXIMUM,
     LikeForm,

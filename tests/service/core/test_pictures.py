@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from models.images.formats import FORMATS
-from models.images.preprocessing import Preprocessing
-from service.app import create_app
-from service.core.pictures import PictureReader, ThumbnailCache, read_picture
-from service.errors import ServiceError
-from service.settings import Settings
+from hasse.models.images.formats import FORMATS
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.service.app import create_app
+from hasse.service.core.pictures import PictureReader, ThumbnailCache, read_picture
+from hasse.service.errors import ServiceError
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import picture, png
 from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
@@ -57,7 +57,7 @@ def test_search_by_picture_whose_package_is_missing_names_it(
     monkeypatch.setitem(sys.modules, package, None)
     response = client.post("/search/captions", files={"image": ("a", body)})
     found = problem(response, 415, "not_a_picture")
-    assert found.detail == f"image: a {name} picture: pip install 'hasse[{extra}]' reads these"
+    assert found.detail == f'image: a {name} picture: pip install -e ".[{extra}]" reads these'
 
 
 @pytest.mark.parametrize("name", ["TIFF", "AVIF", "HEIC", "RAW", "JPEG 2000", "BMP", "JPEG"])

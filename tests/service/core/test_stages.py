@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.core.stages import STAGES, Stages
+from hasse.service.core.stages import STAGES, Stages
 
 
 def test_measure_of_a_stage_that_happens_twice_adds_both() -> None:

@@ -12,17 +12,17 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.app import SEARCH_ROUTES
-from service.core.admission import Admission
-from service.errors import ServiceError
-from service.http.access import Access
-from service.http.bodies import Bodies
-from service.http.load_shedding import LoadSheddingProtocol, load_shedding
-from service.page.sample import Samples
-from service.runtime.metrics import Metrics
-from service.runtime.readiness import Readiness
-from service.services import Services
-from service.settings import Settings
+from hasse.service.app import SEARCH_ROUTES
+from hasse.service.core.admission import Admission
+from hasse.service.errors import ServiceError
+from hasse.service.http.access import Access
+from hasse.service.http.bodies import Bodies
+from hasse.service.http.load_shedding import LoadSheddingProtocol, load_shedding
+from hasse.service.page.sample import Samples
+from hasse.service.runtime.metrics import Metrics
+from hasse.service.runtime.readiness import Readiness
+from hasse.service.services import Services
+from hasse.service.settings import Settings
 
 SEARCH = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
 

@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
-from service.app import create_app
-from service.errors import ServiceError
-from service.http.access import Access, Quota, fingerprint, new_key
-from service.settings import Settings, keys_of
+from hasse.service.app import create_app
+from hasse.service.errors import ServiceError
+from hasse.service.http.access import Access, Quota, fingerprint, new_key
+from hasse.service.settings import Settings, keys_of
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem

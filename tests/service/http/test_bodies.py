@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from fastapi import Request
 
-from service.app import create_app
-from service.errors import ServiceError
-from service.http.bodies import Bodies
-from service.schemas import ImageQuery
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.errors import ServiceError
+from hasse.service.http.bodies import Bodies
+from hasse.service.schemas import ImageQuery
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 from tests.service.problems import problem

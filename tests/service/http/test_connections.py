@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.http.middleware import CLIENT_GONE
-from service.schemas import Problem
+from hasse.service.http.middleware import CLIENT_GONE
+from hasse.service.schemas import Problem
 from tests.service.http.connection import SEARCH, Client, respond, run, serving
 
 HEAD, BODY = SEARCH.split("\n\n")

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from service.runtime import logs
-from service.runtime.readiness import Phase
-from service.schemas import Problem
+from hasse.service.runtime import logs
+from hasse.service.runtime.readiness import Phase
+from hasse.service.schemas import Problem
 from tests.service.http.connection import SEARCH, run, serving
 
 HEAD, BODY = SEARCH.split("\n\n")

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.errors import ServiceError
-from service.http.multipart import FormField, parse_form
+from hasse.service.errors import ServiceError
+from hasse.service.http.multipart import FormField, parse_form
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 
-from service.app import create_app
-from service.errors import MEDIA_TYPE
-from service.http.access import fingerprint, new_key
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.errors import MEDIA_TYPE
+from hasse.service.http.access import fingerprint, new_key
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.http.bodies import parse_json
+from hasse.service.http.bodies import parse_json
 
 
 @pytest.mark.parametrize(

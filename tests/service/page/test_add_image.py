@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from service.app import create_app
-from service.http.access import fingerprint, new_key
-from service.runtime import logs
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.http.access import fingerprint, new_key
+from hasse.service.runtime import logs
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 

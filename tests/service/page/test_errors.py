@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from service.errors import REASONS, ServiceError
-from service.page.errors import message_for
-from service.settings import Settings
+from hasse.service.errors import REASONS, ServiceError
+from hasse.service.page.errors import message_for
+from hasse.service.settings import Settings
 
 
 @pytest.mark.parametrize("reason", REASONS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.evaluation.calibration import Calibration, Calibrations
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.core.calibrated import calibrate

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import ServiceError
-from service.page.query import DEFAULT_SIZE, PageQuery
-from service.schemas import Mode
-from service.settings import Settings
+from hasse.service.errors import ServiceError
+from hasse.service.page.query import DEFAULT_SIZE, PageQuery
+from hasse.service.schemas import Mode
+from hasse.service.settings import Settings
 
 SETTINGS = Settings()
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from models.evaluation.calibration import Calibration
-from service.core.stages import Stages
-from service.page.query import PageQuery
-from service.page.results import (
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.core.stages import Stages
+from hasse.service.page.query import PageQuery
+from hasse.service.page.results import (
     ShownPicture,
     distinct,
     group_captions,
     no_match_notice,
     proof_of,
 )
-from service.page.scale import Scale
-from service.picture_schemas import CaptionAnswer, CaptionHit, SameCaption
-from service.schemas import ImageRecord, Mode, Work
+from hasse.service.page.scale import Scale
+from hasse.service.picture_schemas import CaptionAnswer, CaptionHit, SameCaption
+from hasse.service.schemas import ImageRecord, Mode, Work
 
 
 def stages(seconds: float = 0.0124) -> Stages:

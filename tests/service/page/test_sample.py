@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.segments.compaction import everything
-from index.store import Index
-from index.types import CaptionRow, ImageRow, ModelIdentity
-from service.page.sample import SHOWN, draw, pick_examples
+from hasse.index.segments.compaction import everything
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow, ModelIdentity
+from hasse.service.page.sample import SHOWN, draw, pick_examples
 
 MODEL = ModelIdentity("tiny", "0" * 64, 4, "order")
 

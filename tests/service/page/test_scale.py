@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.store import Index
-from index.types import CaptionRow, ImageRow, ModelIdentity, Points, Score
-from models.evaluation.calibration import Calibration
-from service.page.scale import Scale, measure
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow, ModelIdentity, Points, Score
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.page.scale import Scale, measure
 
 KNOWN = Calibration((0.1, 0.2, 0.4), (0.5, 0.1, 0.001), 0.2, pairs=1000, true=10)
 SPANS = st.tuples(st.floats(0, 1), st.floats(0.06, 1)).map(lambda ends: (ends[0], sum(ends)))

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from models.checkpoints import checkpoint
-from models.evaluation.calibration import Calibration, Calibrations
-from models.vocabulary import Vocabulary
-from service.app import create_app
-from service.core.engine import Engine
-from service.errors import ServiceError
-from service.http.access import fingerprint, new_key
-from service.page.rendering import HERE
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.models.checkpoints import checkpoint
+from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.vocabulary import Vocabulary
+from hasse.service.app import create_app
+from hasse.service.core.engine import Engine
+from hasse.service.errors import ServiceError
+from hasse.service.http.access import fingerprint, new_key
+from hasse.service.page.rendering import HERE
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.page.markup import HTMX, Tags, said, upload

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.app import create_app
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.page.markup import HTMX, Tags, said, upload

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from index.errors import DiskFullError
-from index.store import Index
-from index.verify import verify
-from models.checkpoints import checkpoint
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folders.scan import scan
-from service.pipelines.folders.sync import Encoders, FolderSync
-from service.pipelines.folders.watch import FolderWatch
+from hasse.index.errors import DiskFullError
+from hasse.index.store import Index
+from hasse.index.verify import verify
+from hasse.models.checkpoints import checkpoint
+from hasse.service.pipelines import indexing
+from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.pipelines.folders.scan import scan
+from hasse.service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.service.pipelines.folders.watch import FolderWatch
 from tests.index.write_points import WritePoints, forked
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint

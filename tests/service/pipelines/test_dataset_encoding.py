@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.datasets import Caption, Dataset, DatasetError, Image
-from models.encoders.registry import build_backbone
-from models.images.features import FeaturesError, extract
-from service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.features import FeaturesError, extract
+from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
 from tests.service.collection import png
 from tests.tiny import tiny_model
 

@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from models.evaluation.retrieval import retrieve
-from models.score import SCORES, Score
-from service.pipelines import figures
-from service.pipelines.dataset_encoding import Encoded
-from service.pipelines.evaluation import Measured
-from service.pipelines.figures import FiguresError, draw
+from hasse.models.evaluation.retrieval import retrieve
+from hasse.models.score import SCORES, Score
+from hasse.service.pipelines import figures
+from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.service.pipelines.evaluation import Measured
+from hasse.service.pipelines.figures import FiguresError, draw
 from tests.models.evaluation.test_retrieval import dataset, unit
 
 NAMES = ["recall", "ranks", "violations", "points"]

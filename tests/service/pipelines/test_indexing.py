@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from index import durable
-from index.catalog.places import absolute_path
-from index.store import Index
-from models.checkpoints import checkpoint
-from models.datasets import Caption, Dataset, DatasetError, Image
-from models.images.features import extract
-from models.model import OrderEmbedding, Points
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.indexing import Reencoded
+from hasse.index import durable
+from hasse.index.catalog.places import absolute_path
+from hasse.index.store import Index
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.images.features import extract
+from hasse.models.model import OrderEmbedding, Points
+from hasse.service.pipelines import indexing
+from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.pipelines.indexing import Reencoded
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
 

@@ -11,17 +11,17 @@ import torch
 from PIL import Image as Pillow
 from safetensors.torch import save_file
 
-from models.datasets import Caption, Dataset, DatasetError, Image
-from models.encoders.regions import REGIONS
-from models.encoders.registry import build_backbone
-from models.images.features import FeaturesError, FeatureStore, extract
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig
-from models.training.config import TrainingConfig
-from models.training.inputs import FeatureInput, PixelInput
-from models.training.run import TrainingError
-from service.pipelines.training import require_chosen, split_for_training, with_choices
-from service.pipelines.training_inputs import (
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.encoders.regions import REGIONS
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.features import FeaturesError, FeatureStore, extract
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import FeatureInput, PixelInput
+from hasse.models.training.run import TrainingError
+from hasse.service.pipelines.training import require_chosen, split_for_training, with_choices
+from hasse.service.pipelines.training_inputs import (
     TrainingInputs,
     from_features,
     from_pictures,

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from socket import socket
 
-from service.runtime.sockets import ServeError
-from service.runtime.workers import Worker
-from service.settings import Settings
+from hasse.service.runtime.sockets import ServeError
+from hasse.service.runtime.workers import Worker
+from hasse.service.settings import Settings
 
 
 class Actor(Worker):

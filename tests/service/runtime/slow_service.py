@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from service.core.engine import Engine
-from service.runtime import logs
-from service.runtime.server import run
-from service.runtime.sockets import listen
-from service.settings import Settings
+from hasse.service.core.engine import Engine
+from hasse.service.runtime import logs
+from hasse.service.runtime.server import run
+from hasse.service.runtime.sockets import listen
+from hasse.service.settings import Settings
 
 
 def open_slow(*given: Any) -> Any:

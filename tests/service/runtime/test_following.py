@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from index.store import Index
+from hasse.index.store import Index
 from tests.service.collection import IMAGES, make_collection, png
 
 PARENT = """
 import multiprocessing, os, sys
 from pathlib import Path
-from service.runtime.following import following
-from service.settings import Settings
+from hasse.service.runtime.following import following
+from hasse.service.settings import Settings
 
 if __name__ == "__main__":
     with following(Settings(index=Path(sys.argv[1]), device="cpu"), [Path(sys.argv[2])]):

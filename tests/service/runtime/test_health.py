@@ -1,4 +1,4 @@
-"""`python -m service.runtime.health` tells a container whether the service is ready, cheaply."""
+"""The container health check tells whether the service is ready, cheaply."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from service.runtime import health
-from service.runtime.health import trouble
+from hasse.service.runtime import health
+from hasse.service.runtime.health import trouble
 
 
 class Answering(HTTPServer):
@@ -46,7 +46,7 @@ def server() -> Iterator[Answering]:
 
 def check(port: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "service.runtime.health"],
+        [sys.executable, "-m", "hasse.service.runtime.health"],
         env=os.environ | {"HASSE_PORT": str(port), "HASSE_HOST": host},
         capture_output=True,
         text=True,

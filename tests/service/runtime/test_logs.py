@@ -12,9 +12,9 @@ from typing import Literal
 
 import pytest
 
-from service.http.middleware import record_answer
-from service.runtime import logs
-from service.runtime.metrics import Metrics
+from hasse.service.http.middleware import record_answer
+from hasse.service.runtime import logs
+from hasse.service.runtime.metrics import Metrics
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from service.runtime.sockets import ServeError, address_of, listen, reserve, share
+from hasse.service.runtime.sockets import ServeError, address_of, listen, reserve, share
 
 
 def test_listen_on_a_port_in_use_is_refused_with_the_remedy() -> None:

@@ -26,8 +26,8 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
-from service.runtime import logs
-from service.runtime.workers import Supervisor, cores_of
+from hasse.service.runtime import logs
+from hasse.service.runtime.workers import Supervisor, cores_of
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.runtime.actor import Actor
 
@@ -70,7 +70,7 @@ class Service:
 
 
 def command(index: Path, *settings: str, port: int = 0) -> list[str | Path]:
-    given: list[str | Path] = [sys.executable, "-m", "service.cli", "serve", "--index", index]
+    given: list[str | Path] = [sys.executable, "-m", "hasse", "serve", "--index", index]
     given += ["--port", str(port), "--device", "cpu"]
     return given + [part for one in ("processes=2", *settings) for part in ("--set", one)]
 

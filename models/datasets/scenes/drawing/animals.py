@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from models.datasets.scenes.drawing.birds import BIRDS
-from models.datasets.scenes.drawing.palette import DARK, PINK, dye
-from models.datasets.scenes.drawing.pen import Colour, Pen, Point, shade
-from models.datasets.scenes.scene import Entity
+from hasse.models.datasets.scenes.drawing.birds import BIRDS
+from hasse.models.datasets.scenes.drawing.palette import DARK, PINK, dye
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, Point, shade
+from hasse.models.datasets.scenes.scene import Entity
 
 HORN: Colour = (236, 226, 200)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.datasets.scenes.drawing.palette import BEAK, DARK
-from models.datasets.scenes.drawing.pen import Colour, Pen, shade
+from hasse.models.datasets.scenes.drawing.palette import BEAK, DARK
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, shade
 
 
 def _hen(pen: Pen, coat: Colour, _pose: str) -> None:

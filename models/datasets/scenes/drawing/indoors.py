@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from models.datasets.scenes.drawing.pen import Colour, Pen, shade
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, shade
 
 WALLS: dict[str, tuple[Colour, ...]] = {
     "kitchen": ((250, 232, 196), (226, 238, 226), (248, 222, 206)),

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from models.datasets.scenes.drawing.palette import mix
-from models.datasets.scenes.drawing.pen import Colour, Pen, shade
+from hasse.models.datasets.scenes.drawing.palette import mix
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, shade
 
 _LIGHT: dict[str, tuple[Colour, float]] = {
     "sunny": ((255, 255, 255), 0.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from models.datasets.scenes.drawing.pen import Colour
+from hasse.models.datasets.scenes.drawing.pen import Colour
 
 NAMED: dict[str, Colour] = {
     "red": (214, 44, 50),

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from models.datasets.scenes.drawing.palette import HAIRS, HATS, SKINS, TROUSERS, dye
-from models.datasets.scenes.drawing.pen import Colour, Pen, Point, shade
-from models.datasets.scenes.layout import Figure
-from models.datasets.scenes.scene import Entity
+from hasse.models.datasets.scenes.drawing.palette import HAIRS, HATS, SKINS, TROUSERS, dye
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, Point, shade
+from hasse.models.datasets.scenes.layout import Figure
+from hasse.models.datasets.scenes.scene import Entity
 
 
 @dataclass(frozen=True, slots=True)

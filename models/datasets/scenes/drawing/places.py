@@ -6,10 +6,10 @@ from random import Random
 
 from PIL import Image, ImageDraw
 
-from models.datasets.scenes.drawing.indoors import INDOORS, WALLS
-from models.datasets.scenes.drawing.outdoors import OUTDOORS, Backdrop
-from models.datasets.scenes.drawing.palette import mix
-from models.datasets.scenes.drawing.pen import Colour, Pen, shade, star
+from hasse.models.datasets.scenes.drawing.indoors import INDOORS, WALLS
+from hasse.models.datasets.scenes.drawing.outdoors import OUTDOORS, Backdrop
+from hasse.models.datasets.scenes.drawing.palette import mix
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, shade, star
 
 _SKIES: dict[str, tuple[Colour, Colour]] = {
     "sunny": ((92, 178, 240), (206, 236, 250)),

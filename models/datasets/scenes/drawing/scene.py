@@ -7,15 +7,15 @@ from random import Random
 
 from PIL import Image, ImageDraw
 
-from models.datasets.scenes.concepts import is_a
-from models.datasets.scenes.drawing.animals import draw_animal
-from models.datasets.scenes.drawing.pen import Pen
-from models.datasets.scenes.drawing.people import draw_person
-from models.datasets.scenes.drawing.places import canvas, draw_place, draw_rain
-from models.datasets.scenes.drawing.things import draw_thing
-from models.datasets.scenes.layout import Cord
-from models.datasets.scenes.placement import PlacedGroup, arrange
-from models.datasets.scenes.scene import Scene, Situation
+from hasse.models.datasets.scenes.concepts import is_a
+from hasse.models.datasets.scenes.drawing.animals import draw_animal
+from hasse.models.datasets.scenes.drawing.pen import Pen
+from hasse.models.datasets.scenes.drawing.people import draw_person
+from hasse.models.datasets.scenes.drawing.places import canvas, draw_place, draw_rain
+from hasse.models.datasets.scenes.drawing.things import draw_thing
+from hasse.models.datasets.scenes.layout import Cord
+from hasse.models.datasets.scenes.placement import PlacedGroup, arrange
+from hasse.models.datasets.scenes.scene import Scene, Situation
 
 OVERSAMPLING = 3
 _SHADOWS = {

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from random import Random
 
-from models.datasets.scenes.drawing.palette import DARK, METAL, WOOD, dye
-from models.datasets.scenes.drawing.pen import Colour, Pen, shade
-from models.datasets.scenes.scene import Entity
+from hasse.models.datasets.scenes.drawing.palette import DARK, METAL, WOOD, dye
+from hasse.models.datasets.scenes.drawing.pen import Colour, Pen, shade
+from hasse.models.datasets.scenes.scene import Entity
 
 Circle = tuple[float, float, float]  # x, y, radius
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.datasets.scenes import (
+from hasse.models.datasets.scenes import (
     Scene,
     SceneTable,
     Situation,
@@ -19,7 +19,7 @@ from models.datasets.scenes import (
     sample_statements,
     scene_and_captions,
 )
-from models.datasets.scenes.wording import write
+from hasse.models.datasets.scenes.wording import write
 
 SEEDS = st.integers(0, 2**32)
 

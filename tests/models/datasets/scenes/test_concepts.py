@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.datasets.scenes.concepts import (
+from hasse.models.datasets.scenes.concepts import (
     ANIMAL_COLOURS,
     CHILDREN,
     IMPLIED_RELATIONS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.datasets.scenes import (
+from hasse.models.datasets.scenes import (
     Entity,
     Relation,
     Scene,

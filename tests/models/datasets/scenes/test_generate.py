@@ -10,8 +10,8 @@ from random import Random
 import pytest
 from PIL import Image
 
-from models.datasets import DatasetError, load
-from models.datasets.scenes import (
+from hasse.models.datasets import DatasetError, load
+from hasse.models.datasets.scenes import (
     Scene,
     Statement,
     compose,
@@ -20,7 +20,7 @@ from models.datasets.scenes import (
     holds,
     scene_and_captions,
 )
-from models.datasets.scenes.concepts import leaves
+from hasse.models.datasets.scenes.concepts import leaves
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.datasets.scenes import entails, holds, scene_and_captions
-from models.datasets.scenes.reading import names_main_thing, read
-from models.datasets.scenes.scene import Entity, Relation, Scene, Situation
+from hasse.models.datasets.scenes import entails, holds, scene_and_captions
+from hasse.models.datasets.scenes.reading import names_main_thing, read
+from hasse.models.datasets.scenes.scene import Entity, Relation, Scene, Situation
 
 
 def test_read_of_a_written_statement_states_the_same() -> None:

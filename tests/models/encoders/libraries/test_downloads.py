@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from models.encoders.libraries.downloads import (
+from hasse.models.encoders.libraries.downloads import (
     PublishedFile,
     download,
     download_repository,
     hub_files,
 )
-from models.encoders.libraries.sentence_transformers import wanted_files
-from models.encoders.libraries.torchvision import published_url
-from models.encoders.registry import download_weights
-from models.encoders.weights import BackboneError
+from hasse.models.encoders.libraries.sentence_transformers import wanted_files
+from hasse.models.encoders.libraries.torchvision import published_url
+from hasse.models.encoders.registry import download_weights
+from hasse.models.encoders.weights import BackboneError
 
 CONTENT = b"weights" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -16,13 +16,13 @@ from tokenizers import Tokenizer as Own
 from tokenizers import models as kinds
 from tokenizers import pre_tokenizers
 
-from models.checkpoints import checkpoint, towers
-from models.checkpoints.model_folder import CheckpointError
-from models.encoders.libraries.open_clip import hub_repository, wanted_files
-from models.encoders.libraries.tokenizer import Tokenizer
-from models.encoders.registry import build_backbone, build_towers
-from models.encoders.weights import BackboneError
-from models.two_towers import TowersConfig, TwoTowers
+from hasse.models.checkpoints import checkpoint, towers
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.encoders.libraries.open_clip import hub_repository, wanted_files
+from hasse.models.encoders.libraries.tokenizer import Tokenizer
+from hasse.models.encoders.registry import build_backbone, build_towers
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.two_towers import TowersConfig, TwoTowers
 from tests.tiny_clip import MODEL, NAME, tiny_clip
 
 TEXTS = ["a dog", "A  red Dog\truns in the park and barks at everyone who comes by", "", "собака"]

@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 from timm.data import create_transform, resolve_data_config
 from torch import nn
 
-from models.checkpoints import checkpoint
-from models.encoders.libraries import efficientnet_lite
-from models.encoders.names import LITE
-from models.encoders.registry import build_backbone, download_weights
-from models.encoders.weights import BackboneError
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding
-from models.vocabulary import Vocabulary
+from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders.libraries import efficientnet_lite
+from hasse.models.encoders.names import LITE
+from hasse.models.encoders.registry import build_backbone, download_weights
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.vocabulary import Vocabulary
 
 SMALL = "timm/mobilenetv2_035"
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.encoders.text_encoder import CaptionEncoder, TextUnit
-from models.encoders.units.lstm import LSTM, BiLSTM
-from models.encoders.units.word_sum import WordSum
+from hasse.models.encoders.text_encoder import CaptionEncoder, TextUnit
+from hasse.models.encoders.units.lstm import LSTM, BiLSTM
+from hasse.models.encoders.units.word_sum import WordSum
 from tests.device import DEVICE
 
 LENGTHS = torch.tensor([2, 5, 1, 3])

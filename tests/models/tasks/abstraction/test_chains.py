@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.datasets import Caption, Image
-from models.tasks.abstraction.chains import chain_of, derive
-from models.tasks.abstraction.lexicon import AbstractionError, Lexicon
+from hasse.models.datasets import Caption, Image
+from hasse.models.tasks.abstraction.chains import chain_of, derive
+from hasse.models.tasks.abstraction.lexicon import AbstractionError, Lexicon
 from tests.wordnet import write_wordnet
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from models.tasks.abstraction.classes import (
+from hasse.models.tasks.abstraction.classes import (
     imagenet_classes,
     imagenet_synsets,
     read_classes,
     write_classes,
 )
-from models.tasks.abstraction.lexicon import AbstractionError, Lexicon
+from hasse.models.tasks.abstraction.lexicon import AbstractionError, Lexicon
 from tests.wordnet import write_wordnet
 
 

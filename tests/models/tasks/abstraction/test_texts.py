@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.tasks.abstraction.lexicon import AbstractionError, Lexicon
-from models.tasks.abstraction.texts import collect, read_texts, write_texts
+from hasse.models.tasks.abstraction.lexicon import AbstractionError, Lexicon
+from hasse.models.tasks.abstraction.texts import collect, read_texts, write_texts
 from tests.wordnet import write_wordnet
 
 CAPTIONS = ("a black dog runs", "the black dog sits on a branch", "a dog")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from models.tasks.entailment import EntailmentError, read
-from models.tasks.entailment.pairs import SentencePair
+from hasse.models.tasks.entailment import EntailmentError, read
+from hasse.models.tasks.entailment.pairs import SentencePair
 from tests.models.tasks.entailment.corpora import SICK_HEADER, facts, sick, snli
 
 

@@ -10,28 +10,28 @@ import numpy as np
 import pytest
 import torch
 
-from models.checkpoints import checkpoint as retrieval
-from models.checkpoints.model_folder import CheckpointError
-from models.encoders.text_encoder import MOST_COORDINATES
-from models.evaluation.bootstrap import interval
-from models.evaluation.threshold import Threshold, best_threshold
-from models.images.preprocessing import Preprocessing
-from models.model import ModelConfig, OrderEmbedding
-from models.tasks import entailment
-from models.tasks.entailment import checkpoint
-from models.tasks.entailment.checkpoint import EntailmentCheckpoint
-from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
-from models.tasks.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
-from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, labels
-from models.tasks.entailment.training import (
+from hasse.models.checkpoints import checkpoint as retrieval
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.encoders.text_encoder import MOST_COORDINATES
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.threshold import Threshold, best_threshold
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.tasks import entailment
+from hasse.models.tasks.entailment import checkpoint
+from hasse.models.tasks.entailment.checkpoint import EntailmentCheckpoint
+from hasse.models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
+from hasse.models.tasks.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
+from hasse.models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, labels
+from hasse.models.tasks.entailment.training import (
     EntailmentRun,
     EntailmentTraining,
     Save,
     initial,
     start_from,
 )
-from models.training.run import Progress, TrainingStopped
-from models.vocabulary import Vocabulary, words
+from hasse.models.training.run import Progress, TrainingStopped
+from hasse.models.vocabulary import Vocabulary, words
 from tests.models.tasks.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint, tiny_model
 

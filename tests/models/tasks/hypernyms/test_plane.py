@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.tasks.hypernyms.drawing import EDGE, HEIGHT, WIDTH, draw
-from models.tasks.hypernyms.plane import Plane, best_plane, learn_plane
-from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
-from models.tasks.hypernyms.wordnet import read
+from hasse.models.tasks.hypernyms.drawing import EDGE, HEIGHT, WIDTH, draw
+from hasse.models.tasks.hypernyms.plane import Plane, best_plane, learn_plane
+from hasse.models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
+from hasse.models.tasks.hypernyms.wordnet import read
 from tests.models.tasks.hypernyms.dictionary import tree, write
 
 SVG = "{http://www.w3.org/2000/svg}"

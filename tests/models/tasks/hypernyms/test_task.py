@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from models.evaluation.bootstrap import interval
-from models.tasks.hypernyms.embedding import ConceptEmbedding
-from models.tasks.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
-from models.tasks.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
-from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy, closure
-from models.tasks.hypernyms.wordnet import read
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.tasks.hypernyms.embedding import ConceptEmbedding
+from hasse.models.tasks.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
+from hasse.models.tasks.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
+from hasse.models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy, closure
+from hasse.models.tasks.hypernyms.wordnet import read
 from tests.models.tasks.hypernyms.dictionary import SMALL, tree, write
 
 

@@ -11,17 +11,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.checkpoints.model_folder import WEIGHTS, CheckpointError
-from models.evaluation.threshold import Threshold, best_threshold
-from models.order import violation
-from models.tasks.hypernyms import checkpoint
-from models.tasks.hypernyms.checkpoint import HypernymCheckpoint, Withheld
-from models.tasks.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
-from models.tasks.hypernyms.evaluation import evaluate, evaluate_closure
-from models.tasks.hypernyms.query import ancestors
-from models.tasks.hypernyms.task import PairSet, Task, make_task
-from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
-from models.tasks.hypernyms.training import (
+from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError
+from hasse.models.evaluation.threshold import Threshold, best_threshold
+from hasse.models.order import violation
+from hasse.models.tasks.hypernyms import checkpoint
+from hasse.models.tasks.hypernyms.checkpoint import HypernymCheckpoint, Withheld
+from hasse.models.tasks.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
+from hasse.models.tasks.hypernyms.evaluation import evaluate, evaluate_closure
+from hasse.models.tasks.hypernyms.query import ancestors
+from hasse.models.tasks.hypernyms.task import PairSet, Task, make_task
+from hasse.models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
+from hasse.models.tasks.hypernyms.training import (
     PRESETS,
     HypernymRun,
     HypernymTraining,
@@ -29,8 +29,8 @@ from models.tasks.hypernyms.training import (
     inferred,
     preset,
 )
-from models.tasks.hypernyms.wordnet import read
-from models.training.run import Progress
+from hasse.models.tasks.hypernyms.wordnet import read
+from hasse.models.training.run import Progress
 from tests.models.tasks.hypernyms.dictionary import tree, write
 from tests.tiny import seal
 

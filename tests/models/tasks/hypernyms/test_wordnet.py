@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.tasks.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
-from models.tasks.hypernyms.wordnet import read
+from hasse.models.tasks.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
+from hasse.models.tasks.hypernyms.wordnet import read
 from tests.models.tasks.hypernyms.dictionary import SMALL, lines, offset, write
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.encoders.word_vectors import WordVectors, WordVectorsError
-from models.tasks.transfer.evaluation import PairFeatures, evaluate, pair_features
-from models.tasks.transfer.logistic import Features
-from models.tasks.transfer.tasks import Examples, TransferError, read_tasks
-from models.tasks.transfer.words import read_word_pairs, similarity
+from hasse.models.encoders.word_vectors import WordVectors, WordVectorsError
+from hasse.models.tasks.transfer.evaluation import PairFeatures, evaluate, pair_features
+from hasse.models.tasks.transfer.logistic import Features
+from hasse.models.tasks.transfer.tasks import Examples, TransferError, read_tasks
+from hasse.models.tasks.transfer.words import read_word_pairs, similarity
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.training.texts.text_features import TextFeatures, extract_texts
-from models.vocabulary import words
+from hasse.models.training.texts.text_features import TextFeatures, extract_texts
+from hasse.models.vocabulary import words
 
 _ALIKE = {"scarlet": "red", "crimson": "red", "emerald": "green"}
 

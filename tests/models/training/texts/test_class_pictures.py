@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from models.datasets import Dataset, DatasetError, Image
-from models.datasets.chains import Chain
-from models.encoders.regions import REGIONS
-from models.images.feature_store import Maker, appending
-from models.images.preprocessing import Preprocessing
-from models.tasks.abstraction.classes import PictureClass
-from models.training.texts.class_pictures import ClassFeatures, ClassPictures
+from hasse.models.datasets import Dataset, DatasetError, Image
+from hasse.models.datasets.chains import Chain
+from hasse.models.encoders.regions import REGIONS
+from hasse.models.images.feature_store import Maker, appending
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.tasks.abstraction.classes import PictureClass
+from hasse.models.training.texts.class_pictures import ClassFeatures, ClassPictures
 
 CLASSES = (
     PictureClass("01440764", ("a dog", "an animal"), (0, 1)),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models.datasets import Caption, Image
-from models.datasets.chains import Chain
-from models.training.texts.derived import DerivedTexts
+from hasse.models.datasets import Caption, Image
+from hasse.models.datasets.chains import Chain
+from hasse.models.training.texts.derived import DerivedTexts
 
 
 def image(number: int, caption: str) -> Image:

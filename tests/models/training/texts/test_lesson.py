@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Dataset
-from models.datasets.chains import Chain
-from models.encoders.regions import REGIONS
-from models.images.feature_store import FeaturesError
-from models.score import penalties_between
-from models.tasks.abstraction.classes import PictureClass
-from models.training.config import TrainingConfig
-from models.training.inputs import FeatureInput
-from models.training.run import TrainingStopped
-from models.training.texts.class_pictures import ClassFeatures
-from models.training.texts.lesson import TextSources
-from models.training.trainer import RetrievalTraining
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.datasets import Dataset
+from hasse.models.datasets.chains import Chain
+from hasse.models.encoders.regions import REGIONS
+from hasse.models.images.feature_store import FeaturesError
+from hasse.models.score import penalties_between
+from hasse.models.tasks.abstraction.classes import PictureClass
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.run import TrainingStopped
+from hasse.models.training.texts.class_pictures import ClassFeatures
+from hasse.models.training.texts.lesson import TextSources
+from hasse.models.training.trainer import RetrievalTraining
 from tests.models.training.colours import COLOURS, CONFIG, collection, stop_after, weights
 from tests.models.training.texts.sentences import features_of
 

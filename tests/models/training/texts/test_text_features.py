@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.images.feature_store import FeaturesError
-from models.training.texts.text_features import (
+from hasse.models.images.feature_store import FeaturesError
+from hasse.models.training.texts.text_features import (
     FEATURES,
     TEXTS,
     TextExtractionStopped,

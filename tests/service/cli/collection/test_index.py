@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import DiskFullError, HasseIndexError, IndexLockedError
-from index.store import Index
-from index.types import ImageRow, ModelIdentity
+from hasse.index.errors import DiskFullError, HasseIndexError, IndexLockedError
+from hasse.index.store import Index
+from hasse.index.types import ImageRow, ModelIdentity
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.collection import make_collection, png
 from tests.tiny import tiny_checkpoint

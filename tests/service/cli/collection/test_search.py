@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from models.checkpoints import checkpoint
-from service.cli.collection import parts
-from service.cli.collection import search_options as options
-from service.lattice_schemas import PARTS_MAXIMUM
-from service.picture_schemas import CaptionAnswer
-from service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, ImageAnswer
+from hasse.models.checkpoints import checkpoint
+from hasse.service.cli.collection import parts
+from hasse.service.cli.collection import search_options as options
+from hasse.service.lattice_schemas import PARTS_MAXIMUM
+from hasse.service.picture_schemas import CaptionAnswer
+from hasse.service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import picture, without_paths
@@ -209,7 +209,7 @@ def test_search_by_captions_does_not_load_the_image_encoder(
     program = f"""
 import sys
 sys.argv = {command!r}
-from service.cli.app import main
+from hasse.service.cli.app import main
 try:
     main()
 finally:

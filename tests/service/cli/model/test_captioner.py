@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from models.captioning import checkpoint as captioners
-from models.checkpoints import checkpoint
-from models.datasets import save
-from models.datasets.scenes import generate
+from hasse.models.captioning import checkpoint as captioners
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import save
+from hasse.models.datasets.scenes import generate
 from tests.captioner import captioned
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from models.datasets import load
-from models.datasets.chains import read_chains
-from models.datasets.skipped_rows import LINES_PER_REASON
+from hasse.models.datasets import load
+from hasse.models.datasets.chains import read_chains
+from hasse.models.datasets.skipped_rows import LINES_PER_REASON
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
 from tests.wordnet import write_wordnet
@@ -114,7 +114,7 @@ def test_ctrl_c_while_scenes_are_drawn_says_how_to_go_on(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.datasets.scenes.generate", interrupted)
+    monkeypatch.setattr("hasse.models.datasets.scenes.generate", interrupted)
     stopped = hasse("data", "import", "scenes", "--out", tmp_path)
     assert stopped.status == 130
     assert stopped.err == "stopped: the same command draws them again, and the same ones\n"

@@ -16,18 +16,18 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from models.checkpoints.checkpoint import PRETRAINED, load
-from models.datasets import load as load_dataset
-from models.datasets import save
-from models.encoders.backbone import Backbone
-from models.encoders.mixed_precision import supports_bfloat16
-from models.encoders.registry import build_backbone
-from models.encoders.weights import BackboneError
-from models.files import lock_folder
-from models.training.distillation import Distillation, DistillationConfig
-from models.training.state import read_notes
-from service.cli.model.distill import distill as commands
-from service.pipelines.distillation import DistillationPlan
+from hasse.models.checkpoints.checkpoint import PRETRAINED, load
+from hasse.models.datasets import load as load_dataset
+from hasse.models.datasets import save
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.mixed_precision import supports_bfloat16
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.encoders.weights import BackboneError
+from hasse.models.files import lock_folder
+from hasse.models.training.distillation import Distillation, DistillationConfig
+from hasse.models.training.state import read_notes
+from hasse.service.cli.model.distill import distill as commands
+from hasse.service.pipelines.distillation import DistillationPlan
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
 from tests.tiny import tiny_checkpoint

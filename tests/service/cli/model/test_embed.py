@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint

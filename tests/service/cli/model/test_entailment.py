@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import CheckpointError
-from models.files import lock_folder
-from models.tasks.entailment.checkpoint import load
-from models.tasks.entailment.embedding import SentenceConfig
-from models.tasks.entailment.training import EntailmentTraining
-from service.cli.model import entailment as commands
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.files import lock_folder
+from hasse.models.tasks.entailment.checkpoint import load
+from hasse.models.tasks.entailment.embedding import SentenceConfig
+from hasse.models.tasks.entailment.training import EntailmentTraining
+from hasse.service.cli.model import entailment as commands
 from tests.models.tasks.entailment.corpora import sick, snli
 from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse

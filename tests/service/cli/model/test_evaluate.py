@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.model import evaluate
+from hasse.service.cli.model import evaluate
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import hasse
 
@@ -125,7 +125,7 @@ def test_evaluate_stopped_between_figures_says_what_is_there(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("service.pipelines.figures._points", interrupted)
+    monkeypatch.setattr("hasse.service.pipelines.figures._points", interrupted)
     measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
     stopped = hasse(*measure, "--plots", tmp_path)
     assert stopped.status == 130

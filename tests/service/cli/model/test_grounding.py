@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets import load
-from models.vocabulary import words
+from hasse.models.datasets import load
+from hasse.models.vocabulary import words
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import hasse
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints import checkpoint
-from models.checkpoints.model_folder import CheckpointError
-from models.files import lock_folder
-from service.cli.model import hypernyms as commands
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.files import lock_folder
+from hasse.service.cli.model import hypernyms as commands
 from tests.models.tasks.hypernyms.dictionary import SMALL, tree, write
 from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse

@@ -13,10 +13,10 @@ import pytest
 import torch
 from PIL import Image
 
-from models.checkpoints import checkpoint
-from models.encoders import registry
-from service.app import create_app
-from service.settings import Settings
+from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders import registry
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.cli.shapes import COLOURS, SHAPES, done, draw
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
@@ -175,4 +175,4 @@ print(hasse("model", "make", "mine", "--from", "{NAME}", "--weights", "{tmp_path
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert "photographs" in told.stdout, told.stderr
-    assert "pip install 'hasse[clip]'" in told.stdout
+    assert 'pip install -e ".[clip]"' in told.stdout

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.encoders import registry
-from models.training.texts.sentence_encoder import SentenceEncoder
-from models.training.texts.text_features import TextFeatures
+from hasse.models.encoders import registry
+from hasse.models.training.texts.sentence_encoder import SentenceEncoder
+from hasse.models.training.texts.text_features import TextFeatures
 from tests.service.cli.shell import hasse
 
 TEXTS = ("a dog runs", "a cat", "a dog and a cat")

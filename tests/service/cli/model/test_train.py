@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
-from models.checkpoints import checkpoint
-from models.datasets import load, save
-from models.encoders.mixed_precision import supports_bfloat16
-from models.encoders.registry import build_backbone
-from models.training.config import TrainingConfig
-from models.training.presets import PRESETS, Preset
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import load, save
+from hasse.models.encoders.mixed_precision import supports_bfloat16
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.presets import PRESETS, Preset
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.torchrun import torchrun
@@ -223,7 +223,7 @@ def test_torchrun_trains_one_model_and_only_the_first_process_prints(
     home: Path, tmp_path: Path
 ) -> None:
     train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
-    done = torchrun("service.cli", *train)
+    done = torchrun("hasse", *train)
     assert done.stdout.count("the model model") == 1
     assert done.stderr.count("epoch 2 of 2: loss") == 1
     assert done.stderr.count("red-circle.png") == 1

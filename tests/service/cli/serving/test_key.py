@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from service.http.access import Access
-from service.settings import Settings
+from hasse.service.http.access import Access
+from hasse.service.settings import Settings
 from tests.service.cli.shell import hasse
 
 

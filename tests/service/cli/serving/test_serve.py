@@ -15,12 +15,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from index.store import Index
-from models.checkpoints import checkpoint
-from service.cli.serving import demo as demo_command
-from service.cli.terminal.configuration import parse_pairs
-from service.pipelines.indexing import identity_of
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.models.checkpoints import checkpoint
+from hasse.service.cli.serving import demo as demo_command
+from hasse.service.cli.terminal.configuration import parse_pairs
+from hasse.service.pipelines.indexing import identity_of
+from hasse.service.settings import Settings
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
 from tests.service.collection import picture
@@ -249,7 +249,16 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
 
 def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "service.cli", "serve", "--index", str(collection), "--port", "0"],
+        [
+            sys.executable,
+            "-m",
+            "hasse.service.cli",
+            "serve",
+            "--index",
+            str(collection),
+            "--port",
+            "0",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

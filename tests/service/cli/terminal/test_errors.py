@@ -10,8 +10,14 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from models.datasets import DatasetError
-from service.cli.terminal.errors import CommandError, CommandGroup, Interrupted, explain, resumable
+from hasse.models.datasets import DatasetError
+from hasse.service.cli.terminal.errors import (
+    CommandError,
+    CommandGroup,
+    Interrupted,
+    explain,
+    resumable,
+)
 
 
 def run(action: Exception | type[BaseException]) -> tuple[int, str]:

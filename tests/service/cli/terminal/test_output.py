@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from service.cli.terminal.output import accept_any_character, escaped, one_line
-from service.cli.terminal.progress import tell
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.output import accept_any_character, escaped, one_line
+from hasse.service.cli.terminal.progress import tell
+from hasse.service.cli.terminal.table import print_table
 
 NAMES = ["\u72ac.jpg", "\U0001f415.jpg", "caf\xe9.jpg", "a\nb.jpg", "\udcff.jpg"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from models.images.limits import PictureError
-from service.cli.terminal.errors import CommandError
-from service.cli.terminal.preview import preview, protocol_of
+from hasse.models.images.limits import PictureError
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.preview import preview, protocol_of
 from tests.service.collection import picture
 
 

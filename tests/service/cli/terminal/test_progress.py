@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from service.cli.terminal.progress import LineProgress, progress
+from hasse.service.cli.terminal.progress import LineProgress, progress
 
 
 class Clock:
@@ -84,9 +84,9 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
 
 def test_tell_and_report_of_an_epoch_print_above_the_bar() -> None:
     _, shown = on_a_terminal(
-        "from models.training.run import Progress\n"
-        "from service.cli.terminal.long_running import training_report\n"
-        "from service.cli.terminal.progress import progress, tell\n"
+        "from hasse.models.training.run import Progress\n"
+        "from hasse.service.cli.terminal.long_running import training_report\n"
+        "from hasse.service.cli.terminal.progress import progress, tell\n"
         "with progress('learning') as report:\n"
         "    report(1, 2)\n"
         "    tell('a first line')\n"
@@ -100,7 +100,7 @@ def test_tell_and_report_of_an_epoch_print_above_the_bar() -> None:
 
 def test_progress_on_a_terminal_shows_a_bar_on_standard_error() -> None:
     out, shown = on_a_terminal(
-        "from service.cli.terminal.progress import progress\n"
+        "from hasse.service.cli.terminal.progress import progress\n"
         "with progress('drawing') as report:\n"
         "    for done in range(5):\n"
         "        report(done + 1, 5, 'a scene')\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.table import print_table
 
 
 def test_print_table_right_aligns_columns_of_numbers(

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.errors import BadRowsError, CatalogUnreachableError
-from index.store import Index
-from index.types import ImageRow
-from service.core.writing.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
-from service.errors import ServiceError
-from service.schemas import ID_MAXIMUM
+from hasse.index.errors import BadRowsError, CatalogUnreachableError
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
+from hasse.service.core.writing.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
+from hasse.service.errors import ServiceError
+from hasse.service.schemas import ID_MAXIMUM
 from tests.service.collection import make_collection, png
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from index import durable
-from index.errors import IndexLockedError
-from index.segments import stored_pictures
-from index.segments.loading import Loader
-from index.verify import verify
-from service.app import create_app
-from service.settings import Settings
+from hasse.index import durable
+from hasse.index.errors import IndexLockedError
+from hasse.index.segments import stored_pictures
+from hasse.index.segments.loading import Loader
+from hasse.index.verify import verify
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from index.verify import verify
-from models.checkpoints import checkpoint
-from service.app import create_app
-from service.core.pictures import picture_missing
-from service.picture_schemas import CaptionAnswer
-from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folders.scan import scan
-from service.pipelines.folders.sync import Encoders, FolderSync
-from service.pipelines.indexing import identity_of
-from service.schemas import ID_MAXIMUM, AddedImage
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.index.verify import verify
+from hasse.models.checkpoints import checkpoint
+from hasse.service.app import create_app
+from hasse.service.core.pictures import picture_missing
+from hasse.service.picture_schemas import CaptionAnswer
+from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.pipelines.folders.scan import scan
+from hasse.service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.service.pipelines.indexing import identity_of
+from hasse.service.schemas import ID_MAXIMUM, AddedImage
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 from tests.service.hostile_pictures import encoded

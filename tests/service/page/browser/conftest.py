@@ -13,8 +13,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from service.app import create_app
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.page.browser.actions import CHROMIUM, serving
 
 # The second half keeps Chromium from network requests at start, which fail slowly offline.

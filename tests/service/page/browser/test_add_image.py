@@ -13,9 +13,9 @@ from playwright.sync_api import (
     expect,
 )
 
-from service.app import create_app
-from service.http.access import fingerprint, new_key
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.http.access import fingerprint, new_key
+from hasse.service.settings import Settings
 from tests.service.collection import make_collection, png
 from tests.service.page.browser.actions import NEEDS_BROWSER, serving
 

@@ -11,10 +11,10 @@ from playwright.sync_api import (
     expect,
 )
 
-from index.store import Index
-from index.types import CaptionRow
-from service.app import create_app
-from service.settings import Settings
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow
+from hasse.service.app import create_app
+from hasse.service.settings import Settings
 from tests.service.collection import make_collection
 from tests.service.page.browser.actions import NEEDS_BROWSER, serving
 

@@ -11,9 +11,9 @@ from playwright.sync_api import (
     expect,
 )
 
-from service.app import create_app
-from service.core.engine import Engine
-from service.settings import Settings
+from hasse.service.app import create_app
+from hasse.service.core.engine import Engine
+from hasse.service.settings import Settings
 from tests.service.page.browser.actions import NEEDS_BROWSER, address, serving
 
 pytestmark = NEEDS_BROWSER

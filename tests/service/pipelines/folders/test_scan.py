@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.pipelines.folders.scan import FileStamp, scan
+from hasse.service.pipelines.folders.scan import FileStamp, scan
 from tests.service.collection import png
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog import mutations
-from index.store import Index
-from index.types import CaptionRow, ImageRow
-from index.verify import verify
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folders.plan import Catalogued, Counts, needed_digests
-from service.pipelines.folders.scan import scan
-from service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.index.catalog import mutations
+from hasse.index.store import Index
+from hasse.index.types import CaptionRow, ImageRow
+from hasse.index.verify import verify
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.service.pipelines import indexing
+from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.pipelines.folders.plan import Catalogued, Counts, needed_digests
+from hasse.service.pipelines.folders.scan import scan
+from hasse.service.pipelines.folders.sync import Encoders, FolderSync
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
 

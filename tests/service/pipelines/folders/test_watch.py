@@ -7,15 +7,15 @@ from threading import Event, Thread
 
 import pytest
 
-from index.errors import IndexLockedError
-from index.store import Index
-from models.checkpoints import checkpoint
-from models.checkpoints.checkpoint import Checkpoint
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folders.scan import FileStamp
-from service.pipelines.folders.sync import Encoders
-from service.pipelines.folders.watch import FolderWatch, is_on_network
+from hasse.index.errors import IndexLockedError
+from hasse.index.store import Index
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.service.pipelines import indexing
+from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.pipelines.folders.scan import FileStamp
+from hasse.service.pipelines.folders.sync import Encoders
+from hasse.service.pipelines.folders.watch import FolderWatch, is_on_network
 from tests.service.pipelines.folders.test_sync import State, draw, state
 from tests.tiny import tiny_checkpoint
 
