@@ -3,7 +3,7 @@
 In the order this is no join and no meet: something has to be removed before something else is
 added. Kiros et al. ("Unifying Visual-Semantic Embeddings with Multimodal Neural Language Models",
 section 3.2) add and subtract vectors of words. Here each coordinate says how much of something
-there is, and a point that is joined is there in full. `benchmarks/learning/lattice.py` compares
+there is, and a point that is joined is there in full. `studies/tables/lattice.py` compares
 the ways.
 
 Shapes: N is the dimension of a point, P and M are numbers of points.

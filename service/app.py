@@ -68,7 +68,7 @@ def create_app(
     app = FastAPI(
         title="Hasse",
         description=DESCRIPTION,
-        version=version("hasse"),
+        version=version("hasse-search"),
         lifespan=Lifecycle(services, open_engine, on_failure).run,
         docs_url=None,
         redoc_url=None,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hasse.models.captioning.building import Prepared
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
-from hasse.models.captioning.corpus import sentences
 from hasse.models.captioning.language_model import LanguageModelConfig
-from hasse.models.captioning.training import CaptionerTraining
+from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.studies.captioner.building import Prepared
+from hasse.studies.captioner.corpus import sentences
+from hasse.studies.captioner.training import CaptionerTraining
 from tests.wordnet import write_wordnet
 
 TEXTS = ("a dog runs in the park", "the blue dog runs", "a man in the park", "a black man walks")

@@ -1,1 +1,1 @@
-"""Benchmarks of models: training, recall, and the tables of the paper."""
+"""Speed of training and encoding beside plain PyTorch."""

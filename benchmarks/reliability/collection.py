@@ -21,7 +21,7 @@ from hasse.index.catalog.schema import FORMAT
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT
 from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from hasse.models.checkpoints import checkpoint
-from hasse.models.datasets.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
+from hasse.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
 
 Points = NDArray[np.float32]
 

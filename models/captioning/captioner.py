@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.models.captioning import DRAWS
-from hasse.models.captioning.corpus import unit
 from hasse.models.captioning.language_model import LanguageModel
 from hasse.models.captioning.structure import ACTIONS, CONTENT, NOUNS
 from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.vocabulary import PADDING, SPECIAL, Vocabulary, words
+from hasse.studies.captioner.corpus import unit
 
 NEAREST = 5  # training captions that u is made of, as in the paper
 _IN_PHRASE = frozenset({"determiner", "adjective", "other"})  # before its noun

@@ -19,12 +19,12 @@ from torch import Tensor
 from hasse.models.captioning.captioner import Captioner
 from hasse.models.captioning.judgement import Judgement
 from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
-from hasse.models.captioning.training import CaptionerTraining
 from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind, weights
 from hasse.models.checkpoints.weight_quantization import quantize
 from hasse.models.vocabulary import Vocabulary
+from hasse.studies.captioner.training import CaptionerTraining
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"
 KIND = ModelKind("captioning", "hasse captioner train", 1, (VOCABULARY,))

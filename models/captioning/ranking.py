@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.judgement import Judgement, Seen, see
+from hasse.models.captioning.phrases import content_words
 from hasse.models.evaluation.calibration import Calibration, further_words
 from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
-from hasse.models.tasks.abstraction.phrases import content_words
 
 Ranking = Literal["order", "paper"]
 # Chosen on drawn scenes: as specific as 95 true ones in 100 allow.

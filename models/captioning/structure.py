@@ -1,13 +1,13 @@
 """The structure of a caption: a part of speech for each of its words.
 
 WordNet knows nouns, verbs and adjectives. All other words are few, and are listed here and in
-`models.tasks.abstraction.phrases`.
+`models.captioning.phrases`.
 """
 
 from __future__ import annotations
 
-from hasse.models.tasks.abstraction.lexicon import Lexicon
-from hasse.models.tasks.abstraction.phrases import tagged, word_set
+from hasse.models.captioning.lexicon import Lexicon
+from hasse.models.captioning.phrases import tagged, word_set
 from hasse.models.vocabulary import words
 
 _AUXILIARIES = word_set("is are was were be been being has have had")

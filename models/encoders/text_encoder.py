@@ -12,9 +12,9 @@ from torch.nn.functional import elu, normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from hasse.models.encoders.units.gru import GRU
-from hasse.models.encoders.units.lstm import LSTM, BiLSTM
-from hasse.models.encoders.units.word_sum import WordSum
 from hasse.models.vocabulary import PADDING
+from hasse.studies.grounding.lstm import LSTM, BiLSTM
+from hasse.studies.grounding.word_sum import WordSum
 
 CaptionPooling = Literal["last", "max"]
 Length = Literal["unit", "learned", "free"]

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hasse.models.datasets import Dataset
-from hasse.models.datasets.chains import Chain
-from hasse.models.evaluation.chains import Pairs as ChainPairs
-from hasse.models.evaluation.chains import mean_tau, pair
 from hasse.models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
+from hasse.studies.photographs.chain_evaluation import Pairs as ChainPairs
+from hasse.studies.photographs.chain_evaluation import mean_tau, pair
+from hasse.studies.photographs.chains import Chain
 
 # Points are no longer than one and an order's have no negative coordinate, so that no violation is
 # above 1; the cosine's penalties above it count as 1. Square-root spacing keeps small violations,
@@ -281,7 +281,7 @@ def calibrate_chains(
 ) -> Calibration | None:
     """Measure what violations of texts of all lengths mean, on chains from general to specific.
 
-    As many pairs are false as `hasse.models.evaluation.chains.pair` draws. The word weight is the
+    As many pairs are false as `chain_evaluation.pair` draws. The word weight is the
     smallest of `WORD_WEIGHTS` by which general texts are called truer than specific ones that
     are as true (Kendall's tau on the first images is at least `LEAST_TAU`), or the largest.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.datasets import Dataset
-from hasse.models.datasets.scenes import Scene, SceneTable, Statement
+from hasse.scenes import Scene, SceneTable, Statement
 
 Rows = NDArray[np.int64]
 

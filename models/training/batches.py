@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 
 
 class TextInputs(NamedTuple):
-    """What one step learns from texts without pictures; see `hasse.models.training.texts.lesson`.
+    """What one step learns from texts without pictures; see `hasse.studies.photographs.lesson`.
 
     Attributes:
         captions: (C, F), features of the batch's captions.

@@ -40,7 +40,7 @@ class TrainingConfig:
         entailment: weight of the same loss of captions among themselves, premises in the place of
             images, where it is known which caption follows from which.
         distillation: weight of what the caption encoder misses of the teacher's points of texts,
-            where there are features of texts; see `hasse.models.training.texts.lesson`.
+            where there are features of texts; see `hasse.studies.photographs.lesson`.
         other_texts: texts without images in a batch, likewise.
         derived: weight of the same loss of images and texts derived from their captions.
         classes: weight of the same loss of pictures of classes and names of theirs.

@@ -15,8 +15,8 @@ from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import ImageInput
 from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
-from hasse.models.training.texts.decoder import CaptionDecoder
-from hasse.models.training.texts.lesson import TextLesson
+from hasse.studies.grounding.decoder import CaptionDecoder
+from hasse.studies.photographs.lesson import TextLesson
 
 
 class TrainingStep:

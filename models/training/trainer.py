@@ -17,10 +17,8 @@ from torch.nn.functional import pad
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.weight_quantization import dequantize, quantize
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
-from hasse.models.datasets.chains import Chain
 from hasse.models.encoders.backbone import fingerprint_of
 from hasse.models.encoders.hubness import HubnessCorrection
-from hasse.models.encoders.word_vectors import WordVectors
 from hasse.models.evaluation.calibration import (
     Calibrations,
     ChainedImages,
@@ -37,9 +35,11 @@ from hasse.models.training.inputs import ImageInput, available, dataset_points, 
 from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
 from hasse.models.training.state import difference
 from hasse.models.training.step import TrainingStep
-from hasse.models.training.texts.decoder import Perplexity, decoder_for
-from hasse.models.training.texts.lesson import TextLesson, TextSources
 from hasse.models.vocabulary import PADDING, Vocabulary
+from hasse.studies.grounding.decoder import Perplexity, decoder_for
+from hasse.studies.grounding.word_vectors import WordVectors
+from hasse.studies.photographs.chains import Chain
+from hasse.studies.photographs.lesson import TextLesson, TextSources
 
 # Fewer points tell little of what is near to everything; as many more tell how near is usual.
 LEAST_REFERENCES = 500

@@ -10,20 +10,13 @@ from hasse.service.cli.collection.describe import describe
 from hasse.service.cli.collection.describe_index import describe as describe_index
 from hasse.service.cli.collection.entails import entails
 from hasse.service.cli.collection.index import index
-from hasse.service.cli.collection.plot import plot
 from hasse.service.cli.collection.search import search
-from hasse.service.cli.model.captioner import captioner
 from hasse.service.cli.model.data import data
-from hasse.service.cli.model.distill import distill
 from hasse.service.cli.model.embed import embed
-from hasse.service.cli.model.entailment import entailment
 from hasse.service.cli.model.evaluate import evaluate
 from hasse.service.cli.model.features import features
-from hasse.service.cli.model.hypernyms import hypernyms
 from hasse.service.cli.model.model import model
-from hasse.service.cli.model.text_features import text_features
 from hasse.service.cli.model.train import train
-from hasse.service.cli.model.transfer import transfer
 from hasse.service.cli.serving.cluster import cluster
 from hasse.service.cli.serving.demo import demo
 from hasse.service.cli.serving.key import key
@@ -31,6 +24,13 @@ from hasse.service.cli.serving.serve import serve
 from hasse.service.cli.terminal.errors import CommandGroup
 from hasse.service.cli.terminal.help_text import Commands, join_lines
 from hasse.service.cli.terminal.output import accept_any_character
+from hasse.studies.captioner.command import captioner
+from hasse.studies.distillation.command import distill
+from hasse.studies.entailment.command import entailment
+from hasse.studies.hypernyms.command import hypernyms
+from hasse.studies.photographs.text_features_command import text_features
+from hasse.studies.tables.plot_command import plot
+from hasse.studies.transfer.command import transfer
 
 _COLLECTION = "Search and serve a collection"
 _MODEL = "Make a model"
@@ -71,7 +71,7 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        typer.echo(f"hasse {version('hasse')}")
+        typer.echo(f"hasse {version('hasse-search')}")
         raise typer.Exit
 
 

@@ -18,7 +18,6 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Image
 from hasse.models.datasets.source import read_text
 from hasse.models.datasets.walk import walk
-from hasse.models.encoders.word_vectors import WordVectors
 from hasse.models.errors import HasseError
 from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
@@ -26,6 +25,7 @@ from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimi
 from hasse.models.images.prefetch import decode_ahead
 from hasse.models.model import OrderEmbedding, Points
 from hasse.service.runtime.device import pick_device
+from hasse.studies.grounding.word_vectors import WordVectors
 
 Encode = Callable[[Sequence[str]], Points]
 # What is known of each row, and the rows themselves: (B, N).

@@ -12,11 +12,7 @@ import numpy as np
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, DatasetError, load
-from hasse.models.datasets.chains import Chain, read_chains
 from hasse.models.evaluation.calibration import Calibrations, calibrations
-from hasse.models.evaluation.chains import hierarchy, pair, reliability
-from hasse.models.evaluation.chains import measure as measure_truth
-from hasse.models.evaluation.length_study import LengthStudy, length_study
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from hasse.models.evaluation.significance import difference, differences, intervals
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
@@ -24,6 +20,10 @@ from hasse.models.score import Score, penalties_between
 from hasse.service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
 from hasse.service.pipelines.training import ProgressBars
 from hasse.service.plural import count
+from hasse.studies.photographs.chain_evaluation import hierarchy, pair, reliability
+from hasse.studies.photographs.chain_evaluation import measure as measure_truth
+from hasse.studies.photographs.chains import Chain, read_chains
+from hasse.studies.tables.length_study import LengthStudy, length_study
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def measure(
 def measure_chains(
     checkpoint: Checkpoint, encoded: Encoded, chains: Sequence[Chain]
 ) -> dict[str, Any]:
-    """Measure truth on the chains of encoded images; see `hasse.models.evaluation.chains`."""
+    """Measure truth on the chains of encoded images; see `studies.photographs.chain_evaluation`."""
     pairs, kept = pair(encoded.dataset, chains)
     texts = checkpoint.model.encode_captions(pairs.texts)
     images, rows = np.unique(pairs.images, return_inverse=True)

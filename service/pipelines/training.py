@@ -16,9 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import require_no_model
 from hasse.models.datasets import Dataset, DatasetError, load
-from hasse.models.datasets.chains import read_chains
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.encoders.word_vectors import WordVectors
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
@@ -27,7 +25,6 @@ from hasse.models.training.distributed import World
 from hasse.models.training.presets import PRESETS
 from hasse.models.training.run import TrainingError, require_same
 from hasse.models.training.state import read_notes
-from hasse.models.training.texts.lesson import TextSources
 from hasse.models.training.trainer import RetrievalTraining, identity
 from hasse.service.pipelines.training_inputs import (
     Collections,
@@ -38,6 +35,9 @@ from hasse.service.pipelines.training_inputs import (
     learning_backbone,
 )
 from hasse.service.plural import count
+from hasse.studies.grounding.word_vectors import WordVectors
+from hasse.studies.photographs.chains import read_chains
+from hasse.studies.photographs.lesson import TextSources
 
 ProgressBars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # by label
 HELD_OUT = 10  # one image in so many, where a dataset has no split for validation

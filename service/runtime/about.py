@@ -41,7 +41,7 @@ def introduction(engine: Engine, url: str) -> str:
 
 def version(engine: Engine | None) -> Version:
     """Return the answer of /version; fields unknown while loading are null."""
-    release = installed_version("hasse")
+    release = installed_version("hasse-search")
     if engine is None:
         return Version(name="hasse", version=release)
     info = engine.info

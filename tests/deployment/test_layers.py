@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"models", "index", "service"}
+PACKAGES = {"models", "index", "service", "studies", "scenes"}
 OURS = {"hasse", "benchmarks", "tests"}
 
 
@@ -26,10 +26,15 @@ def imported(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("package", "known"),
     [
+        ("scenes", {"hasse.scenes", "hasse.models"}),
         ("models", {"hasse.models"}),
         ("index", {"hasse.index", "hasse.models.order", "hasse.models.errors"}),
-        ("service", {"hasse.service", "hasse.index", "hasse.models"}),
-        ("hasse", {"hasse"}),
+        ("service", {"hasse.service", "hasse.index", "hasse.models", "hasse.scenes"}),
+        ("studies", {"hasse"}),
+        (
+            "hasse",
+            {"hasse.local_index", "hasse.model", "hasse.models", "hasse.index", "hasse.service"},
+        ),
     ],
 )
 def test_package_imports_only_those_below_it(package: str, known: set[str]) -> None:

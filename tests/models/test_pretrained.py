@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from hasse.models.checkpoints.checkpoint import PRETRAINED, Checkpoint, load, pretrained
 from hasse.models.checkpoints.model_folder import WEIGHTS
-from hasse.models.datasets.scenes import (
+from hasse.models.evaluation.ranking import average_precisions, best_ranks
+from hasse.models.score import penalties
+from hasse.scenes import (
     Scene,
     SceneTable,
     Statement,
@@ -20,8 +22,6 @@ from hasse.models.datasets.scenes import (
     sample_statements,
     scene_and_captions,
 )
-from hasse.models.evaluation.ranking import average_precisions, best_ranks
-from hasse.models.score import penalties
 
 COUNT = 200  # pictures of the test split
 

@@ -70,7 +70,7 @@ def scenes(
 
     The same seed draws the same pictures on every machine.
     """
-    from hasse.models.datasets.scenes import generate
+    from hasse.scenes import generate
 
     again = "the same command draws them again, and the same ones"
     with progress("drawing scenes") as report, resumable(lambda: again):
@@ -223,10 +223,10 @@ def abstract(
     [bold]Example[/bold]
       hasse data abstract data/flickr8k --split val --out data/chains.jsonl
     """
+    from hasse.models.captioning.lexicon import Lexicon
     from hasse.models.datasets import load
-    from hasse.models.datasets.chains import write_chains
-    from hasse.models.tasks.abstraction.chains import derive
-    from hasse.models.tasks.abstraction.lexicon import Lexicon
+    from hasse.studies.photographs.chain_making import derive
+    from hasse.studies.photographs.chains import write_chains
 
     images = load(dataset).split(split).images
     with progress("deriving") as report:
@@ -251,12 +251,12 @@ def classes(
     [bold]Example[/bold]
       hasse data classes --out data/classes.jsonl
     """
-    from hasse.models.tasks.abstraction.classes import (
+    from hasse.models.captioning.lexicon import Lexicon
+    from hasse.studies.photographs.classes import (
         imagenet_classes,
         imagenet_synsets,
         write_classes,
     )
-    from hasse.models.tasks.abstraction.lexicon import Lexicon
 
     named = imagenet_classes(Lexicon.read(wordnet), imagenet_synsets())
     write_classes(out, named)
@@ -304,11 +304,11 @@ def texts(
       hasse data texts data/flickr8k --captions results_20130124.token \\
           --out data/texts.txt
     """
+    from hasse.models.captioning.lexicon import Lexicon
     from hasse.models.datasets import load
-    from hasse.models.datasets.chains import read_chains
-    from hasse.models.tasks.abstraction.classes import read_classes
-    from hasse.models.tasks.abstraction.lexicon import Lexicon
-    from hasse.models.tasks.abstraction.texts import collect, read_texts, write_texts
+    from hasse.studies.photographs.chains import read_chains
+    from hasse.studies.photographs.classes import read_classes
+    from hasse.studies.photographs.texts import collect, read_texts, write_texts
 
     said = [caption.text for caption in load(dataset).split(split).captions]
     said += [text for file in captions or () for text in read_texts(file)]

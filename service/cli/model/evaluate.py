@@ -127,8 +127,8 @@ def evaluate(
           --features data/coco-features --plots data/order-plots
     """
     from hasse.service.pipelines.evaluation import EvaluationRequest
-    from hasse.service.pipelines.figures import require_matplotlib
     from hasse.service.runtime.device import pick_device
+    from hasse.studies.tables.figures import require_matplotlib
 
     if against_features is not None and against is None:
         raise CommandError(
@@ -163,7 +163,7 @@ def _report(
     out: Path | None,
     plots: Path | None,
 ) -> None:
-    from hasse.service.pipelines.figures import draw
+    from hasse.studies.tables.figures import draw
 
     text = json.dumps(result, indent=2)
     if as_json:

@@ -96,7 +96,7 @@ def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
 def _scenes(folder: Path, count: int) -> Dataset:
     """Return the test split of the scenes; draw it if it is not there."""
     from hasse.models.datasets import DatasetError, load
-    from hasse.models.datasets.scenes import generate
+    from hasse.scenes import generate
 
     try:
         found = load(folder)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hasse.models.captioning.checkpoint import folder_of, load
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints import checkpoint
-from hasse.models.datasets.scenes import draw, holds, scene_and_captions
-from hasse.models.datasets.scenes.reading import names_main_thing, read
+from hasse.scenes import draw, holds, scene_and_captions
+from hasse.scenes.reading import names_main_thing, read
 from tests.service.collection import picture
 
 COUNT = 60

@@ -12,20 +12,20 @@ import torch
 from numpy.typing import NDArray
 
 from hasse.models.captioning import checkpoint as captioners
-from hasse.models.captioning.building import Prepared
 from hasse.models.captioning.captioner import Candidates
-from hasse.models.captioning.corpus import join_by_picture, sentences
 from hasse.models.captioning.judgement import FACTS, Judgement, Lesson, Seen
 from hasse.models.captioning.language_model import LanguageModelConfig
+from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.captioning.ranking import LIKELY, Judged, rank
 from hasse.models.captioning.structure import structure
-from hasse.models.captioning.training import CaptionerTraining, perplexity
 from hasse.models.captioning.writing import Writer, spelled
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.datasets import DatasetError
-from hasse.models.tasks.abstraction.lexicon import Lexicon
+from hasse.studies.captioner.building import Prepared
+from hasse.studies.captioner.corpus import join_by_picture, sentences
+from hasse.studies.captioner.training import CaptionerTraining, perplexity
 from tests.captioner import SIZES, TEXTS, TRAINING, captioned, prepare
 from tests.tiny import DIMENSION, tiny_checkpoint
 from tests.wordnet import write_wordnet

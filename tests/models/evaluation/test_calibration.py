@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.datasets.scenes import Statement, compose, entails, sample_statements
 from hasse.models.evaluation.calibration import (
     BINS,
     Calibration,
@@ -24,6 +23,7 @@ from hasse.models.evaluation.calibration import (
 )
 from hasse.models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
 from hasse.models.score import SCORES, Score, penalties_between
+from hasse.scenes import Statement, compose, entails, sample_statements
 
 CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
 

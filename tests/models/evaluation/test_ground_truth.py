@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.datasets.scenes import Scene, Statement, entails, holds, scene_and_captions
 from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
+from hasse.scenes import Scene, Statement, entails, holds, scene_and_captions
 
 
 def photographs(captions: list[list[str]]) -> Dataset:

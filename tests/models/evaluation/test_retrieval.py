@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.datasets.scenes import scene_and_captions
 from hasse.models.evaluation.retrieval import evaluate, retrieve
 from hasse.models.score import SCORES, Score
+from hasse.scenes import scene_and_captions
 
 
 def dataset(captions: list[list[str]]) -> Dataset:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.learning.recipes import differences_of_trainings
 from hasse.models.evaluation.bootstrap import draws
 from hasse.models.evaluation.ranking import Ranking
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval
@@ -17,6 +16,7 @@ from hasse.models.evaluation.significance import (
     intervals,
     resampled,
 )
+from hasse.studies.tables.recipes import differences_of_trainings
 
 
 def ranking(images: np.ndarray, rng: np.random.Generator, highest: int = 20) -> Ranking:

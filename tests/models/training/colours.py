@@ -11,7 +11,6 @@ import numpy as np
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.datasets.scenes import scene_and_captions
 from hasse.models.images.pixel_store import cache_pixels
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
@@ -20,6 +19,7 @@ from hasse.models.training.distributed import ALONE, World
 from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput
 from hasse.models.training.run import Progress
 from hasse.models.training.trainer import LEAST_REFERENCES, Measured, RetrievalTraining
+from hasse.scenes import scene_and_captions
 
 Report = Callable[[Progress[Measured]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}

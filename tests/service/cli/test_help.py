@@ -85,7 +85,7 @@ def test_hasse_without_arguments_lists_the_commands() -> None:
 
 
 def test_version_is_that_of_the_package() -> None:
-    assert hasse("--version").out == f"hasse {version('hasse')}\n"
+    assert hasse("--version").out == f"hasse {version('hasse-search')}\n"
 
 
 def test_misspelt_command_gets_a_hint() -> None:
@@ -113,7 +113,7 @@ def test_output_that_the_locale_cannot_print_is_escaped() -> None:
     command = [
         sys.executable,
         "-m",
-        "hasse.service.cli",
+        "hasse",
         "serve",
         "--settings",
         "--index",

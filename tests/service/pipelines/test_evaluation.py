@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hasse.models.checkpoints import checkpoint
-from hasse.models.evaluation.length_study import length_study
 from hasse.models.evaluation.retrieval import retrieve
 from hasse.models.evaluation.significance import differences, intervals
 from hasse.models.score import Score
 from hasse.service.pipelines.dataset_encoding import Encoded
 from hasse.service.pipelines.evaluation import comparison, measure
+from hasse.studies.tables.length_study import length_study
 from tests.models.evaluation.test_retrieval import dataset, unit
 from tests.tiny import tiny_checkpoint
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from hasse.models.encoders.text_encoder import CaptionEncoder, TextUnit
-from hasse.models.encoders.units.lstm import LSTM, BiLSTM
-from hasse.models.encoders.units.word_sum import WordSum
+from hasse.studies.grounding.lstm import LSTM, BiLSTM
+from hasse.studies.grounding.word_sum import WordSum
 from tests.device import DEVICE
 
 LENGTHS = torch.tensor([2, 5, 1, 3])

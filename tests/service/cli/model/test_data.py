@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hasse.models.datasets import load
-from hasse.models.datasets.chains import read_chains
 from hasse.models.datasets.skipped_rows import LINES_PER_REASON
+from hasse.studies.photographs.chains import read_chains
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
 from tests.wordnet import write_wordnet
@@ -114,7 +114,7 @@ def test_ctrl_c_while_scenes_are_drawn_says_how_to_go_on(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hasse.models.datasets.scenes.generate", interrupted)
+    monkeypatch.setattr("hasse.scenes.generate", interrupted)
     stopped = hasse("data", "import", "scenes", "--out", tmp_path)
     assert stopped.status == 130
     assert stopped.err == "stopped: the same command draws them again, and the same ones\n"

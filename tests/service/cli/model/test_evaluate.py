@@ -125,7 +125,7 @@ def test_evaluate_stopped_between_figures_says_what_is_there(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hasse.service.pipelines.figures._points", interrupted)
+    monkeypatch.setattr("hasse.studies.tables.figures._points", interrupted)
     measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
     stopped = hasse(*measure, "--plots", tmp_path)
     assert stopped.status == 130

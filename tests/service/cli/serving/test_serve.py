@@ -252,7 +252,7 @@ def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
         [
             sys.executable,
             "-m",
-            "hasse.service.cli",
+            "hasse",
             "serve",
             "--index",
             str(collection),

@@ -1,0 +1,155 @@
+"""The noun phrases of a caption, by rules that look at one word after the other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from hasse.models.captioning.lexicon import PARTS_OF_SPEECH, Lexicon
+
+Tag = Literal["determiner", "adjective", "noun", "verb", "function", "other", "mark"]
+
+_TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[.,;:!?]")
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+DETERMINERS = word_set(
+    """
+    a an the some this that these those his her its their my our your another each every
+    several many few two three four five six seven eight nine ten one both all other various
+    multiple
+    """
+)
+FUNCTION_WORDS = word_set(
+    """
+    in on at by with from of to into onto over under near behind beside through across along
+    around between above below against during for while as up down off out outside inside
+    towards toward front next top upon after before about within without beneath underneath
+    past like than amid among amidst alongside atop and or but is are was were be been being
+    has have had who which whose where when there it he she they them him himself herself
+    itself themselves away back not no because so if very too also just only together apart
+    """
+)
+# Nouns that say where something is or how much of it there is, and not what.
+_VAGUE = word_set(
+    """
+    front top side background group couple bunch number kind type part bit lot middle edge back
+    set pair piece end view right left way time day air area distance foreground picture photo
+    image row line crowd variety something someone another others one
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A noun phrase.
+
+    Attributes:
+        start, end: its place among the words of the caption.
+        determiner: "a", "two" or "".
+        modifiers: the words between determiner and noun.
+        noun: one word, or several that WordNet knows together.
+    """
+
+    start: int
+    end: int
+    determiner: str
+    modifiers: tuple[str, ...]
+    noun: str
+
+    @property
+    def text(self) -> str:
+        """The whole phrase, without "the"."""
+        determiner = () if self.determiner in {"", "the"} else (self.determiner,)
+        return " ".join((*determiner, *self.modifiers, self.noun))
+
+
+def tagged(caption: str, lexicon: Lexicon) -> list[tuple[str, Tag]]:
+    """Return the words and marks of a caption with their parts of speech."""
+    found: list[tuple[str, Tag]] = []
+    for word in _TOKEN.findall(caption.lower()):
+        before: Tag = found[-1][1] if found else "mark"
+        found.append((word, _tag(word, before, lexicon)))
+    return found
+
+
+def _tag(word: str, before: Tag, lexicon: Lexicon) -> Tag:
+    """Return the part of speech of a word after one of another."""
+    if not word[0].isalnum():
+        return "mark"
+    if word in DETERMINERS:
+        return "determiner"
+    return "function" if word in FUNCTION_WORDS else _content_tag(word, before, lexicon)
+
+
+def _content_tag(word: str, before: Tag, lexicon: Lexicon) -> Tag:
+    noun, verb, adjective = (lexicon.frequency(word, part) for part in PARTS_OF_SPEECH)
+    described = before in {"determiner", "adjective"}
+    third_person = word.endswith("s") and not word.endswith("ss")
+    found: Tag
+    if word.endswith("ing") and verb and not (described and noun > verb):
+        found = "verb" if not described else "noun" if noun > 2 * verb else "adjective"
+    elif word.endswith("ed") and verb:
+        opens = before in {"function", "mark"} and adjective > 0
+        found = "adjective" if described or opens else "verb"
+    elif before == "noun" and third_person and verb and verb >= 0.3 * noun:
+        found = "verb"
+    elif adjective and adjective >= noun and (adjective > verb or described):
+        found = "adjective"
+    elif noun and (described or noun >= 0.7 * verb):
+        found = "noun"
+    elif verb or adjective:
+        found = "verb" if verb else "adjective"
+    else:
+        found = "noun" if described else "other"
+    return found
+
+
+def phrases(words: list[tuple[str, Tag]], lexicon: Lexicon) -> list[Phrase]:
+    """Return the noun phrases of a tagged caption that say what something is."""
+    found: list[Phrase] = []
+    at = 0
+    while at < len(words):
+        first = _past(words, at, {"determiner"})
+        last = _past(words, first, {"adjective", "noun"})
+        end = last
+        while end > first and words[end - 1][1] != "noun":
+            end -= 1
+        if end > first:
+            names = [word for word, _ in words[first:end]]
+            together = "_".join(names[-2:]) in lexicon.senses["noun"]
+            head = 2 if len(names) > 1 and words[end - 2][1] == "noun" and together else 1
+            phrase = Phrase(
+                at,
+                end,
+                words[first - 1][0] if first > at else "",
+                tuple(names[:-head]),
+                " ".join(names[-head:]),
+            )
+            # "black and white dog": half of its modifiers would be false of it alone.
+            halved = phrase.modifiers and at > 1 and words[at - 1][0] == "and"
+            halved = halved and words[at - 2][1] == "adjective"
+            if names[-1] not in _VAGUE and not halved:
+                found.append(phrase)
+        at = max(last, at + 1)
+    return found
+
+
+def _past(words: list[tuple[str, Tag]], at: int, tags: set[Tag]) -> int:
+    while at < len(words) and words[at][1] in tags:
+        at += 1
+    return at
+
+
+def content_words(text: str) -> list[str]:
+    """Return the words of a text that say what is in a picture."""
+    return [
+        word
+        for word in _TOKEN.findall(text.lower())
+        if word[0].isalnum() and word not in DETERMINERS and word not in FUNCTION_WORDS
+    ]

@@ -1,0 +1,1 @@
+"""Trains the captioners that write captions for pictures."""

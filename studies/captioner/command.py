@@ -1,0 +1,205 @@
+"""`hasse captioner`: learn to write captions, from captions alone, and measure what is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hasse.models.captioning import DRAWS
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.long_running import consistent_options, stoppable, training_report
+from hasse.service.cli.terminal.options import (
+    Captioner,
+    DatasetFolder,
+    Device,
+    Features,
+    Json,
+    Model,
+    Workers,
+)
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.table import print_table
+
+captioner = Commands(no_args_is_help=True, help="Learn to write captions for pictures.")
+
+WordNet = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR",
+        help="WordNet's database files, which know parts of speech (Debian: apt install wordnet).",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        show_default="captioner, in the folder of the model",
+        help="Where the captioner goes. The model's folder is where services look for it.",
+    ),
+]
+Epochs = Annotated[int, typer.Option(min=1, help="Passes; the best in validation is kept.")]
+Drop = Annotated[float, typer.Option(help="Share of the factors that a step leaves out.")]
+Joined = Annotated[
+    float,
+    typer.Option(
+        help="Share of captions that learn from the join of all captions of their picture, which "
+        "is near to the picture's point. 0 is the paper's way."
+    ),
+]
+MinWordCount = Annotated[
+    int, typer.Option(min=1, help="Write no words that fewer captions have than this.")
+]
+LearningRate = Annotated[float, typer.Option(help="Adam's at first.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed trains the same captioner.")]
+
+
+def train(
+    *,
+    dataset: DatasetFolder,
+    model: Model = None,
+    out: Out = None,
+    epochs: Epochs = 5,
+    learning_rate: LearningRate = 2e-3,
+    drop: Drop = 0.05,
+    joined: Joined = 0.5,
+    min_word_count: MinWordCount = 3,
+    wordnet: WordNet = Path("/usr/share/wordnet"),
+    seed: Seed = 0,
+    workers: Workers = None,
+) -> None:
+    """Learn to write from the captions of a dataset; no picture is needed.
+
+    The content of a caption is its own point, so what is learned can be asked for the point of a
+    picture. For drawn scenes, whose truth is known, validation pictures also teach how likely a
+    written caption is true.
+
+    \b
+    [bold]Examples[/bold]
+      hasse captioner train data/scenes --model scenes --out data/scenes-captioner
+      hasse captioner train data/flickr8k --model data/flickr8k-model
+    """
+    from hasse.models.captioning.checkpoint import folder_of
+    from hasse.models.captioning.lexicon import Lexicon
+    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints.model_folder import new_model
+    from hasse.models.datasets import load
+    from hasse.models.training.run import TrainingStopped
+    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.studies.captioner.pipeline import CaptionerRequest
+    from hasse.studies.captioner.training import CaptionerTraining
+
+    with consistent_options():
+        config = CaptionerTraining(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            drop=drop,
+            joined=joined,
+            min_word_count=min_word_count,
+            seed=seed,
+        )
+    collection = load(dataset)
+    encoder = checkpoint.load(checkpoint.find_or_default(model, collection))
+    folder = out or folder_of(encoder)
+    source = ImageSource(workers=workers, skipped=tell, limits=picture_limits())
+    request = CaptionerRequest(collection, encoder, config, Lexicon.read(wordnet), source)
+    with new_model(folder):
+        prepared = request.prepared(progress)
+
+        def left() -> str:
+            return f"{folder} holds the best epoch so far, if one was finished"
+
+        with (
+            resumable(left),
+            progress("training") as bar,
+            stoppable(left, TrainingStopped) as stop,
+        ):
+            report = training_report(bar, epochs, lambda found: f"perplexity {found:.3f}")
+            trained = request.train(prepared, folder, progress, report, stop)
+    typer.echo(f"{folder}: perplexity {trained.metrics['perplexity']:.3f} in validation")
+    typer.echo(f"next: hasse captioner evaluate {dataset} --captioner {folder}", err=True)
+
+
+def evaluate(
+    *,
+    dataset: DatasetFolder,
+    model: Model = None,
+    captioner: Captioner = None,
+    split: Annotated[str, typer.Option(help="Which pictures to describe.")] = "test",
+    features: Features = None,
+    draws: Annotated[int, typer.Option(min=1, help="Texts drawn for each picture.")] = DRAWS,
+    most: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="all", help="Describe no more pictures than these."),
+    ] = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the first caption written for each picture, ranked by the order and as in the paper.
+
+    BLEU and CIDEr compare it with the captions of the picture. Copied is the share that stands
+    among the training captions. The rank is that of the picture among all, when the written caption
+    is what is searched by. For drawn scenes it is known which captions are true, and which of those
+    name a main thing and what it does.
+
+    \b
+    [bold]Example[/bold]
+      hasse captioner evaluate data/scenes --split test
+    """
+    from dataclasses import replace
+
+    from hasse.models.captioning.writing import Writer
+    from hasse.models.checkpoints import checkpoint
+    from hasse.models.datasets import load
+    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.runtime.device import pick_device
+    from hasse.studies.captioner.pipeline import CaptionerEvaluation
+
+    collection = load(dataset).split(split)
+    collection = replace(collection, images=collection.images[:most])
+    encoder = checkpoint.load(checkpoint.find_or_default(model, collection), pick_device(device))
+    writer = Writer.of(encoder, captioner)
+    source = ImageSource(features, workers=workers, skipped=tell, limits=picture_limits())
+    found = CaptionerEvaluation(writer, collection, source, draws).run(progress)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    rows = []
+    for name in ("order", "paper", "random likely text"):
+        row = found[name]
+        shares = [f"{row[key]:.1f}" for key in ("true", "true_main") if key in row]
+        rows.append(
+            (
+                name,
+                *(f"{value:.1f}" for value in row["bleu"]),
+                f"{row['cider']:.3f}",
+                f"{row['copied']:.1f}",
+                f"{row['words']:.1f}",
+                f"{row['median_rank_of_picture']:.1f}",
+                f"{row['mean_rank_of_picture']:.1f}",
+                *shares,
+            )
+        )
+    columns = ["ranked by", *(f"BLEU-{order}" for order in range(1, 5)), "CIDEr", "copied"]
+    columns += ["words", "median rank", "mean rank"]
+    columns += ["true", "true, main thing"] if "true" in found["order"] else []
+    print_table(columns, rows)
+    typer.echo(
+        f"{found['images']:,} pictures, {found['draws']} draws each, "
+        f"{found['milliseconds']:.0f} ms to write; perplexity {found['perplexity']:.3f}"
+    )
+
+
+for command in (train, evaluate):
+    captioner.add(command)

@@ -1,0 +1,1 @@
+"""Distils a small model from a large one."""

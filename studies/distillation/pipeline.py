@@ -1,0 +1,140 @@
+"""A distillation as `hasse distill` plans it: the student, its teacher and the pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from hasse.models.checkpoints import checkpoint
+from hasse.models.datasets import Dataset, load
+from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.registry import build_backbone
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.images.pixel_store import cache_pixels
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.training.run import TrainingError, require_same
+from hasse.service.pipelines.training import ProgressBars
+from hasse.service.pipelines.training_inputs import Tell
+from hasse.studies.distillation.distillation import Distillation, DistillationConfig, identity
+
+
+@dataclass(frozen=True, slots=True)
+class DistillationPlan:
+    """A distillation whose options go together.
+
+    Attributes:
+        collection: the pictures to learn from.
+        projection: (N, F), what a checkpoint makes of the teacher's features.
+        start: weights that the student begins with.
+    """
+
+    config: DistillationConfig
+    collection: Dataset
+    teacher: Backbone
+    projection: Tensor | None
+    start: dict[str, Tensor] | None
+
+    @classmethod
+    def of(
+        cls,
+        config: DistillationConfig,
+        dataset: Path,
+        split: str,
+        *,
+        teacher: str,
+        weights: Path | None = None,
+        start: Path | None = None,
+    ) -> DistillationPlan:
+        """Check a request before its pictures are read, which takes long.
+
+        Args:
+            teacher: a checkpoint, or the name of a network whose `weights` are given.
+            start: a file of weights or a checkpoint.
+
+        Raises:
+            TrainingError: there is no such teacher, start or enough pictures.
+            BackboneError: a network cannot be built, or cannot see pictures of that size.
+        """
+        collection = load(dataset).split(split)
+        # Layers of others cannot be traced, and they see pictures in other colours.
+        for name in (config.student, *([teacher] if weights is not None else [])):
+            if not name.startswith("torchvision/"):
+                raise TrainingError(
+                    f"{name} cannot be distilled: name a network of torchvision, such as "
+                    f"torchvision/mobilenet_v2"
+                )
+        build_backbone(config.student).keep_grid().require_side(config.side)
+        network, projection = _teacher(teacher, weights)
+        network.require_side(config.teacher_side)
+        first = None if start is None else _start(start, config.student)
+        config.require_enough(len(collection))
+        return cls(config, collection, network, projection, first)
+
+    def prepare(
+        self,
+        out: Path,
+        device: str,
+        bars: ProgressBars,
+        tell: Tell,
+        workers: int | None = None,
+        limits: PictureLimits = DEFAULT_LIMITS,
+    ) -> Distillation:
+        """Read the pictures; `tell` is given those that cannot be read, line by line.
+
+        Raises:
+            TrainingError: the folder holds another training.
+        """
+        images = self.collection.images
+        # Those of another distillation would replace its pictures.
+        same = identity(self.config, images, self.teacher, self.projection, self.start)
+        require_same(out, same)
+        side = self.config.teacher_side
+        with bars("reading pictures") as progress:
+            pictures = cache_pixels(
+                self.collection,
+                Preprocessing(resize=side, crop=side, framing="whole"),
+                out / "pictures",
+                workers=workers,
+                limits=limits,
+                progress=progress,
+                skipped=tell,
+            )
+        return Distillation(
+            self.config,
+            pictures.pixels,
+            self.teacher,
+            out,
+            images=images,
+            projection=self.projection,
+            start=self.start,
+            device=device,
+        )
+
+
+def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]:
+    """Return a network that keeps its grid, and what a checkpoint makes of its features (N, F)."""
+    if weights is not None:
+        return build_backbone(named, weights).keep_grid(), None
+    folder = checkpoint.find(Path(named))
+    if not folder.is_dir():
+        raise TrainingError(
+            f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
+            f"network"
+        )
+    images = checkpoint.load(folder, to_learn=True).trained.images
+    return images.backbone.keep_grid(), images.projection.weight.detach()
+
+
+def _start(path: Path, student: str) -> dict[str, Tensor]:
+    if path.is_file():
+        network = build_backbone(student, path)
+    else:
+        network = checkpoint.load(checkpoint.find(path), to_learn=True).trained.images.backbone
+        if network.name != student:
+            raise TrainingError(
+                f"{path} has a {network.name}, and the student is a {student}: name another "
+                f"--start or --student"
+            )
+    return network.network.state_dict()

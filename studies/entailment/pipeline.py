@@ -1,0 +1,59 @@
+"""A training of entailment that saves its best model so far."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from hasse.models.checkpoints import checkpoint as retrieval
+from hasse.models.evaluation.threshold import Threshold
+from hasse.studies.entailment import Corpus, checkpoint
+from hasse.studies.entailment.embedding import SentenceEmbedding
+from hasse.studies.entailment.training import (
+    EntailmentRun,
+    EntailmentTraining,
+    initial,
+    start_from,
+)
+
+
+class SavedTraining:
+    """A training whose folder holds its best model so far.
+
+    Attributes:
+        saved: how often the model was saved: as it began, and after each better epoch.
+    """
+
+    def __init__(
+        self, config: EntailmentTraining, corpus: Corpus, out: Path, start: Path | None
+    ) -> None:
+        """Prepare a training, from a retrieval checkpoint's caption encoder if one is named."""
+        begun = None if start is None else retrieval.load(retrieval.find(start))
+        self.config = config if begun is None else start_from(begun, config)
+        self.corpus, self.out, self.saved = corpus, out, 0
+        self.start = None if begun is None else begun.name
+        self.run = EntailmentRun(
+            self.config, initial(self.config, corpus, begun), corpus, self.save
+        )
+        self._started = time.monotonic()
+
+    def save(self, model: SentenceEmbedding, threshold: Threshold) -> None:
+        """Write the checkpoint."""
+        metrics = {
+            "corpus": self.corpus.name,
+            "pairs": len(self.corpus.train),
+            "start": self.start,
+            "validation_accuracy": 100 * threshold.accuracy,
+            "seconds": round(time.monotonic() - self._started, 1),
+        }
+        checkpoint.save(
+            checkpoint.EntailmentCheckpoint(model, threshold.value, self.config, metrics, self.out)
+        )
+        self.saved += 1
+
+    def left(self) -> str:
+        """Say what the folder holds."""
+        if not self.saved:
+            return "nothing is kept"
+        holds = "the best epoch so far" if self.saved > 1 else "the model as it began"
+        return f"{self.out} holds {holds}; delete it to start again"

@@ -1,0 +1,143 @@
+"""Learn what a caption says from another caption of the same image (Kiela et al., 2018).
+
+A decoder writes the words of one caption, given the state that the text encoder is in after the
+other. It reads the encoder's word vectors and is not part of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, elu, pad
+
+from hasse.models.datasets import Dataset
+from hasse.models.encoders.mixed_precision import low_precision_matmul
+from hasse.models.encoders.text_encoder import CaptionEncoder
+from hasse.models.model import OrderEmbedding
+from hasse.models.vocabulary import END, SPECIAL
+from hasse.studies.grounding.lstm import LSTM
+
+_UNWRITTEN = -1  # `cross_entropy` leaves out what is of this class
+_PAIRS = 128  # of captions, measured together
+
+
+@dataclass(frozen=True, slots=True)
+class Perplexity:
+    """How well a decoder writes: of so many words, each as likely, it chooses."""
+
+    perplexity: float
+
+    @property
+    def quality(self) -> float:
+        """The number by which epochs of a training are compared; higher is better."""
+        return -self.perplexity
+
+    @property
+    def summary(self) -> str:
+        """What the line of an epoch says."""
+        return f"perplexity {self.perplexity:.2f}"
+
+    def to_json(self) -> dict[str, float]:
+        """Return plain values."""
+        return asdict(self)
+
+
+class CaptionDecoder(nn.Module):
+    """An LSTM that starts from a state of the text encoder and writes a caption.
+
+    Attributes:
+        classes: (V,), the class of each word that it writes, or -1.
+    """
+
+    classes: Tensor
+
+    def __init__(self, encoder: CaptionEncoder, states: int, written: Tensor) -> None:
+        """Take the encoder that it decodes, its width, and the numbers of the words to write."""
+        super().__init__()
+        words, size = encoder.embedding.weight.shape
+        classes = torch.full((words,), _UNWRITTEN)
+        classes[written] = torch.arange(len(written))
+        self.register_buffer("classes", classes)
+        self.begin = nn.Linear(states, states)
+        self.unit = LSTM(size, states, peepholes=False)
+        self.words = nn.Linear(states, len(written))
+        for layer in (self.begin, self.words):
+            nn.init.kaiming_normal_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def nats(
+        self, encoder: CaptionEncoder, states: Tensor, tokens: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the negative log-likelihood of captions, (), and how many words it is of, ().
+
+        Args:
+            states: (B, S), of the captions that are read.
+            tokens, lengths: of those to write, (B, T) and (B,).
+        """
+        dtype = encoder.matmul_dtype
+        before = pad(encoder.vectors(tokens)[:, :-1], (0, 0, 1, 0))  # (B, T, D)
+        seen, _, owners = self.unit.states(before, lengths, dtype, elu(self.begin(states)))
+        # From the order of time to one caption after the other, without what is past their ends.
+        seen = seen[torch.argsort(owners, stable=True)[: int(lengths.sum())]]
+        each = torch.arange(tokens.shape[1], device=tokens.device)
+        asked = self.classes[tokens[each < lengths.to(tokens.device)[:, None]]]
+        logits = low_precision_matmul(seen, self.words.weight, dtype) + self.words.bias
+        loss = cross_entropy(logits, asked, reduction="sum", ignore_index=_UNWRITTEN)
+        return loss, (asked != _UNWRITTEN).sum()
+
+    def loss(
+        self,
+        encoder: CaptionEncoder,
+        states: Tensor,
+        tokens: Tensor,
+        lengths: Tensor,
+        owners: Tensor,
+    ) -> Tensor:
+        """Return the sum of `nats` over ordered pairs of captions of one image, ().
+
+        Args:
+            states, tokens, lengths: of all captions of a batch.
+            owners: (C,), the image of each.
+        """
+        beside = (owners[:, None] == owners).fill_diagonal_(False)
+        read, written = beside.nonzero().T
+        if not len(read):
+            return states.new_zeros(())
+        return self.nats(
+            encoder, states[read], tokens[written], lengths[written.to(lengths.device)]
+        )[0]
+
+    @torch.inference_mode()
+    def perplexity(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity:
+        """Measure the first two captions of each image, each written after the other."""
+        (encoder,) = model.captions.encoders
+        total = words = 0.0
+        paired = [image.captions[:2] for image in dataset.images if len(image.captions) > 1]
+        for start in range(0, len(paired), _PAIRS):
+            texts = [one.text for pair in paired[start : start + _PAIRS] for one in pair]
+            tokens, lengths = model.tokens(texts)
+            tokens = tokens.to(model.device)
+            other = torch.arange(len(texts), device=tokens.device) ^ 1
+            loss, count = self.nats(encoder, encoder(tokens, lengths)[other], tokens, lengths)
+            total, words = total + float(loss), words + int(count)
+        return Perplexity(math.exp(min(total / max(1.0, words), 700.0)))
+
+
+def decoder_for(model: OrderEmbedding, dataset: Dataset, least: int) -> CaptionDecoder:
+    """Make a decoder that writes the words of a dataset's captions which come at least so often."""
+    config, (encoder,) = model.config, model.captions.encoders
+    counts = Counter(
+        number
+        for caption in dataset.captions
+        for number in model.vocabulary.encode(caption.text, config.max_words)
+    )
+    words = [
+        number for number, count in counts.items() if count >= least and number >= len(SPECIAL)
+    ]
+    return CaptionDecoder(
+        encoder, config.states or config.dimension, torch.tensor([END, *sorted(words)])
+    )

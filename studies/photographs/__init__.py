@@ -1,0 +1,1 @@
+"""Makes the built-in model of photographs: texts, classes and chains that it learns from."""

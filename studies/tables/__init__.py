@@ -1,0 +1,1 @@
+"""The papers' tables and figures: each module is a program that prints one."""

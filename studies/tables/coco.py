@@ -1,0 +1,184 @@
+"""Table 2 of the paper with rows of one's own beside it.
+
+    python -m hasse.studies.tables.coco data/coco data/order data/cosine --features data/coco-vgg19
+
+The dataset is `hasse data import karpathy dataset_coco.json`, the checkpoints are `hasse train`'s.
+Each is measured as the paper measures (Vendrov et al., section 4.5): on the first five captions of
+each of the 5,000 test images, over all of them, and as the mean over five blocks of 1,000. Features
+are read where a folder of them was made by a checkpoint's own network; else the pictures are.
+docs/papers.md has every step from the downloads to here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.evaluation.retrieval import Evaluation
+from hasse.models.images.feature_store import FeaturesError, FeatureStore
+from hasse.service.pipelines.dataset_encoding import (
+    ImageSource,
+    encode_dataset,
+    require_features_of,
+)
+from hasse.service.pipelines.evaluation import measure
+
+BLOCKS = 5
+CAPTIONS = 5  # an image's further ones are left out, as the field does
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One direction of retrieval in the paper's columns; None where it has an asterisk."""
+
+    r1: float
+    r10: float
+    median: float
+    mean: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A line of the table."""
+
+    model: str
+    captions: Direction
+    images: Direction
+
+
+# Table 2, as printed.
+PAPER_BLOCKS = (
+    TableRow("MNLM", Direction(43.4, 85.8, 2), Direction(31.0, 79.9, 3)),
+    TableRow("m-RNN", Direction(41.0, 83.5, 2), Direction(29.0, 77.0, 3)),
+    TableRow("DVSA", Direction(38.4, 80.5, 1), Direction(27.4, 74.8, 3)),
+    TableRow("STV", Direction(33.8, 82.1, 3), Direction(25.9, 74.6, 4)),
+    TableRow("FV", Direction(39.4, 80.9, 2, 10.4), Direction(25.1, 76.6, 4, 11.1)),
+    TableRow("m-CNN", Direction(38.3, 81.0, 2), Direction(27.4, 79.5, 3)),
+    TableRow("m-CNN, four models", Direction(42.8, 84.1, 2), Direction(32.6, 82.8, 3)),
+    TableRow(
+        "order-embeddings (reversed)",
+        Direction(11.2, 44.0, 14.2, 86.6),
+        Direction(12.3, 53.5, 9.0, 30.1),
+    ),
+    TableRow(
+        "order-embeddings (1-crop)",
+        Direction(41.4, 84.2, 2.0, 8.7),
+        Direction(33.5, 82.2, 2.6, 10.0),
+    ),
+    TableRow(
+        "order-embeddings (symm.)",
+        Direction(45.4, 88.7, 2.0, 5.8),
+        Direction(36.3, 85.8, 2.0, 9.0),
+    ),
+    TableRow("order-embeddings", Direction(46.7, 88.9, 2.0, 5.7), Direction(37.9, 85.9, 2.0, 8.1)),
+)
+PAPER_ALL = (
+    TableRow("DVSA", Direction(11.8, 45.4, 12.2), Direction(8.9, 36.3, 19.5)),
+    TableRow("FV", Direction(17.3, 50.2, 10.0, 46.4), Direction(10.8, 40.1, 17.0, 49.3)),
+    TableRow(
+        "order-embeddings (symm.)",
+        Direction(21.5, 62.9, 6.0, 24.4),
+        Direction(16.8, 56.3, 8.0, 40.4),
+    ),
+    TableRow(
+        "order-embeddings", Direction(23.3, 65.0, 5.0, 24.4), Direction(18.0, 57.6, 7.0, 35.9)
+    ),
+)
+
+
+def row(name: str, found: Evaluation) -> TableRow:
+    """Keep of an evaluation what the paper's table has."""
+    captions, images = (
+        Direction(metrics.r1, metrics.r10, metrics.median, metrics.mean)
+        for metrics in (found.caption_retrieval, found.image_retrieval)
+    )
+    return TableRow(name, captions, images)
+
+
+def measured(
+    checkpoint: Checkpoint, dataset: Dataset, features: Sequence[Path]
+) -> tuple[TableRow, TableRow]:
+    """Measure a checkpoint in blocks and over all images."""
+    source = ImageSource(_features_of(checkpoint, features), skipped=_complain)
+    encoded = encode_dataset(checkpoint.model, dataset, source, lambda done, total: None)
+    name = f"{checkpoint.name} ({checkpoint.model.config.score})"
+    in_blocks, over_all = (
+        row(name, measure(checkpoint, encoded, folds, lambda done, total: None).evaluation)
+        for folds in (BLOCKS, 1)
+    )
+    return in_blocks, over_all
+
+
+def table(title: str, paper: Sequence[TableRow], ours: Sequence[TableRow]) -> str:
+    """Lay the paper's rows and ours out as the paper does, in Markdown."""
+    head = "R@1 | R@10 | Med r | Mean r"
+    lines = [f"| {title} | captions: {head} | images: {head} |", "|---" * 9 + "|"]
+    for one in (*paper, *ours):
+        bold = "**" if one in ours else ""
+        cells = [
+            "*" if value is None else f"{value:.1f}"
+            for side in (one.captions, one.images)
+            for value in (side.r1, side.r10, side.median, side.mean)
+        ]
+        lines.append(f"| {bold}{one.model}{bold} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print both halves of the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("dataset", type=Path, help="made by 'hasse data import karpathy'")
+    parser.add_argument("models", type=Path, nargs="+", help="checkpoint folders")
+    parser.add_argument("--features", type=Path, nargs="*", default=(), help="of any of them")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--json", action="store_true", help="print our rows as JSON instead")
+    options = parser.parse_args(arguments)
+
+    dataset = load_dataset(options.dataset).split(options.split)
+    captions = len(list(dataset.captions))
+    dataset = dataset.first_captions(CAPTIONS)
+    left_out = captions - len(list(dataset.captions))
+    if left_out:
+        _complain(f"captions beyond the first {CAPTIONS} of an image: {left_out:,}, left out")
+    ours = [measured(load(folder), dataset, options.features) for folder in options.models]
+    in_blocks, over_all = [one[0] for one in ours], [one[1] for one in ours]
+    if options.json:
+        report: dict[str, Any] = {
+            "images": len(dataset),
+            "captions_left_out": left_out,
+            "blocks": [asdict(one) for one in in_blocks],
+            "all": [asdict(one) for one in over_all],
+        }
+        print(json.dumps(report, indent=2))
+        return
+    each = round(len(dataset) / BLOCKS)
+    print(table(f"{each:,} test images, mean of five", PAPER_BLOCKS, in_blocks))
+    print()
+    print(table(f"{len(dataset):,} test images", PAPER_ALL, over_all))
+
+
+def _features_of(checkpoint: Checkpoint, folders: Sequence[Path]) -> Path | None:
+    """Return the folder of features that a checkpoint's own network made, if there is one."""
+    for folder in folders:
+        try:
+            require_features_of(checkpoint.model, FeatureStore.open(folder), folder)
+        except FeaturesError:
+            continue
+        return folder
+    return None
+
+
+def _complain(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""What an evaluation looks like, as SVG: where ranks lie, and why.
+
+Four figures: `recall` (share of queries answered among the first K), `ranks` (how many queries
+found their best true item where), `violations` (of true and of false pairs) and `points` (images
+and captions on the two axes along which they differ most).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hasse.models.errors import HasseError
+from hasse.models.evaluation.ground_truth import known_ground_truth
+from hasse.models.evaluation.retrieval import BLOCK_ENTRIES
+from hasse.models.score import penalties_between
+from hasse.studies.tables.plane import principal_plane
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hasse.service.pipelines.evaluation import Measured
+
+DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
+DRAWN_POINTS = 500
+BINS = 60
+# Letters stay letters, and the same figures make the same file.
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "hasse",
+    "figure.figsize": (6.4, 4.0),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "font.size": 10,
+}
+
+Floats = NDArray[np.float64]
+
+
+class FiguresError(HasseError):
+    """Figures that cannot be drawn; the message says why and what to do."""
+
+
+def require_matplotlib() -> None:
+    """Refuse to draw where matplotlib is not installed (FiguresError)."""
+    if find_spec("matplotlib") is None:
+        raise FiguresError("plots need matplotlib: pip install matplotlib")
+
+
+def draw(measured: Measured, folder: Path, progress: Callable[[int, int], None]) -> list[Path]:
+    """Write the four figures into a folder and return their paths.
+
+    Raises:
+        FiguresError: matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {"recall": _recall, "ranks": _ranks, "violations": _violations, "points": _points}
+    paths = []
+    with rc_context(STYLE):
+        for name, paint in figures.items():
+            figure = Figure(layout="constrained")
+            paint(figure.add_subplot(), measured)
+            paths.append(folder / f"{name}.svg")
+            figure.savefig(paths[-1], metadata={"Date": None, "Title": f"{measured.name}: {name}"})
+            progress(len(paths), len(figures))
+    return paths
+
+
+def _found(measured: Measured, direction: str) -> Floats:
+    """Gather the ranks of all queries of all blocks: (Q,)."""
+    return np.concatenate([getattr(block, direction).ranks for block in measured.blocks])
+
+
+def _recall(axes: Axes, measured: Measured) -> None:
+    for direction, label in DIRECTIONS:
+        ranks = np.sort(_found(measured, direction))
+        share = 100 * np.arange(1, len(ranks) + 1) / len(ranks)
+        axes.step(ranks, share, where="post", label=label)
+    axes.set(xscale="log", xlabel="K", ylabel="R@K, percent", ylim=(0, 100))
+    axes.legend(loc="lower right")
+
+
+def _ranks(axes: Axes, measured: Measured) -> None:
+    found = [_found(measured, direction) for direction, _ in DIRECTIONS]
+    edges = np.geomspace(1, max(2.0, *(ranks.max() for ranks in found)) + 1, 25)
+    shares: Any = [np.full(len(ranks), 100 / len(ranks)) for ranks in found]
+    axes.hist(found, edges.tolist(), weights=shares, label=[label for _, label in DIRECTIONS])
+    axes.set(xscale="log", xlabel="rank of the best true item", ylabel="queries, percent")
+    axes.legend()
+
+
+def _violations(axes: Axes, measured: Measured) -> None:
+    edges, true, false = _spread(measured)
+    for counts, label in ((true, "true"), (false, "false")):
+        density = counts / max(1, counts.sum()) / np.diff(edges)
+        axes.stairs(density, edges, fill=True, alpha=0.5, label=f"{label} ({counts.sum():,})")
+    name = "1 - cosine" if measured.score == "cosine" else "violation"
+    axes.set(xlabel=f"{name} of image and caption", ylabel="density", xlim=(0, edges[-1]))
+    axes.set_yticks([])
+    axes.legend(title="pairs")
+
+
+def _spread(measured: Measured) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """Count penalties of true and of false pairs: edges (BINS + 1,), true, false (BINS,).
+
+    Looks at images evenly taken, with all captions, so that the work is bounded.
+    """
+    encoded = measured.encoded
+    take = max(1, min(len(encoded.images), BLOCK_ENTRIES // len(encoded.captions)))
+    rows = np.unique(np.linspace(0, len(encoded.images) - 1, take).astype(np.int64))
+    found = penalties_between(measured.score, encoded.images[rows], encoded.captions)
+    holds = known_ground_truth(encoded.dataset).holds(rows, np.arange(len(encoded.captions)))
+    edges = np.linspace(0, max(float(found.max()), 1e-6), BINS + 1)
+    true, false = (np.histogram(found[pairs], edges)[0] for pairs in (holds, ~holds))
+    return edges, true, false
+
+
+def _points(axes: Axes, measured: Measured) -> None:
+    encoded = measured.encoded
+    images, captions = (
+        points[np.unique(np.linspace(0, len(points) - 1, DRAWN_POINTS).astype(np.int64))]
+        for points in (encoded.images, encoded.captions)
+    )
+    places, share = principal_plane(np.concatenate((images, captions)))
+    for flat, label in ((places[: len(images)], "images"), (places[len(images) :], "captions")):
+        axes.scatter(flat[:, 0], flat[:, 1], s=8, alpha=0.6, linewidths=0, label=label)
+    axes.set(xlabel=f"first two principal axes, {100 * share:.0f} % of the variance")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.legend()

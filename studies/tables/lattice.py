@@ -1,0 +1,384 @@
+"""Which composition of points answers questions about several things best?
+
+    python -m hasse.studies.tables.lattice data/scenes models/pretrained/scenes
+
+Scenes know their meaning, so the truth of every answer over a split is known. Five tables:
+
+    all of      two captions of one concept each, neither of which entails the other: mean average
+                precision of ranking the pictures that both are true of
+    common      two pictures: mean average precision of ranking the captions that are true of both,
+                and how often one of those stands above one that is true of only one of the two
+    exchange    a picture, plus something, minus something: how often the first picture found (never
+                the one started from) shows what was put in and not what was taken out, and how
+                often it does so in the same place, of the questions where there is such a picture.
+                Colours by words alone ("red"), by phrases ("a red ball"), and kinds of animals.
+                Words alone are read in the captions of the split that were written for other
+                pictures and that the model holds true of this one.
+    entailment  captions of the split in pairs: does the first entail the second?
+    diagram     captions that the model holds true of a picture, in pairs: which entails which, told
+                by the violation between them, or by the pictures that each is likely true of.
+                Precision and recall of all that either says, with what follows by transitivity
+
+Intervals are 95 % bootstrap intervals over questions; the service's own way is marked. The share
+that stays of what is kept was chosen with `--split val`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from hasse.models.analogy import STAYS, is_bare, reworded, substitute
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.diagram import by_violation, closure, through_pictures
+from hasse.models.evaluation.ground_truth import Meanings
+from hasse.models.evaluation.ranking import average_precisions
+from hasse.models.images.decoding import open_picture
+from hasse.models.order import join, meet, pairwise_violation
+from hasse.scenes import Scene, SceneTable, Statement, entails, sample_statements
+from hasse.scenes.concepts import THING_COLOURS, is_a, leaves
+from hasse.studies.tables.formatting import half_width
+
+SEED = 0
+OURS = "*"
+SOME = 250  # pictures of the collection, or all there are, through which captions are compared
+TRUE = 1000  # the captions truest of a picture, in which the service reads a word
+
+Values = NDArray[np.float64]
+GroundTruth = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A model, a split and its points."""
+
+    checkpoint: Checkpoint
+    dataset: Dataset
+    scenes: list[Scene]
+    images: Tensor  # (I, N)
+
+    def captions(self, texts: Sequence[str]) -> Tensor:
+        """Encode captions, each once: (C, N)."""
+        once = list(dict.fromkeys(texts))
+        points = torch.from_numpy(self.checkpoint.model.encode_captions(once))
+        place = {text: at for at, text in enumerate(once)}
+        return points[[place[text] for text in texts]]
+
+
+def all_of(bench: Bench, questions: int) -> dict[str, list[Values]]:
+    """Measure ways to ask for pictures that two captions are true of."""
+    draw = random.Random(SEED)
+    statements = sample_statements(draw, 1000, concepts=1)
+    table = SceneTable(bench.scenes)
+    true = np.stack([table.holds(statement) for statement in statements])
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(statements)), 2)
+        if (true[i] & true[j]).any()
+        and not entails(statements[i], statements[j])
+        and not entails(statements[j], statements[i])
+    ]
+    draw.shuffle(pairs)
+    rows = np.array(pairs[:questions])
+    both = true[rows[:, 0]] & true[rows[:, 1]]
+    points = bench.captions([statement.text for statement in statements])
+    first, second = points[rows[:, 0]], points[rows[:, 1]]
+    each = pairwise_violation(bench.images, points).T.numpy()
+    one, other = each[rows[:, 0]], each[rows[:, 1]]
+
+    def by(point: Tensor) -> Values:
+        return average_precisions(pairwise_violation(bench.images, point).T.numpy(), both)
+
+    return {
+        f"worst part {OURS}": [average_precisions(np.maximum(one, other), both)],
+        "sum of both parts": [average_precisions(one + other, both)],
+        "join": [by(join(first, second))],
+        "mean": [by((first + second) / 2)],
+        "mean, unit length": [by(normalize(first + second, dim=1))],
+        "first caption alone": [average_precisions(one, both)],
+    }
+
+
+def common(bench: Bench, questions: int) -> dict[str, list[Values]]:
+    """Measure ways to ask for captions that are true of two pictures."""
+    texts = [caption.text for caption in bench.dataset.captions]
+    rows = np.unique(np.unique(texts, return_index=True)[1])
+    truth = Meanings(bench.dataset).holds(np.arange(len(bench.scenes)), rows)
+    points = bench.captions([texts[row] for row in rows])
+    draw = np.random.default_rng(SEED)
+    pairs = np.array([draw.choice(len(bench.scenes), 2, replace=False) for _ in range(questions)])
+    shared = truth[pairs[:, 0]] & truth[pairs[:, 1]]
+    pairs, shared = pairs[shared.any(1)], shared[shared.any(1)]
+    lone = truth[pairs[:, 0]] ^ truth[pairs[:, 1]]
+    first, second = bench.images[pairs[:, 0]], bench.images[pairs[:, 1]]
+    each = pairwise_violation(bench.images, points).numpy()
+    one, other = each[pairs[:, 0]], each[pairs[:, 1]]
+
+    def measured(scores: NDArray[np.float32]) -> list[Values]:
+        above = [
+            np.searchsorted(np.sort(-row[wrong]), -row[right], side="left").mean() / wrong.sum()
+            for row, right, wrong in zip(scores, shared, lone, strict=True)
+            if wrong.any()
+        ]
+        return [average_precisions(scores, shared), np.array(above)]
+
+    return {
+        f"worst part {OURS}": measured(np.maximum(one, other)),
+        "sum of both parts": measured(one + other),
+        "meet": measured(pairwise_violation(meet(first, second), points).numpy()),
+        "mean": measured(pairwise_violation((first + second) / 2, points).numpy()),
+        "first picture alone": measured(one),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A picture, what to put in and take out, and the pictures that answer."""
+
+    row: int
+    plus: str
+    minus: str
+    right: frozenset[int]
+    here: frozenset[int]  # of `right`, those in the same place
+
+
+def exchanges(scenes: Sequence[Scene], questions: int) -> dict[str, list[Exchange]]:
+    """Draw questions: colours of things by word and by phrase, and kinds of animals."""
+    kinds: dict[str, set[int]] = {}
+    coloured: dict[tuple[str, str | None], set[int]] = {}
+    for row, scene in enumerate(scenes):
+        for entity in scene.situation.entities:
+            kinds.setdefault(entity.kind, set()).add(row)
+            coloured.setdefault((entity.kind, entity.colour), set()).add(row)
+
+    def exchange(row: int, plus: str, minus: str, right: set[int]) -> Exchange:
+        place = scenes[row].situation.place
+        here = {other for other in right if scenes[other].situation.place == place}
+        return Exchange(row, plus, minus, frozenset(right), frozenset(here))
+
+    words, phrases, animals = [], [], []
+    for row, scene in enumerate(scenes):
+        entities = scene.situation.entities
+        for entity in entities:
+            if sum(other.kind == entity.kind for other in entities) > 1:
+                continue
+            alone = sum(other.colour == entity.colour for other in entities) == 1
+            for colour in THING_COLOURS.get(entity.kind, ()) if entity.colour and alone else ():
+                right = coloured.get((entity.kind, colour), set())
+                right = right - coloured[entity.kind, entity.colour]
+                if colour != entity.colour and right:
+                    old, new = (_a(f"{c} {entity.kind}") for c in (entity.colour, colour))
+                    words.append(exchange(row, colour, str(entity.colour), right))
+                    phrases.append(exchange(row, new, old, right))
+            for kind in leaves("animal") if is_a(entity.kind, "animal") else ():
+                right = kinds.get(kind, set()) - kinds[entity.kind]
+                if right and all(other.kind != kind for other in entities):
+                    animals.append(exchange(row, _a(kind), _a(entity.kind), right))
+    draw = random.Random(SEED)
+    return {
+        name: draw.sample(found, min(questions, len(found)))
+        for name, found in (
+            ("colour, by word", words),
+            ("colour, by phrase", phrases),
+            ("kind of animal", animals),
+        )
+    }
+
+
+def pairs_in_captions(bench: Bench, asked: Sequence[Exchange]) -> list[dict[str, str]]:
+    """Return of each exchange what it takes out, with what takes its place, as the service does."""
+    texts = [caption.text for caption in bench.dataset.captions]
+    image_ids = np.array([caption.image_id for caption in bench.dataset.captions])
+    points = bench.captions(texts)
+    known = bench.checkpoint.calibration.image
+    found = []
+    for question in asked:
+        pairs = {question.minus: question.plus}
+        if is_bare(question.minus) and known is not None:
+            like = bench.images[question.row]
+            violations = pairwise_violation(like[None], points)[0].numpy()
+            violations[image_ids == bench.dataset.images[question.row].id] = np.inf
+            nearest = np.argsort(violations, kind="stable")[:TRUE]
+            true = [texts[row] for row in nearest if violations[row] <= known.threshold]
+            pairs = reworded(true, question.minus, question.plus) or pairs
+        found.append(pairs)
+    return found
+
+
+def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> dict[str, Tensor]:
+    """Compose the points of exchanges, for shares of the rest that stay: each (Q, N)."""
+    terms = [
+        (bench.images[question.row], bench.captions([*pairs.values()]), bench.captions([*pairs]))
+        for question, pairs in zip(asked, pairs_in_captions(bench, asked), strict=True)
+    ]
+    return {
+        f"models.analogy, {stays:g} stays{f' {OURS}' if stays == STAYS else ''}": torch.stack(
+            [substitute("order", like, plus, minus, stays) for like, plus, minus in terms]
+        )
+        for stays in (0.5, 0.7, 0.9, 1.0)
+    }
+
+
+Compose = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def _substituted(like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    rows = zip(like, plus, minus, strict=True)
+    return torch.stack([substitute("order", x, p[None], m[None]) for x, p, m in rows])
+
+
+WAYS: dict[str, Compose] = {
+    "words alone left as they are": _substituted,
+    "like + plus - minus, clipped": lambda x, p, m: (x + p - m).clamp(min=0),
+    "the sum, unit length": lambda x, p, m: normalize((x + p - m).clamp(min=0), dim=1),
+    "like + 2 clipped (plus - minus)": lambda x, p, m: x + 2 * (p - m).clamp(min=0),
+    "minus to plus, else join": lambda x, p, m: torch.where(m > p, p, join(x, p)),
+    "join(like, plus)": lambda x, p, m: join(x, p),
+    "join(like - minus, plus)": lambda x, p, m: join((x - m).clamp(min=0), p),
+    "plus alone": lambda x, p, m: p,
+    "like alone": lambda x, p, m: x,
+}
+
+
+def exchange(bench: Bench, questions: int) -> dict[str, list[Values]]:
+    """Measure ways to put one thing in the place of another."""
+    measured: dict[str, list[Values]] = {}
+    for asked in exchanges(bench.scenes, questions).values():
+        like = bench.images[[question.row for question in asked]]
+        plus = bench.captions([question.plus for question in asked])
+        minus = bench.captions([question.minus for question in asked])
+        ways = exchanged_in_captions(bench, asked)
+        ways |= {name: compose(like, plus, minus) for name, compose in WAYS.items()}
+        for name, points in ways.items():
+            violations = pairwise_violation(bench.images, points)  # (I, Q)
+            violations[[question.row for question in asked], torch.arange(len(asked))] = torch.inf
+            found = violations.argmin(0).tolist()
+            pairs = list(zip(asked, found, strict=True))
+            measured.setdefault(name, []).extend(
+                (
+                    np.array([row in q.right for q, row in pairs], np.float64),
+                    np.array([row in q.here for q, row in pairs if q.here], np.float64),
+                )
+            )
+    return measured
+
+
+def entailment(bench: Bench, questions: int) -> dict[str, list[Values]]:
+    """Measure entailment between captions: average precision, and accuracy at the threshold."""
+    captions = list(bench.dataset.captions)
+    chosen = random.Random(SEED).sample(range(len(captions)), min(questions, len(captions)))
+    said = [Statement.from_json(captions[row].meaning or {}) for row in chosen]
+    table = SceneTable(said)
+    true = np.stack([table.holds(statement) for statement in said], axis=1)
+    points = bench.captions([statement.text for statement in said])
+    violations = pairwise_violation(points, points).numpy()
+    others = ~np.eye(len(said), dtype=np.bool_)
+    pooled = average_precisions(violations[others][None], true[others][None])
+    measured = [pooled]
+    calibration = bench.checkpoint.calibration.caption
+    if calibration is not None:
+        right = (violations <= calibration.threshold) == true
+        measured.append(right[others].reshape(len(said), -1).mean(1))
+    return {"violation": measured}
+
+
+def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
+    """Measure ways to put the captions that are true of a picture in order: (P,) each."""
+    known = bench.checkpoint.calibration
+    if known.image is None or known.caption is None:
+        return {}
+    statements = {c.text: Statement.from_json(c.meaning or {}) for c in bench.dataset.captions}
+    texts = list(statements)
+    points = bench.captions(texts)
+    there = len(bench.images)
+    pictures = min(pictures, there)
+    some = random.Random(SEED).sample(range(there), min(pictures + SOME, there))
+    likely = known.image.probability(pairwise_violation(bench.images[some], points).numpy())
+    measured: dict[str, list[Values]] = {}
+    for row in range(pictures):
+        kept = np.flatnonzero(likely[row] >= 0.5)
+        said = [statements[texts[at]] for at in kept]
+        table = SceneTable(said)
+        true = np.stack([table.holds(statement) for statement in said], axis=1)
+        violations = pairwise_violation(points[kept], points[kept]).numpy()
+        others = ~np.eye(len(kept), dtype=np.bool_)
+        for name, relation in (
+            (f"violation {OURS}", by_violation(violations, known.caption.threshold)),
+            (
+                "through pictures",
+                through_pictures(likely[np.r_[row, pictures : len(some)]][:, kept]),
+            ),
+        ):
+            told = closure(relation)[others]
+            right = (told & true[others]).sum()
+            columns = measured.setdefault(name, [np.zeros(pictures), np.zeros(pictures)])
+            columns[0][row] = right / max(1, told.sum())
+            columns[1][row] = right / max(1, true[others].sum())
+    return measured
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def show(title: str, heads: Sequence[str], measured: dict[str, list[Values]]) -> None:
+    """Print a table, its columns named by `heads`; none where nothing could be measured."""
+    if not measured:
+        return
+    width = max(len(name) for name in measured) + 2
+    print(f"\n{title:<{width}}" + "".join(f"{head:>18}" for head in heads))
+    for name, columns in measured.items():
+        cells = [
+            f"{100 * v.mean():.1f}" + (f" ± {100 * half_width(v):.1f}" if len(v) > 1 else "")
+            for v in columns
+        ]
+        print(f"{name:<{width}}" + "".join(f"{cell:>18}" for cell in cells))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("dataset", type=Path, help="made by 'hasse data import scenes'")
+    parser.add_argument("model", type=Path, help="a checkpoint folder, of score order")
+    parser.add_argument("--split", default="test", help="the pictures and captions asked about")
+    parser.add_argument("--questions", type=int, default=500, help="of each kind")
+    options = parser.parse_args(arguments)
+
+    started = time.monotonic()
+    dataset = load_dataset(options.dataset).split(options.split)
+    checkpoint = load(options.model)
+    if checkpoint.model.config.score != "order":
+        parser.error(f"{checkpoint.name} has the score {checkpoint.model.config.score}, not order")
+    images = checkpoint.model.encode_images([open_picture(i.path) for i in dataset.images])
+    scenes = [Scene.from_json(image.meaning or {}) for image in dataset.images]
+    bench = Bench(checkpoint, dataset, scenes, torch.from_numpy(images))
+    count = options.questions
+    show("all of", ["mAP"], all_of(bench, count))
+    show("common", ["mAP", "above unshared"], common(bench, count))
+    heads = [head for name in ("word", "phrase", "animal") for head in (name, "in its place")]
+    show("exchange: first hit is right", heads, exchange(bench, count))
+    show("entailment", ["AP", "at threshold"], entailment(bench, 4 * count))
+    show("diagram", ["precision", "recall"], diagram(bench, count // 10))
+    print(
+        f"\n{len(dataset)} images of the {options.split} split, {count} questions of each kind; "
+        f"percent; model {checkpoint.fingerprint[:12]}; {time.monotonic() - started:.0f} s, "
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""What each step from the paper's recipe to ours is worth, on one set of features.
+
+    python -m hasse.studies.tables.recipes data/flickr8k data/flickr8k-features --out data/recipes
+    python -m hasse.studies.tables.recipes ... --tried --seeds 1
+
+Every recipe is trained with several seeds on the training split and measured on the validation
+split, at its best epoch, as `hasse train` keeps it. The table gives the means over the seeds, of
+rsum with the lowest and the highest seed. Below it, rsum and recalls of the recipe `hasse` less
+those of the paper's `order`, of the order less the cosine trained the same way, before and after
+the last two steps, and of the last step: means over the seeds, with 95 % intervals of a paired
+bootstrap over the images and the seeds.
+
+With --tried the recipes are `sharper`, the last step but two, and what else was tried, each a
+change to it, and below the table is what it loses or gains by each.
+
+Trainings are kept in --out: run the command again to go on after a stop, or with more seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hasse.models.checkpoints.checkpoint import load
+from hasse.models.datasets import Dataset
+from hasse.models.datasets import load as load_dataset
+from hasse.models.evaluation.bootstrap import SAMPLES
+from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
+from hasse.models.evaluation.significance import (
+    Floats,
+    Interval,
+    Intervals,
+    difference,
+    percentiles,
+    resampled,
+    same_queries,
+)
+from hasse.models.training.distributed import World
+from hasse.models.training.inputs import ImageInput, available, dataset_points
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.run import Progress
+from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.service.pipelines.training import split_for_training, with_choices
+from hasse.service.pipelines.training_inputs import from_features
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A preset and what is changed in it.
+
+    Attributes:
+        words: what the table calls it.
+        start: the recipe whose weights, of the same seed, it starts from; none: from nothing.
+    """
+
+    words: str
+    preset: str
+    changes: Mapping[str, Any]
+    start: str = ""
+
+
+# The paper's recipe, and one change after the other up to the preset hasse.
+FALLING: dict[str, Any] = {
+    "schedule": "cosine",
+    "epochs": 60,
+    "patience": 60,
+    "batch_size": 512,
+    "learning_rate": 4e-3,
+    "warm_up": 20,
+}
+# Captions that are read in one direction, and with points of one length.
+FORWARD: dict[str, Any] = {"directions": "forward"}
+ALIKE: dict[str, Any] = {**FORWARD, "hubness": 0}
+RECIPES: Mapping[str, Recipe] = {
+    "order": Recipe("the paper's", "order", {}),
+    "falling": Recipe(
+        "+ batches of 512, and a rate that falls from 4e-3 to zero over 60 epochs", "order", FALLING
+    ),
+    "views": Recipe("+ features of random crops", "order", FALLING | {"views": True}),
+    "max": Recipe(
+        "+ the join of all states of a caption, 5 % of words unknown",
+        "order",
+        FALLING | {"views": True, "caption_pooling": "max", "unknown_rate": 0.05},
+    ),
+    "contrastive": Recipe(
+        "+ the contrastive loss, from 8e-3 over 32 epochs, decaying weights, 15 % of words unknown",
+        "hasse",
+        ALIKE | {"ensemble": 1, "image_pooling": "average", "inverse_temperature": 30.0},
+    ),
+    "ensemble": Recipe(
+        "+ an ensemble of two that share the coordinates",
+        "hasse",
+        ALIKE | {"image_pooling": "average", "inverse_temperature": 30.0},
+    ),
+    "regions": Recipe(
+        "+ features of regions of the pictures", "hasse", ALIKE | {"inverse_temperature": 30.0}
+    ),
+    "sharper": Recipe("+ a sharper loss, of 45 instead of 30", "hasse", ALIKE),
+    "sharper-cosine": Recipe(
+        "the same with the score cosine, and the inverse temperature that is best for it, 14",
+        "hasse",
+        ALIKE | {"score": "cosine", "inverse_temperature": 14.0},
+    ),
+    "evened": Recipe("+ lengths that even out hubs", "hasse", FORWARD),
+    "hasse": Recipe("+ one of the two reads backwards: preset `hasse`", "hasse", {}),
+    "hasse-cosine": Recipe(
+        "`hasse` with the score cosine, and an inverse temperature of 14",
+        "hasse",
+        {"score": "cosine", "inverse_temperature": 14.0},
+    ),
+    "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
+}
+# What else was tried: each a change to the recipe `sharper`.
+TRIED: Mapping[str, Recipe] = {
+    "ranking": Recipe("the paper's hinge", "hasse", ALIKE | {"loss": "ranking"}),
+    "hardest": Recipe(
+        "six more epochs, from 1e-3, of the hinge of the nearest false pair alone",
+        "hasse",
+        ALIKE | {"loss": "hardest", "learning_rate": 1e-3, "epochs": 6},
+        start="ranking",
+    ),
+    "hardest-alone": Recipe("that hinge from the start", "hasse", ALIKE | {"loss": "hardest"}),
+    "last": Recipe(
+        "the last state of a caption, not the largest of all",
+        "hasse",
+        ALIKE | {"caption_pooling": "last"},
+    ),
+    "learned": Recipe("captions of learned lengths", "hasse", ALIKE | {"length": "learned"}),
+    "wider": Recipe("2,048 coordinates", "hasse", ALIKE | {"dimension": 2048}),
+    "four": Recipe("an ensemble of four, not two", "hasse", ALIKE | {"ensemble": 4}),
+    "wider-four": Recipe(
+        "an ensemble of four of 512 coordinates each",
+        "hasse",
+        ALIKE | {"ensemble": 4, "dimension": 2048},
+    ),
+    "small": Recipe(
+        "batches of 128, from 2e-3", "hasse", ALIKE | {"batch_size": 128, "learning_rate": 2e-3}
+    ),
+    "no-views": Recipe("no features of random crops", "hasse", ALIKE | {"views": False}),
+    "known": Recipe("no words unknown", "hasse", ALIKE | {"unknown_rate": 0.0}),
+    "no-decay": Recipe("weights that do not decay", "hasse", ALIKE | {"weight_decay": 0.0}),
+    "two-captions": Recipe(
+        "two captions of each image in a batch, over 20 epochs",
+        "hasse",
+        ALIKE | {"captions_per_image": 2, "epochs": 20},
+    ),
+}
+EVERY = {**RECIPES, **TRIED}
+COMPARED = (
+    ("hasse", "order"),
+    ("sharper", "sharper-cosine"),
+    ("hasse", "hasse-cosine"),
+    ("hasse", "evened"),
+    *((name, "sharper") for name in TRIED),
+)
+
+
+def measured(folder: Path, held_out: Dataset, features: ImageInput) -> Retrieval:
+    """Rank the held-out split with the checkpoint in a folder."""
+    model = load(folder).trained
+    return retrieve(held_out, *dataset_points(model, held_out, features), model.config.score)
+
+
+def trained(
+    recipe: Recipe, seed: int, options: argparse.Namespace, folder: Path
+) -> tuple[Retrieval, float]:
+    """Train a recipe, or find it trained, and return what it retrieves and how long it took."""
+    learned, held_out = split_for_training(load_dataset(options.dataset), "train", "val")
+    start = PRESETS[recipe.preset].on(options.device).suited(len(learned))
+    config = with_choices(replace(start, seed=seed), {**recipe.changes, **options.choices})
+    collections = (learned, held_out)
+    begun = None
+    if recipe.start:
+        first = options.out / f"{recipe.start}-{seed}"
+        trained(EVERY[recipe.start], seed, options, first)
+        begun = load(first, to_learn=True)
+    inputs = from_features(config, options.features, options.weights, collections)
+    RetrievalTraining(
+        inputs.config,
+        folder.name,
+        folder,
+        (learned, inputs.images[0]),
+        (held_out, inputs.images[1]),
+        backbone_weights=inputs.backbone_weights,
+        start=begun,
+        world=World(options.device),
+    ).run(partial(report, folder.name))
+    held_out = available(held_out, inputs.images[1])
+    seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
+    return measured(folder, held_out, inputs.images[1]), float(seconds)
+
+
+def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of (mean metrics of `mine`) - (mean metrics of `others`), paired.
+
+    Each is what one training of a recipe retrieves, all of the same queries. A draw is one of the
+    images, the same for all, and one of the trainings of each recipe: so the intervals hold what
+    other pictures and what other seeds would change.
+
+    Raises:
+        ValueError: they are not of the same queries.
+    """
+    if not all(same_queries(mine[0], one) for one in (*mine, *others)):
+        raise ValueError("only rankings of the same images and captions can be compared")
+    draw = np.random.default_rng(0)
+    return percentiles(_drawn_mean(mine, draw) - _drawn_mean(others, draw))
+
+
+def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
+    """Return the mean of trainings that are drawn with replacement: as `resampled`."""
+    every = np.stack([resampled([one]) for one in trainings])
+    count = len(trainings)
+    shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
+    mean: Floats = np.einsum("st,tdms->dms", shares, every)
+    return mean
+
+
+def report(name: str, progress: Progress[Measured]) -> None:
+    """Tell what an epoch of a training was found to do."""
+    if progress.measured is not None:
+        found = progress.measured.summary
+        print(f"{name}: epoch {progress.epoch + 1}, {found}", file=sys.stderr, flush=True)
+
+
+def row(name: str, runs: list[tuple[Retrieval, float]]) -> str:
+    """Return one line of the table: means over the seeds."""
+    found = [run.evaluation for run, _ in runs]
+    rsums = [one.rsum for one in found]
+    cells = [
+        np.mean([getattr(getattr(one, direction), metric) for one in found])
+        for direction in ("caption_retrieval", "image_retrieval")
+        for metric in ("r1", "r5", "r10", "median")
+    ]
+    minutes = np.mean([seconds for _, seconds in runs]) / 60
+    return (
+        f"| {name} | {np.mean(rsums):.1f} ({min(rsums):.1f} to {max(rsums):.1f}) | "
+        + " | ".join(f"{cell:.1f}" for cell in cells)
+        + f" | {minutes:.0f} |"
+    )
+
+
+def comparison(name: str, mine: list[Retrieval], against: str, others: list[Retrieval]) -> str:
+    """Return one line: differences of the means over the seeds, with their intervals."""
+    ours, theirs = (Evaluation.mean([run.evaluation for run in runs]) for runs in (mine, others))
+    gaps, found = difference(ours, theirs), differences_of_trainings(mine, others)
+    captions = found.metrics["caption_retrieval"]["r1"]
+    said = [
+        _difference("rsum", gaps["rsum"], found.rsum),
+        _difference("caption R@1", gaps["caption_retrieval"]["r1"], captions),
+    ]
+    for metric, words in (("r1", "R@1"), ("r5", "R@5"), ("r10", "R@10")):
+        interval = found.metrics["image_retrieval"][metric]
+        said.append(_difference(f"image {words}", gaps["image_retrieval"][metric], interval))
+    return f"{name} less {against}: {', '.join(said)}"
+
+
+def _difference(words: str, gap: float, interval: Interval) -> str:
+    low, high = interval
+    return f"{words} {gap:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def main() -> None:
+    """Train what is not trained yet and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
+    parser.add_argument("features", type=Path, help="made by 'hasse features'")
+    parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
+    parser.add_argument("--weights", type=Path, help="those the features were made with")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")
+    parser.add_argument(
+        "--tried",
+        action="store_true",
+        help="the last step but two and what else was tried, instead",
+    )
+    parser.add_argument("--only", nargs="*", choices=EVERY, metavar="NAME", help="these recipes")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--set", dest="choices", nargs="*", default=[], metavar="NAME=VALUE", help="in every recipe"
+    )
+    options = parser.parse_args()
+    options.choices = dict(choice.split("=", 1) for choice in options.choices)
+    names = options.only or (["sharper", *TRIED] if options.tried else list(RECIPES))
+
+    started = time.monotonic()
+    runs = {
+        name: [
+            trained(EVERY[name], seed, options, options.out / f"{name}-{seed}")
+            for seed in range(options.seeds)
+        ]
+        for name in EVERY
+        if name in names
+    }
+    print(
+        "| recipe | rsum (seeds) | captions R@1 | R@5 | R@10 | median | images R@1 | R@5 | R@10 "
+        "| median | minutes |"
+    )
+    print("|---" * 11 + "|")
+    for name, found in runs.items():
+        print(row(EVERY[name].words, found))
+    print()
+    for name, against in COMPARED:
+        if name in runs and against in runs:
+            mine, others = ([run for run, _ in runs[each]] for each in (name, against))
+            print(comparison(name, mine, against, others))
+    print(f"\n{options.seeds} seeds; {time.monotonic() - started:.0f} s for what was not kept")
+
+
+if __name__ == "__main__":
+    main()

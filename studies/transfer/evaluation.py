@@ -1,0 +1,149 @@
+"""Measure sentence embeddings by a logistic regression on top of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hasse.models.evaluation.bootstrap import interval
+from hasse.studies.transfer.logistic import PENALTIES, Features, LogisticRegression
+from hasse.studies.transfer.tasks import SCORES, WITHHELD, Examples, Metric, Task
+
+Encode: TypeAlias = Callable[[Sequence[str]], Features]
+PairFeatures = Literal["paper", "senteval", "directed"]
+FOLDS = 10
+_NORMAL = 1.96  # of 95 %
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured of a task, in percent.
+
+    Attributes:
+        low, high: a 95 % interval over the examples measured.
+        f1: of the second class, for a task of two classes in pairs.
+    """
+
+    task: str
+    metric: Metric
+    value: float
+    low: float
+    high: float
+    examples: int
+    f1: float | None = None
+    note: str = ""
+
+
+def evaluate(
+    task: Task, encode: Encode, pairs: PairFeatures = "paper", *, most: int = 100_000, seed: int = 0
+) -> Result:
+    """Measure embeddings on a task: its test part, or each of ten folds in its turn.
+
+    The penalty is chosen on the validation part, or on a tenth of the training examples. Of more
+    than `most` training examples so many are drawn.
+    """
+    draw = np.random.default_rng(seed)
+    train = _first(task.train, draw, most)
+    features = pair_features(train, encode, pairs)
+    targets = train.targets
+    note = task.note
+    if len(train.first) < len(task.train.first):
+        note = f"{most:,} of {len(task.train.first):,} training examples"
+    if task.test is None:
+        said = np.empty_like(targets)
+        for fold in np.array_split(draw.permutation(len(targets)), FOLDS):
+            rest = np.setdiff1d(np.arange(len(targets)), fold)
+            model = _fitted(features[rest], targets[rest], None, draw)
+            said[fold] = model.probabilities(features[fold])
+        return _result(task, targets, said, note)
+    validation = None
+    if task.validation is not None:
+        part = task.validation
+        validation = pair_features(part, encode, pairs), part.targets
+    model = _fitted(features, targets, validation, draw)
+    tested = pair_features(task.test, encode, pairs)
+    return _result(task, task.test.targets, model.probabilities(tested), note)
+
+
+def pair_features(examples: Examples, encode: Encode, pairs: PairFeatures) -> Features:
+    """Return the features of sentences or of pairs (u, v).
+
+    "paper": u, v, u * v and |u - v|, as Kiela et al. have them. "senteval": u * v and |u - v|, as
+    SentEval's code has them. "directed": of the paper's the products, and max(0, u - v) and
+    max(0, v - u), which an order tells apart.
+    """
+    first = encode(examples.first)
+    if not examples.second:
+        return first
+    second = encode(examples.second)
+    product, gap = first * second, first - second
+    if pairs == "senteval":
+        parts = [product, np.abs(gap)]
+    elif pairs == "directed":
+        parts = [first, second, product, np.maximum(gap, 0), np.maximum(-gap, 0)]
+    else:
+        parts = [first, second, product, np.abs(gap)]
+    return np.concatenate(parts, axis=1)
+
+
+def _fitted(
+    features: Features,
+    targets: Features,
+    validation: tuple[Features, Features] | None,
+    draw: np.random.Generator,
+) -> LogisticRegression:
+    """Fit a regression with the penalty that is best in validation."""
+    learned = np.ones(len(features), bool)
+    if validation is None:
+        held = draw.permutation(len(features))[: max(1, int(WITHHELD * len(features)))]
+        learned[held] = False
+        validation = features[held], targets[held]
+    seen, truth = validation
+    fits = [
+        LogisticRegression.fit(features[learned], targets[learned], penalty)
+        for penalty in PENALTIES
+    ]
+    losses = [-(truth * np.log(fit.probabilities(seen) + 1e-9)).sum(1).mean() for fit in fits]
+    best = int(np.argmin(losses))
+    if learned.all():
+        return fits[best]
+    return LogisticRegression.fit(features, targets, PENALTIES[best])
+
+
+def _result(task: Task, targets: Features, said: Features, note: str) -> Result:
+    if task.metric == "pearson":
+        scores = np.arange(1, SCORES + 1)
+        value, low, high = correlation(said @ scores, targets @ scores)
+        return Result(task.name, "pearson", value, low, high, len(said), note=note)
+    told, truth = said.argmax(1), targets.argmax(1)
+    right = (told == truth).astype(np.float64)
+    low, high = interval(right)
+    found = Result(
+        task.name, "accuracy", 100 * right.mean(), 100 * low, 100 * high, len(right), note=note
+    )
+    if task.train.second and targets.shape[1] == 2:
+        both = ((told == 1) & (truth == 1)).sum()
+        return replace(found, f1=100 * 2 * both / max(1, (told == 1).sum() + (truth == 1).sum()))
+    return found
+
+
+def correlation(
+    mine: NDArray[np.floating], theirs: NDArray[np.floating]
+) -> tuple[float, float, float]:
+    """Return Pearson's correlation of (n,) and (n,), and its 95 % interval by Fisher's z: x 100."""
+    found = float(np.clip(np.corrcoef(mine, theirs)[0, 1], -0.999999, 0.999999))
+    half = _NORMAL / np.sqrt(max(1, len(mine) - 3))
+    middle = np.arctanh(found)
+    return 100 * found, 100 * float(np.tanh(middle - half)), 100 * float(np.tanh(middle + half))
+
+
+def _first(examples: Examples, draw: np.random.Generator, most: int) -> Examples:
+    if len(examples.first) <= most:
+        return examples
+    rows = np.sort(draw.permutation(len(examples.first))[:most])
+    second = tuple(examples.second[row] for row in rows) if examples.second else ()
+    return Examples(tuple(examples.first[row] for row in rows), second, examples.targets[rows])

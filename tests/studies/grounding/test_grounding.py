@@ -1,0 +1,140 @@
+"""Sentences grounded in pictures or in other captions: Cap2Img, Cap2Cap, Cap2Both, Cap2Order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.inputs import NoImages
+from hasse.models.training.presets import PRESETS
+from hasse.models.training.run import Progress, TrainingStopped
+from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.vocabulary import words
+from hasse.studies.grounding.word_vectors import WordVectors
+from tests.models.training.colours import CONFIG, collection, features, stop_after, weights
+
+SIZE = 6
+GROUNDED = ("cap2img", "cap2cap", "cap2both", "cap2order")
+
+
+def vectors() -> WordVectors:
+    """Return vectors of the words of all captions, and of one that none has."""
+    known = sorted({word for caption in collection().captions for word in words(caption.text)})
+    rows = {word: row for row, word in enumerate([*known, "unseen"])}
+    draw = np.random.default_rng(0)
+    return WordVectors(rows, draw.normal(size=(len(rows), SIZE)).astype(np.float32))
+
+
+def config(preset: str, **changes: Any) -> TrainingConfig:
+    start = PRESETS[preset].config
+    has_images = start.model.has_images
+    dimension = 1024 if start.model.image_map == "identity" else 8 if not has_images else 12
+    model = replace(
+        start.model,
+        backbone=CONFIG.model.backbone,
+        states=8,
+        word_dimension=SIZE,
+        dimension=dimension,
+    )
+    few: dict[str, Any] = {"epochs": 4, "batch_size": 4, "learning_rate": 0.01, "min_word_count": 1}
+    looks = CONFIG.preprocessing
+    return replace(start, model=model, preprocessing=looks, saved_dtype="float32", **few | changes)
+
+
+def training(folder: Path, config: TrainingConfig) -> RetrievalTraining:
+    dataset = collection()
+    ids = np.array([image.id for image in dataset.images])
+    data = dataset, features(dataset) if config.model.has_images else NoImages(ids)
+    return RetrievalTraining(config, "colours", folder, data, data, vectors=vectors())
+
+
+@pytest.mark.parametrize("preset", GROUNDED)
+def test_preset_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, preset: str) -> None:
+    losses: list[float] = []
+
+    def report(progress: Progress[Measured]) -> None:
+        if progress.measured is not None:
+            losses.append(progress.loss)
+
+    chosen = config(preset, epochs=15, validate_every=5, patience=15, dropout=0.1)
+    run = training(tmp_path, chosen)
+    run.train(report)
+    assert losses[-1] < 0.9 * losses[0]
+    loaded = checkpoint.load(tmp_path, with_pictures=chosen.model.has_images)
+    model = loaded.trained
+    (encoder,) = model.captions.encoders
+    fixed = encoder.embedding.weight[torch.tensor(model.vocabulary.encode("unseen red", 2)[:2])]
+    given = vectors()
+    expected = given.vectors[[given.rows["unseen"], given.rows["red"]]]
+    np.testing.assert_array_equal(fixed.detach().numpy(), expected)
+
+    texts = ["red", "a dark blue picture", "unseen"]
+    points, states = model.encode_captions(texts), model.encode_sentences(texts)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-5)
+    assert (points.shape[1], states.shape[1]) == (chosen.model.dimension, 8)
+    one_by_one = np.concatenate([model.encode_sentences([text]) for text in texts])
+    np.testing.assert_allclose(states, one_by_one, atol=1e-6)
+    mapped = model.encode_words(["red", "unseen"])
+    assert encoder.word_map is not None
+    by_hand = nn.functional.linear(torch.from_numpy(expected[::-1].copy()), encoder.word_map.weight)
+    np.testing.assert_allclose(mapped, by_hand.detach().numpy(), atol=1e-6)
+
+
+def test_points_of_images_are_their_features_where_those_are_fixed(tmp_path: Path) -> None:
+    model = training(tmp_path, config("cap2img")).model
+    rows = np.random.default_rng(0).random((2, 1024), dtype=np.float32)
+    expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.encode_features(rows), expected, atol=1e-6)
+
+
+def test_decoder_writes_what_is_told_of_an_image_better_after_learning(tmp_path: Path) -> None:
+    found: list[float] = []
+
+    def report(progress: Progress[Measured]) -> None:
+        if progress.measured is not None:
+            found.append(-progress.measured.quality)
+
+    training(tmp_path, config("cap2cap", epochs=12, validate_every=6, patience=12)).train(report)
+    assert 1 < found[-1] < 0.6 * found[0]
+
+
+def test_model_without_images_is_refused_where_pictures_are_encoded(tmp_path: Path) -> None:
+    training(tmp_path, config("cap2cap", epochs=1)).train()
+    with pytest.raises(CheckpointError, match=r"captions alone.*hasse embed.*cap2both"):
+        checkpoint.load(tmp_path)
+
+
+def test_resumed_training_with_dropout_and_a_decoder_ends_with_the_same_weights(
+    tmp_path: Path,
+) -> None:
+    chosen = config("cap2both")
+    training(tmp_path / "straight", chosen).train()
+    with pytest.raises(TrainingStopped):
+        training(tmp_path / "stopped", chosen).train(stop=stop_after(5))
+    training(tmp_path / "stopped", chosen).train()
+    assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dropout": 1.0}, "dropout"),
+        ({"decoding": 1.0}, "captions_per_image"),
+        ({"decoding": 0.0, "model": PRESETS["cap2cap"].config.model}, "decoding"),
+        ({"dropout": 0.5, "model": replace(CONFIG.model, ensemble=2)}, "ensemble"),
+    ],
+)
+def test_options_of_grounding_that_do_not_go_together_are_refused(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        replace(CONFIG, **changes)

@@ -1,0 +1,83 @@
+"""`hasse text-features`, with a transformer of random weights, and texts of `hasse train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hasse.models.encoders import registry
+from hasse.studies.photographs.sentence_encoder import SentenceEncoder
+from hasse.studies.photographs.text_features import TextFeatures
+from tests.service.cli.shell import hasse
+
+TEXTS = ("a dog runs", "a cat", "a dog and a cat")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("sentences")
+    words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "and", "dog", "cat", "runs")
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def test_text_features_are_the_encoders_own_whatever_a_text_is_beside(
+    encoder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "features", "--encoder")
+    told = hasse(*make, encoder, "--device", "cpu")
+    assert told.out == f"{tmp_path / 'features'}: 3 texts\n", told.err
+    assert told.err == "", "not the library's own progress"
+    found = TextFeatures.open(tmp_path / "features")
+    alone = SentenceEncoder(encoder)
+    for text in TEXTS:
+        row = found.rows[found.row_of[text]]
+        assert np.allclose(row, alone.features([text])[0], atol=2e-3)
+
+
+def test_text_features_downloads_an_encoder_where_that_is_asked_for(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = "sentence-transformers/tiny"
+    asked: list[str] = []
+
+    def download(name: str, *_: object) -> Path:
+        asked.append(name)
+        return encoder
+
+    monkeypatch.setattr(registry, "download_weights", download)
+    (tmp_path / "texts.txt").write_text("a dog\n")
+    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "out", "--encoder", named)
+    assert "name the folder of a sentence encoder, or download one" in hasse(*make).error
+    other = hasse(*make[:-1], "timm/resnet18", "--download-weights")
+    assert "takes --encoder sentence-transformers/NAME" in other.error
+    assert asked == []
+    assert hasse(*make, "--download-weights", "--device", "cpu").status == 0
+    assert asked == [named]
+
+
+def test_text_features_names_what_is_missing(encoder: Path, tmp_path: Path) -> None:
+    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "out", "--encoder")
+    assert "there is no file" in hasse(*make, encoder).error
+    (tmp_path / "texts.txt").write_text("a dog\n")
+    assert "name the folder of a sentence encoder" in hasse(*make, tmp_path).error
+
+
+def test_train_refuses_texts_without_features_and_classes_without_texts(tmp_path: Path) -> None:
+    train = ("train", tmp_path, "--out", tmp_path / "model")
+    assert "name some with --features" in hasse(*train, "--texts", tmp_path).error
+    assert "name those with --texts" in hasse(*train, "--classes", tmp_path).error

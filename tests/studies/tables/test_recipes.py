@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hasse.models.checkpoints.checkpoint import load
+from hasse.studies.tables import recipes
+from tests.studies.tables.drawn import make
+
+NETWORK = "torchvision/regnet_y_400mf"
+SMALL = ("epochs=2", "dimension=16", "word_dimension=8", "batch_size=8")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few captioned pictures, and their features with two views of each."""
+    home = tmp_path_factory.mktemp("recipes")
+    make(home, NETWORK, lambda at: f"picture {at}\na thing {at % 7}\n", "--views", 2)
+    return home
+
+
+@pytest.mark.slow
+def test_recipes_are_trained_once_and_compared(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = home / "out"
+    command = ["recipes", str(home / "data"), str(home / "features"), "--out", str(out)]
+    command += ["--seeds", "2", "--only", "order", "views", "hasse", "--set", *SMALL]
+    monkeypatch.setattr(sys, "argv", command)
+    recipes.main()
+    first = capsys.readouterr()
+    assert first.err.count("epoch 2, R@1") == 6
+
+    rows = [line for line in first.out.splitlines() if line.startswith(("| the", "| +"))]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [
+        recipes.RECIPES[name].words for name in ("order", "views", "hasse")
+    ]
+    for name, row in zip(("order", "views", "hasse"), rows, strict=True):
+        histories = [
+            json.loads((out / f"{name}-{seed}" / "metrics.json").read_bytes())["history"]
+            for seed in (0, 1)
+        ]
+        rsums = [max(e["validation"]["rsum"] for e in history) for history in histories]
+        printed = [float(number) for number in re.findall(r"[\d.]+", row.split(" | ")[1])]
+        assert printed == pytest.approx([np.mean(rsums), min(rsums), max(rsums)], abs=0.06)
+
+    number = r"([+-][\d.]+)"
+    gap = re.search(rf"hasse less order: rsum {number} \({number} to {number}\)", first.out)
+    assert gap is not None
+    assert float(gap[2]) <= float(gap[1]) <= float(gap[3])
+    assert "hasse less hasse-cosine" not in first.out, "it was not asked for"
+
+    recipes.main()
+    again = capsys.readouterr()
+    assert again.err == "", "all of it was kept"
+    assert again.out.split("\n\n")[:2] == first.out.split("\n\n")[:2]
+
+
+@pytest.mark.slow
+def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = home / "tried"
+    command = ["recipes", str(home / "data"), str(home / "features"), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "1", "--tried", "--set", *SMALL])
+    some = {name: recipes.TRIED[name] for name in ("hardest", "last")}
+    monkeypatch.setattr(recipes, "TRIED", some)
+    recipes.main()
+    assert {path.name for path in out.iterdir()} == {
+        "sharper-0",
+        "ranking-0",
+        "hardest-0",
+        "last-0",
+    }
+    changed = [
+        json.loads((out / name / "config.json").read_bytes())["model"]["caption_pooling"]
+        for name in ("sharper-0", "last-0")
+    ]
+    assert changed == ["max", "last"]
+    metrics = json.loads((out / "hardest-0" / "metrics.json").read_bytes())
+    assert metrics["training"]["loss"] == "hardest"
+    assert metrics["start"] == load(out / "ranking-0").fingerprint
+    printed = capsys.readouterr().out
+    assert "| the last state of a caption, not the largest of all |" in printed
+    assert "last less sharper: rsum" in printed
