@@ -2,7 +2,7 @@
 
     python -m benchmarks.cluster.encoding DATASET --model MODEL --pictures 1000
 
-DATASET is a folder that `hasse data import` wrote. All workers are on this machine, on nodes of
+DATASET is a folder that `hasse lab data import` wrote. All workers are on this machine, on nodes of
 one processor each.
 """
 

@@ -47,8 +47,8 @@ def speed(
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
-    parser.add_argument("encoders", nargs="+", help="names as of 'hasse features --backbone'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
+    parser.add_argument("encoders", nargs="+", help="names as of 'hasse lab features --backbone'")
     parser.add_argument("--pictures", type=int, default=500)
     options = parser.parse_args()
     images = load_dataset(options.dataset).images[: options.pictures + BATCH]

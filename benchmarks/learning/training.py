@@ -4,8 +4,8 @@
 
 The plain way is that of the VSE family: `torch.nn.GRU` over padded batches, the last state
 gathered, the cube of differences broadcast, clamped, squared and summed, the hinge as a matrix,
-autograd for all of it. Ours is `hasse train` itself, by the preset `order`, in float32 and, on a
-device that has them, with products in bfloat16. All start from the same weights and see the same
+autograd for all of it. Ours is `hasse lab train` itself, by the preset `order`, in float32 and, on
+a device that has them, with products in bfloat16. All start from the same weights and see the same
 batches, and the run fails unless the losses of a round's first steps agree. They take turns, so
 that all meet the same load, and the median step is what counts.
 

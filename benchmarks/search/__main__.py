@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--points", type=Path, required=True, help="a folder of encoded points")
     parser.add_argument("--model", type=Path, help="a checkpoint, to encode with")
-    parser.add_argument("--dataset", type=Path, help="made by 'hasse data import'")
+    parser.add_argument("--dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("--features", type=Path, help="of the dataset's images, if there are some")
     parser.add_argument(
         "--encode-rows", type=int, default=30_000, help="images and captions to encode at most"

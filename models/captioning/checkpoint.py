@@ -27,7 +27,7 @@ from hasse.models.vocabulary import Vocabulary
 from hasse.studies.captioner.training import CaptionerTraining
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"
-KIND = ModelKind("captioning", "hasse captioner train", 1, (VOCABULARY,))
+KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
 _WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tensors
 
 

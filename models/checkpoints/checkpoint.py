@@ -47,7 +47,7 @@ from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 
-KIND = ModelKind(UNNAMED, "hasse train", 2, towers.KIND.others)
+KIND = ModelKind(UNNAMED, "hasse lab train", 2, towers.KIND.others)
 VOCABULARY, CALIBRATION, METRICS = KIND.others
 _IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
 # Names in the model, and in model.safetensors where they differ.
@@ -85,7 +85,7 @@ class Checkpoint:
         if not isinstance(self.model, OrderEmbedding):
             raise CheckpointError(
                 f"{self.folder} has the encoders of another library, which cannot be trained or "
-                f"taught by: name a model that 'hasse train' wrote"
+                f"taught by: name a model that 'hasse lab train' wrote"
             )
         return self.model
 
@@ -108,9 +108,10 @@ def pretrained(name: str = "scenes") -> Path:
 def find(named: Path) -> Path:
     """Return the folder of a checkpoint: its own, or that of a model with this name.
 
-    Names are those of built-in models, and of models that 'hasse model make' made.
+    Names are those of built-in models, and of models that 'hasse lab model make' made. A folder
+    without a model does not hide one of the same name: a clone has a folder `scenes`.
     """
-    if len(named.parts) == 1 and not named.exists():
+    if len(named.parts) == 1 and not (named / CONFIG).exists():
         for folder in (PRETRAINED / named.name, made_models() / named.name):
             if folder.is_dir():
                 return folder
@@ -118,7 +119,7 @@ def find(named: Path) -> Path:
 
 
 def made_models() -> Path:
-    """Return the folder of the models that 'hasse model make' makes."""
+    """Return the folder of the models that 'hasse lab model make' makes."""
     return home() / "models"
 
 
@@ -141,7 +142,7 @@ def remembered(name: str, fingerprint: str, folder: str) -> Path:
     if not Path(folder).is_dir():
         raise CheckpointError(
             f"the index was made by the model '{name}', which is not in {folder} any more: name "
-            f"where it is with --model, or make another with 'hasse model make' and bring the "
+            f"where it is with --model, or make another with 'hasse lab model make' and bring the "
             f"index over to it with 'hasse index reencode'"
         )
     return Path(folder)
@@ -245,7 +246,8 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
     if with_pictures and not shape.has_images:
         raise CheckpointError(
             f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
-            f"embed' or 'hasse transfer' on texts; for pictures, train with --preset cap2both"
+            "lab "
+            f"embed' or 'hasse study transfer' on texts; for pictures, train with --preset cap2both"
         )
     model = OrderEmbedding(
         shape,

@@ -88,7 +88,7 @@ def require_free(name: str) -> Path:
     if (folder / CONFIG).is_file():
         raise CheckpointError(
             f"there is a model '{name}' in {folder}: choose another name, or remove it first by "
-            f"'hasse model remove {name}'"
+            f"'hasse lab model remove {name}'"
         )
     return folder
 
@@ -145,7 +145,7 @@ def describe(folder: Path) -> Description:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{folder} holds no model for retrieval, or a damaged one: name another folder, or a "
-            f"model of 'hasse model list'"
+            f"model of 'hasse lab model list'"
         ) from error
 
 

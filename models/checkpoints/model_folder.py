@@ -158,7 +158,7 @@ class ModelKind:
             raise CheckpointError(
                 f"{folder} holds no model of {self.name}: it has no {name}; train one with "
                 f"'{self.command}', or name another folder"
-                + (" or a model of 'hasse model list'" if self.name == UNNAMED else "")
+                + (" or a model of 'hasse lab model list'" if self.name == UNNAMED else "")
             )
 
 

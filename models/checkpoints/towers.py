@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hasse.models.two_towers import TwoTowers
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
-KIND = ModelKind("two towers", "hasse model make", 1, (VOCABULARY, CALIBRATION, METRICS))
+KIND = ModelKind("two towers", "hasse lab model make", 1, (VOCABULARY, CALIBRATION, METRICS))
 
 
 def save(folder: Path, model: TwoTowers, name: str) -> None:

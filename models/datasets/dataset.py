@@ -164,7 +164,7 @@ def load(folder: Path) -> Dataset:
     path = folder / FILE_NAME if folder.is_dir() else folder
     if not path.is_file():
         raise DatasetError(
-            f"no dataset at {folder}: make one with 'hasse data import ... --out {folder}'"
+            f"no dataset at {folder}: make one with 'hasse lab data import ... --out {folder}'"
         )
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -42,7 +42,8 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
     library, inner = _parts(name)
     if library == "sentence-transformers":
         raise BackboneError(
-            f"{name} encodes texts and no pictures: name it to 'hasse text-features', and here "
+            f"{name} encodes texts and no pictures: name it to 'hasse study photographs "
+            "features', and here "
             f"another, such as {LITE}"
         )
     if library == "open_clip":

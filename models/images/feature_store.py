@@ -103,7 +103,7 @@ class FeatureStore:
         if regions and not self.maker.regions:
             raise FeaturesError(
                 f"the features in {self.folder} are of whole pictures, and this model needs those "
-                f"of regions: make features with 'hasse features --regions', or leave "
+                f"of regions: make features with 'hasse lab features --regions', or leave "
                 f"--features out"
             )
         # The whole comes before its regions.
@@ -127,7 +127,7 @@ class FeatureStore:
         if manifest is None:
             raise FeaturesError(
                 f"there are no features in {folder}: make them with "
-                f"'hasse features ... --out {folder}'"
+                f"'hasse lab features ... --out {folder}'"
             )
         rows, maker = manifest.rows, manifest.maker
         if rows == 0:
@@ -172,7 +172,7 @@ class FeatureStore:
         if len(missing):
             raise FeaturesError(
                 f"images without features in {self.folder}: {len(missing):,}, the first has the "
-                f"id {missing[0]}; run 'hasse features' on this dataset again"
+                f"id {missing[0]}; run 'hasse lab features' on this dataset again"
             )
         chosen = features[rows].astype(np.float32)
         # A violation of NaN compares as no worse than any, and would be measured as perfect.
@@ -181,7 +181,7 @@ class FeatureStore:
             raise FeaturesError(
                 f"images whose features in {self.folder} are not finite numbers: "
                 f"{len(spoiled):,}, the first has the id {spoiled[0]}; restore the folder, or "
-                f"delete it and run 'hasse features' again"
+                f"delete it and run 'hasse lab features' again"
             )
         return chosen
 

@@ -139,7 +139,7 @@ def available(dataset: Dataset, images: ImageInput) -> Dataset:
         where = f" in the split {splits}" if splits else ""
         raise DatasetError(
             f"no image of the dataset '{dataset.name}'{where} has a caption and can be learned "
-            f"from: import captions with the pictures, or run 'hasse features' on this dataset"
+            f"from: import captions with the pictures, or run 'hasse lab features' on this dataset"
         )
     return replace(dataset, images=kept)
 
@@ -154,7 +154,7 @@ def rows_of(dataset: Dataset, images: ImageInput) -> Rows:
     row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
     missing = next((image for image in dataset.images if image.id not in row), None)
     if missing is not None:
-        raise DatasetError(f"{missing.subject} has no features: run 'hasse features' again")
+        raise DatasetError(f"{missing.subject} has no features: run 'hasse lab features' again")
     return np.array([row[image.id] for image in dataset.images])
 
 

@@ -33,7 +33,7 @@ async def describe(
         raise ServiceError(
             "no_captioner",
             f"there is no captioner for the model {engine.name}: train one by "
-            f"'hasse captioner train', and name it by HASSE_CAPTIONER",
+            f"'hasse study captioner train', and name it by HASSE_CAPTIONER",
         )
     async with engine.enter(stages):
         point = await point_of(engine, picture, stages)

@@ -37,7 +37,7 @@ class ImageSource:
     """Where the points of images come from.
 
     Attributes:
-        features: a folder that `hasse features` wrote; without it, pictures are read.
+        features: a folder that `hasse lab features` wrote; without it, pictures are read.
         batch_size: pictures that go through the network together.
         workers: threads that decode; None takes one a core.
         skipped: told one line of every image that is left out.
@@ -103,7 +103,7 @@ class ImageSource:
             )
         return DatasetError(
             f"no image of the dataset '{dataset.name}' has features in {self.features}: "
-            f"run 'hasse features' on this dataset, or leave --features out"
+            f"run 'hasse lab features' on this dataset, or leave --features out"
         )
 
     def batches(self, model: EmbeddingModel, images: Iterable[Image]) -> Iterator[BatchPoints]:
@@ -153,12 +153,13 @@ def require_features_of(model: EmbeddingModel, store: FeatureStore, folder: Path
     if store.maker.weights != backbone.fingerprint():
         raise FeaturesError(
             f"the features in {folder} were not made with the network of this model "
-            f"({backbone.name}): run 'hasse features' with it, or leave --features out"
+            f"({backbone.name}): run 'hasse lab features' with it, or leave --features out"
         )
     if store.maker.preprocessing != looks:
         raise FeaturesError(
             f"the pictures of the features in {folder} were prepared otherwise than this model "
-            f"prepares them: run 'hasse features' with --resize {looks.resize} --crop {looks.crop} "
+            f"prepares them: run 'hasse lab features' with --resize {looks.resize} --crop "
+            f"{looks.crop} "
             f"--crops {looks.crops} --framing {looks.framing} --interpolation "
             f"{looks.interpolation}, or leave --features out"
         )

@@ -1,4 +1,4 @@
-"""One model over one dataset, or two on the same: everything that `hasse evaluate` reports."""
+"""One model over one dataset, or two on the same: everything that `hasse lab evaluate` reports."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What `hasse evaluate` is asked to measure.
+    """What `hasse lab evaluate` is asked to measure.
 
     Attributes:
         model: a checkpoint; None for the built-in one that suits the dataset.

@@ -1,4 +1,4 @@
-"""A training as `hasse train` plans it: what it reads, and with which options.
+"""A training as `hasse lab train` plans it: what it reads, and with which options.
 
 It reads features of a frozen network, or pictures that the network learns from.
 """
@@ -45,7 +45,7 @@ HELD_OUT = 10  # one image in so many, where a dataset has no split for validati
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """What `hasse train` is asked to do.
+    """What `hasse lab train` is asked to do.
 
     Attributes:
         preset: where all options start; None for the one that suits what is read.
@@ -287,7 +287,7 @@ def require_chosen(config: TrainingConfig, choices: Mapping[str, Any]) -> None:
         if not kept:
             raise TrainingError(
                 f"{name} cannot be '{value}': the features decide it; leave it out, or make others "
-                f"with 'hasse features'"
+                f"with 'hasse lab features'"
             )
 
 

@@ -1,4 +1,4 @@
-"""What `hasse train` reads of a dataset: features, pictures, or captions alone."""
+"""What `hasse lab train` reads of a dataset: features, pictures, or captions alone."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _tell_missing(
         first = missing[0].subject
         skipped(
             f"pictures without features, left out: {len(missing):,} of {len(captioned):,}, the "
-            f"first is {first}; 'hasse features' on this dataset makes those of new ones"
+            f"first is {first}; 'hasse lab features' on this dataset makes those of new ones"
         )
 
 

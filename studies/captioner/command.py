@@ -1,4 +1,4 @@
-"""`hasse captioner`: learn to write captions, from captions alone, and measure what is written."""
+"""`hasse study captioner`: train a captioner from captions alone, and measure what it writes."""
 
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ def train(
 
     \b
     [bold]Examples[/bold]
-      hasse captioner train data/scenes --model scenes --out data/scenes-captioner
-      hasse captioner train data/flickr8k --model data/flickr8k-model
+      hasse study captioner train data/scenes --model scenes \\
+          --out data/scenes-captioner
+      hasse study captioner train data/flickr8k --model data/flickr8k-model
     """
     from hasse.models.captioning.checkpoint import folder_of
     from hasse.models.captioning.lexicon import Lexicon
@@ -123,7 +124,7 @@ def train(
             report = training_report(bar, epochs, lambda found: f"perplexity {found:.3f}")
             trained = request.train(prepared, folder, progress, report, stop)
     typer.echo(f"{folder}: perplexity {trained.metrics['perplexity']:.3f} in validation")
-    typer.echo(f"next: hasse captioner evaluate {dataset} --captioner {folder}", err=True)
+    typer.echo(f"next: hasse study captioner evaluate {dataset} --captioner {folder}", err=True)
 
 
 def evaluate(
@@ -151,7 +152,7 @@ def evaluate(
 
     \b
     [bold]Example[/bold]
-      hasse captioner evaluate data/scenes --split test
+      hasse study captioner evaluate data/scenes --split test
     """
     from dataclasses import replace
 

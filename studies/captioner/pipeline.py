@@ -39,7 +39,7 @@ RANKINGS: tuple[Ranking, ...] = ("order", "paper")
 
 @dataclass(frozen=True, slots=True)
 class CaptionerRequest:
-    """What `hasse captioner train` is asked for.
+    """What `hasse study captioner train` is asked for.
 
     Attributes:
         lexicon: knows the parts of speech.

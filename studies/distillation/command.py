@@ -1,4 +1,4 @@
-"""`hasse distill`: a small network of one's own, from what a larger one sees."""
+"""`hasse study distill`: a small network of one's own, from what a larger one sees."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def distill(
 
     \b
     [bold]Examples[/bold]
-      hasse distill data/flickr8k --weights mobilenet_v2.safetensors \\
+      hasse study distill data/flickr8k --weights mobilenet_v2.safetensors \\
           --out data/student
-      hasse distill data/flickr8k --teacher data/model --epochs 280 \\
+      hasse study distill data/flickr8k --teacher data/model --epochs 280 \\
           --out data/student
-      hasse distill data/coco --teacher torchvision/resnet50 \\
+      hasse study distill data/coco --teacher torchvision/resnet50 \\
           --weights resnet50.pth --out data/student
     """
     from hasse.models.encoders.mixed_precision import supports_bfloat16
@@ -120,7 +120,7 @@ def distill(
     )
     path = _learn(plan, out, place, workers)
     typer.echo(f"{path}: weights of {student}")
-    advice = f"hasse features {dataset} --backbone {student} --weights {path}"
+    advice = f"hasse lab features {dataset} --backbone {student} --weights {path}"
     typer.echo(f"next: {advice} --resize {side} --crop {side} --framing whole --out ...", err=True)
 
 

@@ -1,4 +1,4 @@
-"""A distillation as `hasse distill` plans it: the student, its teacher and the pictures."""
+"""A distillation as `hasse study distill` plans it: the student, its teacher and the pictures."""
 
 from __future__ import annotations
 

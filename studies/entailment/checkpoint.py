@@ -19,7 +19,7 @@ from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
 from hasse.studies.entailment.training import EntailmentTraining
 
 VOCABULARY = "vocabulary.json"
-KIND = ModelKind("entailment", "hasse entailment train", 3, (VOCABULARY,))
+KIND = ModelKind("entailment", "hasse study entailment train", 3, (VOCABULARY,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`hasse entailment`: learn which sentence may be inferred from which, and measure it."""
+"""`hasse study entailment`: learn which sentence may be inferred from which, and measure it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Start = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Start from the captions' encoder of this checkpoint, from 'hasse train', or of a "
+        help="Start from the captions' encoder of this checkpoint, from 'hasse lab train', or of a "
         "built-in one, by its name: captions alone teach much of the order.",
     ),
 ]
@@ -109,9 +109,9 @@ def train(
 
     \b
     [bold]Examples[/bold]
-      hasse entailment train snli_1.0 --out data/snli-model
-      hasse entailment train SICK.txt --dimension 256 --out data/sick-model
-      hasse entailment train SICK.txt --start data/flickr8k-model \\
+      hasse study entailment train snli_1.0 --out data/snli-model
+      hasse study entailment train SICK.txt --dimension 256 --out data/sick-model
+      hasse study entailment train SICK.txt --start data/flickr8k-model \\
           --out data/sick-model
     """
     from hasse.models.checkpoints.model_folder import new_model
@@ -138,7 +138,7 @@ def train(
         _, threshold = training.run.train(training_report(bar, epochs, _described), stop)
     unchanged = ", as it began: no epoch was better" if epochs and training.saved == 1 else ""
     typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation{unchanged}")
-    typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
+    typer.echo(f"next: hasse study entailment evaluate {corpus} --model {out}", err=True)
 
 
 def evaluate(
@@ -146,7 +146,7 @@ def evaluate(
     corpus: CorpusPath,
     model: Annotated[
         Path,
-        typer.Option("--model", "-m", metavar="DIR", help="From 'hasse entailment train'."),
+        typer.Option("--model", "-m", metavar="DIR", help="From 'hasse study entailment train'."),
     ],
     as_json: Json = False,
 ) -> None:

@@ -27,7 +27,7 @@ from hasse.studies.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxo
 from hasse.studies.hypernyms.training import HypernymTraining
 
 CONCEPTS = "concepts.json"
-KIND = ModelKind("hypernyms", "hasse hypernyms train", 1, (CONCEPTS,))
+KIND = ModelKind("hypernyms", "hasse study hypernyms train", 1, (CONCEPTS,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`hasse hypernyms`: learn what is a kind of what, measure it, ask it, look at it."""
+"""`hasse study hypernyms`: learn what is a kind of what, measure it, ask it, look at it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WordNet = Annotated[
     ),
 ]
 LearnedHierarchy = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A folder that 'hasse hypernyms train' wrote.")
+    Path, typer.Argument(metavar="MODEL", help="A folder that 'hasse study hypernyms train' wrote.")
 ]
 SLICE = (
     *("entity", "object", "organism", "animal", "dog", "cat", "horse", "bird", "plant", "tree"),
@@ -85,8 +85,8 @@ def train(
 
     \b
     [bold]Examples[/bold]
-      hasse hypernyms train /usr/share/wordnet --out data/hypernyms
-      hasse hypernyms train /usr/share/wordnet --protocol paper \\
+      hasse study hypernyms train /usr/share/wordnet --out data/hypernyms
+      hasse study hypernyms train /usr/share/wordnet --protocol paper \\
           --out data/hypernyms-paper
     """
     from hasse.models.checkpoints.model_folder import new_model
@@ -119,7 +119,7 @@ def train(
         f"{out}: {len(taxonomy):,} concepts, learned from {len(task.train):,} pairs; "
         f"{100 * threshold.accuracy:.2f} % right in validation"
     )
-    typer.echo(f"next: hasse hypernyms evaluate {out}", err=True)
+    typer.echo(f"next: hasse study hypernyms evaluate {out}", err=True)
 
 
 def evaluate(*, model: LearnedHierarchy, as_json: Json = False) -> None:
@@ -176,7 +176,7 @@ def query(
     ],
     model: Annotated[
         Path,
-        typer.Option("--model", "-m", metavar="DIR", help="From 'hasse hypernyms train'."),
+        typer.Option("--model", "-m", metavar="DIR", help="From 'hasse study hypernyms train'."),
     ] = Path("data/hypernyms"),
     sense: Annotated[
         int, typer.Option(min=1, help="Which of its meanings, if it has several.")
@@ -188,8 +188,8 @@ def query(
 
     \b
     [bold]Examples[/bold]
-      hasse hypernyms query dog --model data/hypernyms
-      hasse hypernyms query bank --sense 2 -k 5
+      hasse study hypernyms query dog --model data/hypernyms
+      hasse study hypernyms query bank --sense 2 -k 5
     """
     from hasse.studies.hypernyms import checkpoint
     from hasse.studies.hypernyms.query import ancestors
@@ -257,9 +257,9 @@ def plot(
 
     \b
     [bold]Examples[/bold]
-      hasse hypernyms plot /usr/share/wordnet --out hypernyms.svg
-      hasse hypernyms plot /usr/share/wordnet --words "animal,dog,puppy,cat" \\
-          --out dogs.svg
+      hasse study hypernyms plot /usr/share/wordnet --out hypernyms.svg
+      hasse study hypernyms plot /usr/share/wordnet \\
+          --words "animal,dog,puppy,cat" --out dogs.svg
     """
     from hasse.studies.hypernyms.drawing import draw
     from hasse.studies.hypernyms.plane import learn_plane

@@ -44,7 +44,9 @@ def read_chains(path: Path) -> list[Chain]:
         DatasetError: there is no such file, or a row is no chain; its line is named.
     """
     if not path.is_file():
-        raise DatasetError(f"there is no file of chains {path}: 'hasse data abstract' writes one")
+        raise DatasetError(
+            f"there is no file of chains {path}: 'hasse study photographs abstract' writes one"
+        )
     lines = read_text(path, DatasetError).splitlines()
     rows: Iterable[Any]
     if path.suffix.lower() == ".csv":

@@ -75,7 +75,9 @@ def read_classes(path: Path) -> list[PictureClass]:
         AbstractionError: it is not there, or holds something else.
     """
     if not path.is_file():
-        raise AbstractionError(f"there is no file {path}: 'hasse data classes' writes one")
+        raise AbstractionError(
+            f"there is no file {path}: 'hasse study photographs classes' writes one"
+        )
     try:
         rows = [json.loads(line) for line in read_text(path, AbstractionError).splitlines()]
         return [
@@ -84,7 +86,7 @@ def read_classes(path: Path) -> list[PictureClass]:
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise AbstractionError(
-            f"{path} does not hold classes ({error}): 'hasse data classes' writes them"
+            f"{path} does not hold classes ({error}): 'hasse study photographs classes' writes them"
         ) from None
 
 

@@ -66,7 +66,8 @@ class TextFeatures:
         found = _read_manifest(folder)
         if found is None or not found["rows"]:
             raise FeaturesError(
-                f"there are no features of texts in {folder}: make them with 'hasse text-features'"
+                f"there are no features of texts in {folder}: make them with 'hasse study "
+                "photographs features'"
             )
         count, dimension = int(found["rows"]), int(found["dimension"])
         sizes = {FEATURES: 2 * count * dimension, TEXTS: int(found["bytes_of_texts"])}
@@ -92,7 +93,8 @@ class TextFeatures:
         if missing:
             raise FeaturesError(
                 f"{what} without features in {self.folder}: {len(missing):,}, the first is "
-                f"'{missing[0]}'; add them to the file of texts and run 'hasse text-features' again"
+                f"'{missing[0]}'; add them to the file of texts and run 'hasse study photographs "
+                "features' again"
             )
         return np.array([self.row_of[text] for text in texts], dtype=np.int64)
 

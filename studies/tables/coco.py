@@ -2,7 +2,8 @@
 
     python -m hasse.studies.tables.coco data/coco data/order data/cosine --features data/coco-vgg19
 
-The dataset is `hasse data import karpathy dataset_coco.json`, the checkpoints are `hasse train`'s.
+The dataset is that of `hasse lab data import karpathy dataset_coco.json`, and `hasse lab train`
+wrote the checkpoints.
 Each is measured as the paper measures (Vendrov et al., section 4.5): on the first five captions of
 each of the 5,000 test images, over all of them, and as the mean over five blocks of 1,000. Features
 are read where a folder of them was made by a checkpoint's own network; else the pictures are.
@@ -135,7 +136,7 @@ def table(title: str, paper: Sequence[TableRow], ours: Sequence[TableRow]) -> st
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print both halves of the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import karpathy'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import karpathy'")
     parser.add_argument("models", type=Path, nargs="+", help="checkpoint folders")
     parser.add_argument("--features", type=Path, nargs="*", default=(), help="of any of them")
     parser.add_argument("--split", default="test")

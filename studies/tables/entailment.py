@@ -67,7 +67,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.corpus == "scenes":
         if options.dataset is None:
-            parser.error("scenes: name the folder that 'hasse data import scenes' wrote")
+            parser.error("scenes: name the folder that 'hasse lab data import scenes' wrote")
         found = scenes(options.dataset, options.model, options.captions)
         print(json.dumps(found, indent=2) if options.json else _scenes_text(found))
         return

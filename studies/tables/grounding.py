@@ -216,10 +216,10 @@ def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, s
 def main() -> None:
     """Train and measure what is not there yet, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
-    parser.add_argument("features", type=Path, help="made by 'hasse features'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
+    parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     parser.add_argument("vectors", type=Path, help="word vectors as text")
-    parser.add_argument("tasks", type=Path, help="the folder of 'hasse transfer'")
+    parser.add_argument("tasks", type=Path, help="the folder of 'hasse study transfer'")
     parser.add_argument("--out", type=Path, required=True, help="where all is kept")
     parser.add_argument("--weights", type=Path, help="those the features were made with")
     parser.add_argument("--seeds", type=int, choices=range(1, 11), default=3)

@@ -352,7 +352,7 @@ def show(title: str, heads: Sequence[str], measured: dict[str, list[Values]]) ->
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import scenes'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import scenes'")
     parser.add_argument("model", type=Path, help="a checkpoint folder, of score order")
     parser.add_argument("--split", default="test", help="the pictures and captions asked about")
     parser.add_argument("--questions", type=int, default=500, help="of each kind")

@@ -100,7 +100,7 @@ def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str,
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("datasets", type=Path, nargs="+", help="made by 'hasse data import'")
+    parser.add_argument("datasets", type=Path, nargs="+", help="made by 'hasse lab data import'")
     parser.add_argument("--model", type=Path, default=Path("photographs"))
     parser.add_argument("--split", default="val", help="of datasets that have it; else all")
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))

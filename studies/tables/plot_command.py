@@ -1,4 +1,4 @@
-"""`hasse plot`: words and pictures of a model in a plane."""
+"""`hasse study plot`: words and pictures of a model in a plane."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plot(
 
     \b
     [bold]Example[/bold]
-      hasse plot cars/*.jpg --words "red,blue,green,car" --out cars.svg
+      hasse study plot cars/*.jpg --words "red,blue,green,car" --out cars.svg
     """
     import numpy as np
 

@@ -4,8 +4,8 @@
     python -m hasse.studies.tables.recipes ... --tried --seeds 1
 
 Every recipe is trained with several seeds on the training split and measured on the validation
-split, at its best epoch, as `hasse train` keeps it. The table gives the means over the seeds, of
-rsum with the lowest and the highest seed. Below it, rsum and recalls of the recipe `hasse` less
+split, at its best epoch, as `hasse lab train` keeps it. The table gives the means over the seeds,
+of rsum with the lowest and the highest seed. Below it, rsum and recalls of the recipe `hasse` less
 those of the paper's `order`, of the order less the cosine trained the same way, before and after
 the last two steps, and of the last step: means over the seeds, with 95 % intervals of a paired
 bootstrap over the images and the seeds.
@@ -271,8 +271,8 @@ def _difference(words: str, gap: float, interval: Interval) -> str:
 def main() -> None:
     """Train what is not trained yet and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
-    parser.add_argument("features", type=Path, help="made by 'hasse features'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
+    parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
     parser.add_argument("--weights", type=Path, help="those the features were made with")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")

@@ -82,7 +82,7 @@ def measure(
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import scenes'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import scenes'")
     parser.add_argument("models", type=Path, nargs="+", help="checkpoint folders")
     parser.add_argument("--queries", type=int, default=1000, help="sampled, of two concepts")
     parser.add_argument("--json", action="store_true", help="print JSON instead")

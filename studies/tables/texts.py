@@ -156,10 +156,10 @@ def _tell(line: str) -> None:
 def main() -> None:
     """Train what is not trained yet and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
-    parser.add_argument("features", type=Path, help="made by 'hasse features'")
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
+    parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     for name in ("texts", "derived", "classes", "chains"):
-        parser.add_argument(f"--{name}", type=Path, required=True, help="as of 'hasse train'")
+        parser.add_argument(f"--{name}", type=Path, required=True, help="as of 'hasse lab train'")
     parser.add_argument("--class-pictures", type=Path, nargs=2, required=True)
     parser.add_argument("--on", type=Path, nargs=3, action="append", required=True)
     parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")

@@ -1,4 +1,4 @@
-"""`hasse transfer`: what sentence embeddings are good for beside retrieval."""
+"""`hasse study transfer`: what sentence embeddings are good for beside retrieval."""
 
 from __future__ import annotations
 
@@ -77,8 +77,9 @@ def transfer(
 
     \b
     [bold]Examples[/bold]
-      hasse transfer senteval --model data/mine-model
-      hasse transfer senteval --model data/cap2img --model data/language --task MR
+      hasse study transfer senteval --model data/mine-model
+      hasse study transfer senteval --model data/cap2img \\
+          --model data/language --task MR
     """
     from hasse.service.pipelines.embedding import SentenceEncoder
     from hasse.studies.transfer.evaluation import evaluate

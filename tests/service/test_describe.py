@@ -75,7 +75,7 @@ def test_describe_of_what_cannot_be_described_is_refused(
 
 def test_describe_without_a_captioner_is_refused_with_what_to_do(client: Client) -> None:
     response = client.post("/describe", json={"image_id": 1003})
-    assert "hasse captioner train" in problem(response, 409, "no_captioner").detail
+    assert "hasse study captioner train" in problem(response, 409, "no_captioner").detail
 
 
 def test_upload_that_is_no_picture_is_refused(writing: Client) -> None:

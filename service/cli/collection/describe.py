@@ -40,7 +40,7 @@ def describe(
     """Write captions for a picture, with how likely each is true. No service needs to run.
 
     --model, or else the index, says which model reads the picture; without either it is
-    photographs. The built-in models have a captioner; 'hasse captioner train' makes that of
+    photographs. The built-in models have a captioner; 'hasse study captioner train' makes that of
     another.
 
     \b

@@ -1,4 +1,4 @@
-"""`hasse data`: from the formats people have to the one that Hasse reads, and what follows."""
+"""`hasse lab data`: imports pictures and captions from the formats people have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands, join_lines
-from hasse.service.cli.terminal.options import DatasetFolder, Exclude
+from hasse.service.cli.terminal.options import Exclude
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.skipped_rows import counted, tell_each
 from hasse.service.plural import count
@@ -30,11 +30,12 @@ imports = Commands(
 
     \b
     [bold]Examples[/bold]
-      hasse data import scenes --out data/scenes
-      hasse data import coco captions_val2017.json --images val2017 \\
+      hasse lab data import scenes --out data/scenes
+      hasse lab data import coco captions_val2017.json --images val2017 \\
           --out data/coco
-      hasse data import karpathy dataset_coco.json --images coco --out data/coco
-      hasse data import folder ~/Pictures --out data/mine
+      hasse lab data import karpathy dataset_coco.json --images coco \\
+          --out data/coco
+      hasse lab data import folder ~/Pictures --out data/mine
     """),
 )
 data.add_typer(imports, name="import")
@@ -45,11 +46,6 @@ Images = Annotated[
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="Where to write the dataset.", metavar="DIR")
 ]
-WordNet = Annotated[
-    Path,
-    typer.Option(metavar="DIR", help="WordNet's database files (Debian: apt install wordnet)."),
-]
-WORDNET = Path("/usr/share/wordnet")
 Json = Annotated[bool, typer.Option("--json", help="Print what was imported as JSON, for scripts.")]
 
 
@@ -102,7 +98,7 @@ def coco(
 
     \b
     [bold]Example[/bold]
-      hasse data import coco annotations/captions_train2017.json \\
+      hasse lab data import coco annotations/captions_train2017.json \\
           annotations/captions_val2017.json --images coco --out data/coco
     """
     from hasse.models.datasets import coco as reader
@@ -152,7 +148,8 @@ def flickr8k(
 
     \b
     [bold]Example[/bold]
-      hasse data import flickr8k Flickr8k.token.txt --images Flicker8k_Dataset \\
+      hasse lab data import flickr8k Flickr8k.token.txt \\
+          --images Flicker8k_Dataset \\
           --train Flickr_8k.trainImages.txt --val Flickr_8k.devImages.txt \\
           --test Flickr_8k.testImages.txt --out data/flickr8k
     """
@@ -191,8 +188,9 @@ def folder(
 
     \b
     [bold]Examples[/bold]
-      hasse data import folder ~/Pictures --out data/mine
-      hasse data import folder ~/Pictures --captions captions.csv --out data/mine
+      hasse lab data import folder ~/Pictures --out data/mine
+      hasse lab data import folder ~/Pictures --captions captions.csv \\
+          --out data/mine
     """
     from hasse.models.datasets import folder as reader
 
@@ -201,126 +199,6 @@ def folder(
             pictures, captions, exclude=exclude or [], progress=report, limits=picture_limits()
         )
     _keep(dataset, skipped, out, as_json)
-
-
-@data.add
-def abstract(
-    *,
-    dataset: DatasetFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where chains go.")],
-    wordnet: WordNet = WORDNET,
-    split: Annotated[
-        str, typer.Option(help="Whose captions; '' for those of pictures in no split.")
-    ] = "val",
-) -> None:
-    """Derive chains from captions: texts that follow from them, from general to specific.
-
-    "A blue bird sits on a branch" gives "animal", "bird", "a blue bird" and itself. They are kept
-    in a file of their own and never appear in answers. 'hasse evaluate --chains' measures with
-    them, and 'hasse train --chains' calibrates probabilities.
-
-    \b
-    [bold]Example[/bold]
-      hasse data abstract data/flickr8k --split val --out data/chains.jsonl
-    """
-    from hasse.models.captioning.lexicon import Lexicon
-    from hasse.models.datasets import load
-    from hasse.studies.photographs.chain_making import derive
-    from hasse.studies.photographs.chains import write_chains
-
-    images = load(dataset).split(split).images
-    with progress("deriving") as report:
-        chains = derive(images, Lexicon.read(wordnet), report)
-    write_chains(out, chains)
-    captions = sum(len(image.captions) for image in images)
-    typer.echo(f"{out}: {count(len(chains), 'chain')} of {count(captions, 'caption')}")
-
-
-@data.add
-def classes(
-    *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where they go.")],
-    wordnet: WordNet = WORDNET,
-) -> None:
-    """Name ImageNet's 1,000 classes and all that they are kinds of, by WordNet.
-
-    A network that was trained on them has seen far more than the captions say: 'hasse train
-    --classes' learns their names. The list of classes is timm's, the extra 'timm'.
-
-    \b
-    [bold]Example[/bold]
-      hasse data classes --out data/classes.jsonl
-    """
-    from hasse.models.captioning.lexicon import Lexicon
-    from hasse.studies.photographs.classes import (
-        imagenet_classes,
-        imagenet_synsets,
-        write_classes,
-    )
-
-    named = imagenet_classes(Lexicon.read(wordnet), imagenet_synsets())
-    write_classes(out, named)
-    names = {text for one in named for text in one.texts}
-    typer.echo(f"{out}: {len(named):,} classes with {count(len(names), 'name')}")
-
-
-@data.add
-def texts(
-    *,
-    dataset: DatasetFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where texts go.")],
-    captions: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Captions of other pictures, one a line, as Flickr30k's token file has them; "
-            "repeat it for several.",
-        ),
-    ] = None,
-    derived: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Chains of 'hasse data abstract', to be among the texts."
-        ),
-    ] = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Names of 'hasse data classes', to be among them."),
-    ] = None,
-    wordnet: WordNet = WORDNET,
-    split: Annotated[str, typer.Option(help="Whose captions; '' for those of no split.")] = "train",
-    words: Annotated[int, typer.Option(min=1, help="Most words that the texts are made of.")] = (
-        28_000
-    ),
-) -> None:
-    """Collect texts that a model should understand though it has no pictures of them.
-
-    They are the dataset's captions, other people's, the noun phrases of both, and names and
-    glosses of things in WordNet. 'hasse text-features' makes features of them, and 'hasse train
-    --texts' learns from those.
-
-    \b
-    [bold]Example[/bold]
-      hasse data texts data/flickr8k --captions results_20130124.token \\
-          --out data/texts.txt
-    """
-    from hasse.models.captioning.lexicon import Lexicon
-    from hasse.models.datasets import load
-    from hasse.studies.photographs.chains import read_chains
-    from hasse.studies.photographs.classes import read_classes
-    from hasse.studies.photographs.texts import collect, read_texts, write_texts
-
-    said = [caption.text for caption in load(dataset).split(split).captions]
-    said += [text for file in captions or () for text in read_texts(file)]
-    others = [
-        text for file in derived or () for one in read_chains(file) for text in one.texts[:-1]
-    ]
-    if classes is not None:
-        others += [text for one in read_classes(classes) for text in one.texts]
-    with progress("collecting") as report:
-        found = collect(said, Lexicon.read(wordnet), others, words, report)
-    write_texts(out, found)
-    typer.echo(f"{out}: {count(len(found), 'text')}")
 
 
 def _keep(dataset: Dataset, skipped: SkippedRows, out: Path, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`hasse embed`: lines of text or pictures become embeddings."""
+"""`hasse lab embed`: lines of text or pictures become embeddings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ States = Annotated[
     bool,
     typer.Option(
         "--states",
-        help="Write what 'hasse transfer' measures, of a model that was trained with a preset "
+        help="Write what 'hasse study transfer' measures, of a model that was trained with a "
+        "preset "
         "cap2...: the state of the text encoder before it is projected to where pictures are.",
     ),
 ]
@@ -59,9 +60,9 @@ def embed(
 
     \b
     [bold]Examples[/bold]
-      hasse embed captions.txt --out captions.npy
-      hasse embed ~/Pictures --model data/mine-model --out pictures.jsonl
-      echo "a dog on a beach" | hasse embed
+      hasse lab embed captions.txt --out captions.npy
+      hasse lab embed ~/Pictures --model data/mine-model --out pictures.jsonl
+      echo "a dog on a beach" | hasse lab embed
     """
     from hasse.models.checkpoints import checkpoint
     from hasse.service.pipelines import embedding

@@ -1,4 +1,4 @@
-"""`hasse evaluate`: how well a model finds what is true, both ways."""
+"""`hasse lab evaluate`: how well a model finds what is true, both ways."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ ChainsFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Also measure truth on chains from general to specific: those of 'hasse data "
-        "abstract', or a CSV of HierarCaps.",
+        help="Also measure truth on chains from general to specific: those of 'hasse study "
+        "photographs abstract', or a CSV of HierarCaps.",
     ),
 ]
 ReportFile = Annotated[
@@ -120,10 +120,10 @@ def evaluate(
 
     \b
     [bold]Examples[/bold]
-      hasse evaluate data/scenes
-      hasse evaluate data/coco --model data/coco-model \\
+      hasse lab evaluate data/scenes
+      hasse lab evaluate data/coco --model data/coco-model \\
           --features data/coco-features --captions-per-image 5 --folds 5
-      hasse evaluate data/coco --model data/order --against data/cosine \\
+      hasse lab evaluate data/coco --model data/order --against data/cosine \\
           --features data/coco-features --plots data/order-plots
     """
     from hasse.service.pipelines.evaluation import EvaluationRequest

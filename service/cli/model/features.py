@@ -1,4 +1,4 @@
-"""`hasse features`: every picture through a frozen network, once."""
+"""`hasse lab features`: every picture through a frozen network, once."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ def features(
 
     \b
     [bold]Examples[/bold]
-      hasse features data/coco --backbone torchvision/resnet50 \\
+      hasse lab features data/coco --backbone torchvision/resnet50 \\
           --download-weights --out data/coco-features
-      hasse features data/flickr8k --backbone torchvision/vgg19 \\
+      hasse lab features data/flickr8k --backbone torchvision/vgg19 \\
           --weights vgg19.pth --crops 10 --out data/flickr8k-features
     """
     from hasse.models.datasets import load

@@ -1,4 +1,4 @@
-"""`hasse model`: models that need no training, and what is known of all that have a name."""
+"""`hasse lab model`: models that need no training, and what is known of all that have a name."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def make(
     """Make a model of a pretrained encoder of pictures and texts, as it is.
 
     It compares by the cosine. Afterwards its name is good wherever a model is asked for. It says
-    how likely a caption is to be true only once 'hasse model calibrate' has measured it.
+    how likely a caption is to be true only once 'hasse lab model calibrate' has measured it.
 
     \b
     [bold]Examples[/bold]
-      hasse model make clip --from open_clip/ViT-B-32:laion2b_s34b_b79k \\
+      hasse lab model make clip --from open_clip/ViT-B-32:laion2b_s34b_b79k \\
           --download-weights
       hasse index add data/mine ~/Pictures --model clip
     """
@@ -108,7 +108,7 @@ def calibrate(
 
     \b
     [bold]Examples[/bold]
-      hasse model calibrate clip data/coco
+      hasse lab model calibrate clip data/coco
     """
     from hasse.models.checkpoints.checkpoint import find
     from hasse.models.checkpoints.made_models import describe
@@ -137,7 +137,7 @@ def calibrate(
 
 @model.command("list")
 def list_(*, as_json: Json = False) -> None:
-    """List the built-in models, and those that 'hasse model make' made."""
+    """List the built-in models, and those that 'hasse lab model make' made."""
     from hasse.models.checkpoints.made_models import described_models
 
     found = list(described_models())
@@ -175,14 +175,14 @@ def show(*, name: Name, as_json: Json = False) -> None:
 
 @model.add
 def remove(*, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
-    """Delete a model that 'hasse model make' made. Indexes that it made need it."""
+    """Delete a model that 'hasse lab model make' made. Indexes that it made need it."""
     from hasse.models.checkpoints import made_models
 
     typer.echo(f"removed {made_models.remove(name)}")
 
 
 def _show(found: Description) -> None:
-    says = "yes" if found.calibrated else "no: 'hasse model calibrate' measures it on captions"
+    says = "yes" if found.calibrated else "no: 'hasse lab model calibrate' measures it on captions"
     print_table(
         ("", ""),
         [

@@ -1,4 +1,4 @@
-"""`hasse train`: a dataset to a checkpoint."""
+"""`hasse lab train`: a dataset to a checkpoint."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TrainingFeatures = Annotated[
     typer.Option(
         metavar="DIR",
         rich_help_panel=DATA,
-        help="Train on these, from 'hasse features': quick, the network stays as it is. "
+        help="Train on these, from 'hasse lab features': quick, the network stays as it is. "
         "Without it the network learns too, from the pictures.",
     ),
 ]
@@ -72,7 +72,7 @@ Chains = Annotated[
         metavar="FILE",
         rich_help_panel=DATA,
         help="Calibrate probabilities on these texts of validation pictures, from general to "
-        "specific, of 'hasse data abstract', and not on captions alone.",
+        "specific, of 'hasse study photographs abstract', and not on captions alone.",
     ),
 ]
 Texts = Annotated[
@@ -80,7 +80,8 @@ Texts = Annotated[
     typer.Option(
         metavar="DIR",
         rich_help_panel=DATA,
-        help="Learn from these texts too, of 'hasse text-features': they need no pictures, and "
+        help="Learn from these texts too, of 'hasse study photographs features': they need no "
+        "pictures, and "
         "the model then knows their words.",
     ),
 ]
@@ -90,7 +91,7 @@ Derived = Annotated[
         metavar="FILE",
         rich_help_panel=DATA,
         help="With --texts: learn from what follows from captions of training pictures, of "
-        "'hasse data abstract --split train'.",
+        "'hasse study photographs abstract --split train'.",
     ),
 ]
 Classes = Annotated[
@@ -99,7 +100,7 @@ Classes = Annotated[
         metavar="FILE",
         rich_help_panel=DATA,
         help="With --texts: learn the names of the classes that the network was trained on, of "
-        "'hasse data classes'.",
+        "'hasse study photographs classes'.",
     ),
 ]
 ClassPictures = Annotated[
@@ -108,7 +109,7 @@ ClassPictures = Annotated[
         metavar="DATASET FEATURES",
         rich_help_panel=DATA,
         help="With --classes: learn from real pictures of them too, named as n01440764_tench.jpg, "
-        "and their features of 'hasse features'.",
+        "and their features of 'hasse lab features'.",
     ),
 ]
 Vectors = Annotated[
@@ -240,11 +241,12 @@ def train(
 
     \b
     [bold]Examples[/bold]
-      hasse train data/coco --features data/coco-features --out data/coco-model
-      hasse train data/coco --features data/coco-features --out data/cosine \\
+      hasse lab train data/coco --features data/coco-features \\
+          --out data/coco-model
+      hasse lab train data/coco --features data/coco-features --out data/cosine \\
           --preset cosine
-      hasse train data/scenes --preset scenes --out data/my-scenes-model
-      torchrun --nproc-per-node 4 -m hasse train data/coco \\
+      hasse lab train data/scenes --preset scenes --out data/my-scenes-model
+      torchrun --nproc-per-node 4 -m hasse lab train data/coco \\
           --features data/coco-features --out data/coco-model
 
     The last trains one model on four GPUs.
@@ -315,10 +317,11 @@ def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
     read = f" --features {asked.features}" if asked.features else ""
     if not plan.config.model.has_images:
         advice = (
-            f"hasse embed TEXTS --model {asked.out}, or hasse transfer FOLDER --model {asked.out}"
+            f"hasse lab embed TEXTS --model {asked.out}, or "
+            f"hasse study transfer FOLDER --model {asked.out}"
         )
     elif "test" in plan.dataset.splits():
-        advice = f"hasse evaluate {asked.dataset} --model {asked.out}{read}"
+        advice = f"hasse lab evaluate {asked.dataset} --model {asked.out}{read}"
     else:
         advice = f"hasse index build {asked.dataset} --model {asked.out}{read} --out ..."
     typer.echo(f"next: {advice}", err=True)

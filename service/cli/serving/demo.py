@@ -52,7 +52,7 @@ def demo(
         bool, typer.Option("--serve/--no-serve", help="Serve the index, or only build it.")
     ] = True,
 ) -> None:
-    """Draw the built-in collection, index it with the built-in model, and serve it.
+    """Draw the built-in collection, index it and serve it.
 
     A second start is quick: it reuses the scenes and the index. The scenes are of the test split,
     so the model has never seen them.

@@ -18,7 +18,7 @@ def key(
         str, typer.Argument(metavar="NAME", help="Name of the key's owner, as shown in the log.")
     ],
 ) -> None:
-    """Make a key for a client, and the setting that makes the service accept it.
+    """Make a key for a client, and the setting that accepts it.
 
     The key is printed once, on standard output, and stored nowhere: the service only needs its
     SHA-256. Give the key to the client, and the setting to the service, as HASSE_WRITE_KEYS or

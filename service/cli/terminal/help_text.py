@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,7 +27,8 @@ class Commands(typer.Typer):
     """A group of commands whose docstrings are their help."""
 
     def add(self, command: Command, panel: str | None = None) -> Command:
-        """Add a function as a command of the same name."""
+        """Add a function as a command of the same name; lists show its first sentence."""
         help_text = join_lines(command.__doc__ or "")
-        self.command(help=help_text, rich_help_panel=panel)(command)
+        first = re.split(r"(?<=\.)\s", help_text, maxsplit=1)[0]
+        self.command(help=help_text, short_help=first, rich_help_panel=panel)(command)
         return command

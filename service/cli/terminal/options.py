@@ -9,7 +9,7 @@ import typer
 
 DatasetFolder = Annotated[
     Path,
-    typer.Argument(metavar="DATASET", help="The folder written by 'hasse data import'."),
+    typer.Argument(metavar="DATASET", help="The folder written by 'hasse lab data import'."),
 ]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 Model = Annotated[
@@ -19,7 +19,7 @@ Model = Annotated[
         "-m",
         metavar="DIR",
         show_default="scenes for drawn scenes, otherwise photographs",
-        help="Folder of the checkpoint, or a name that 'hasse model list' lists.",
+        help="Folder of the checkpoint, or a name that 'hasse lab model list' lists.",
     ),
 ]
 ModelOrPhotographs = Annotated[
@@ -33,7 +33,7 @@ Captioner = Annotated[
         "-c",
         metavar="DIR",
         show_default="captioner, in the folder of the model",
-        help="Folder of the captioner, from 'hasse captioner train'.",
+        help="Folder of the captioner, from 'hasse study captioner train'.",
     ),
 ]
 Features = Annotated[
@@ -42,7 +42,7 @@ Features = Annotated[
         "--features",
         "-f",
         metavar="DIR",
-        help="Features written by 'hasse features': much quicker than reading the pictures.",
+        help="Features written by 'hasse lab features': much quicker than reading the pictures.",
     ),
 ]
 Exclude = Annotated[
@@ -102,7 +102,8 @@ ServiceModel = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of the checkpoint, or a name that 'hasse model list' lists, if it has moved "
+        help="Folder of the checkpoint, or a name that 'hasse lab model list' lists, if it has "
+        "moved "
         "since the index was built.",
     ),
 ]

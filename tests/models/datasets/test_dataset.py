@@ -83,7 +83,7 @@ def test_image_keeps_its_first_captions(tmp_path: Path) -> None:
 
 
 def test_what_is_no_dataset_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="make one with 'hasse data import"):
+    with pytest.raises(DatasetError, match="make one with 'hasse lab data import"):
         load(tmp_path)
     for content in (
         "{",

@@ -27,7 +27,9 @@ def test_images_without_captions_or_features_are_left_out() -> None:
     dataset = collection(False, True, True, True)
     assert [image.id for image in available(dataset, features(0, 1, 3)).images] == [1, 3]
     for images in (dataset, collection(False)):
-        with pytest.raises(DatasetError, match=r"import captions .* or run 'hasse features' on"):
+        with pytest.raises(
+            DatasetError, match=r"import captions .* or run 'hasse lab features' on"
+        ):
             available(images, features(9))
     held_out = replace(dataset, images=tuple(replace(i, split="val") for i in dataset.images))
     with pytest.raises(DatasetError, match=r"'.*' in the split val has a caption"):

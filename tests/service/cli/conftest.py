@@ -22,8 +22,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # A picture that is cut short: its header is good, so that only decoding finds out.
     whole = (pictures / "2" / "red-circle.png").read_bytes()
     (pictures / "2" / "red-circle.png").write_bytes(whole[:-60])
-    done(hasse("data", "import", "folder", pictures, "--out", home / "data"))
-    done(hasse("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1))
+    done(hasse("lab data", "import", "folder", pictures, "--out", home / "data"))
+    done(hasse("lab train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1))
     built = done(
         hasse("index", "build", home / "data", "--model", home / "model", "--out", home / "index")
     )

@@ -36,10 +36,14 @@ class Outcome:
 
 
 def hasse(*arguments: object) -> Outcome:
-    """Run a command in this process; an exception that is not a mistake is raised."""
+    """Run a command in this process, such as `hasse("lab train", folder)`.
+
+    An exception that is no mistake of the user is raised.
+    """
+    words = [*str(arguments[0]).split(), *map(str, arguments[1:])] if arguments else []
     handlers = list(LOGGER.handlers)
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app, words)
     LOGGER.handlers[:] = handlers  # what it logs to ends with it
     for number, handler in signals.items():  # and so does who hears them
         signal.signal(number, handler)

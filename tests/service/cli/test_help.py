@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer import Context
 
-from hasse.service.cli import app
+from hasse.service.cli import app, study
 from tests.service.cli.shell import hasse
 
 ROOT = Path(__file__).parents[3]
@@ -27,12 +28,16 @@ DOCUMENTS = [
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     yield path, command
-    for name, child in getattr(command, "commands", {}).items():
-        yield from commands(child, (*path, name))
+    if hasattr(command, "list_commands"):
+        context = Context(command)
+        for name in command.list_commands(context):
+            yield from commands(command.get_command(context, name), (*path, name))
 
 
-HELPED = dict(commands(typer.main.get_command(app)))  # groups too
+ROOT_GROUP: Any = typer.main.get_command(app)
+HELPED = dict(commands(ROOT_GROUP))  # groups too
 ALL = {path: command for path, command in HELPED.items() if not hasattr(command, "commands")}
+MOST_COMMANDS, MOST_LINES = 14, 40
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -82,6 +87,41 @@ def test_hasse_without_arguments_lists_the_commands() -> None:
     shown = hasse()
     assert "demo" in shown.out + shown.err
     assert "Traceback" not in shown.err
+
+
+def test_help_shows_at_most_14_commands_on_one_screen() -> None:
+    shown = hasse("--help").out
+    listed = [name for name, command in ROOT_GROUP.commands.items() if not command.hidden]
+    assert len(listed) <= MOST_COMMANDS
+    assert all(f"│ {name} " in shown for name in listed)
+    assert shown.count("\n") <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (("train", "data"), "lab train"),
+        (("data", "import", "scenes"), "lab data"),
+        (("data", "abstract", "data"), "study photographs abstract"),
+        (("hypernyms", "train"), "study hypernyms"),
+    ],
+)
+def test_moved_command_names_its_new_place(was: tuple[str, ...], now: str) -> None:
+    moved = hasse(*was)
+    assert moved.status == 2
+    assert moved.out == ""
+    assert moved.err.endswith(f"is now 'hasse {now}'\n")
+    assert moved.err.count("\n") == 1
+    assert tuple(now.split()) in HELPED
+
+
+def test_study_without_studies_says_that_they_are_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(study, "find_spec", lambda name: None)
+    for words in ((), ("hypernyms",), ("--help",)):
+        asked = hasse("study", *words)
+        assert "the studies are not installed" in asked.error
 
 
 def test_version_is_that_of_the_package() -> None:

@@ -48,7 +48,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if at in DAMAGED:
             path.write_bytes(path.read_bytes()[:120])
         path.with_suffix(".txt").write_text(f"a dog {at}\na cat\n")
-    assert hasse("data", "import", "folder", pictures, "--out", home / "data").status == 0
+    assert hasse("lab data", "import", "folder", pictures, "--out", home / "data").status == 0
     return home / "data"
 
 
@@ -213,7 +213,7 @@ def test_features_go_on_where_ctrl_c_stopped_them(
     save_file(dict(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()), weights)
     command = (
         *(
-            "features",
+            "lab features",
             dataset,
             "--backbone",
             "torchvision/shufflenet_v2_x0_5",
@@ -237,7 +237,7 @@ def test_features_go_on_where_ctrl_c_stopped_them(
 def test_training_goes_on_where_ctrl_c_stopped_it(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ("train", dataset, *TINY_TRAINING, "--epochs", 2)
+    command = ("lab train", dataset, *TINY_TRAINING, "--epochs", 2)
     whole = hasse(*command, "--out", tmp_path / "a" / "model")
     assert whole.status == 0, whole.err
     with monkeypatch.context() as patch:
@@ -253,7 +253,7 @@ def test_training_goes_on_where_ctrl_c_stopped_it(
 def test_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is_one(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
+    command = ("lab train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
     with monkeypatch.context() as patch:
         ctrl_c_at(1, train_command.train, patch)  # pictures are read, and nothing is learned yet
         stopped = hasse(*command)
@@ -269,7 +269,7 @@ def test_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is
 
 
 def test_two_trainings_do_not_mix(dataset: Path, tmp_path: Path) -> None:
-    command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
+    command = ("lab train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
     with lock_folder(tmp_path):
         refused = hasse(*command)
     assert refused.status == 1
@@ -283,7 +283,7 @@ def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
 ) -> None:
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "hasse", "train", str(dataset), *TINY_TRAINING),
+            *(sys.executable, "-m", "hasse", "lab", "train", str(dataset), *TINY_TRAINING),
             *("--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "model")),
         ],
         stdout=subprocess.PIPE,

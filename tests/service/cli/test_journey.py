@@ -27,12 +27,12 @@ def test_index_has_all_but_the_damaged_picture(home: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("train", "DATA", "--out", "OUT", *TINY_TRAINING, "--epochs", "1"),
-        ("evaluate", "DATA", "--model", "MODEL", "--split", "", "--out", "OUT"),
+        ("lab train", "DATA", "--out", "OUT", *TINY_TRAINING, "--epochs", "1"),
+        ("lab evaluate", "DATA", "--model", "MODEL", "--split", "", "--out", "OUT"),
         ("index", "build", "DATA", "--model", "MODEL", "--out", "OUT"),
         ("index", "add", "OUT", "PICTURES", "--model", "MODEL"),
-        ("data", "import", "folder", "PICTURES", "--out", "OUT"),
-        ("features", "DATA", "--weights", "WEIGHTS", "--out", "OUT", *TINY_FEATURES),
+        ("lab data", "import", "folder", "PICTURES", "--out", "OUT"),
+        ("lab features", "DATA", "--weights", "WEIGHTS", "--out", "OUT", *TINY_FEATURES),
     ],
 )
 def test_good_picture_is_not_left_out_because_too_many_files_are_open(
@@ -48,7 +48,7 @@ def test_good_picture_is_not_left_out_because_too_many_files_are_open(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
         return opened(path, *how, **more)
 
-    done(hasse("data", "import", "folder", pictures, "--out", tmp_path / "data"))
+    done(hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "data"))
     save_file(
         build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(),
         tmp_path / "network.safetensors",
@@ -141,17 +141,24 @@ def test_model_of_parts_sees_in_pictures_what_it_saw_in_features(
         64,
     )
     of_parts, of_wholes = tmp_path / "parts", tmp_path / "wholes"
-    made = hasse("features", home / "data", *network, "--views", 1, "--out", of_parts)
+    made = hasse("lab features", home / "data", *network, "--views", 1, "--out", of_parts)
     assert "23 of 24 pictures" in done(made).out
-    done(hasse("features", home / "data", *network, "--no-regions", "--out", of_wholes))
+    done(hasse("lab features", home / "data", *network, "--no-regions", "--out", of_wholes))
     refused = hasse(
-        "features", home / "data", *network, "--regions", "--crops", 10, "--out", tmp_path / "ten"
+        "lab features",
+        home / "data",
+        *network,
+        "--regions",
+        "--crops",
+        10,
+        "--out",
+        tmp_path / "ten",
     )
     assert "regions need one crop" in refused.error
 
     model = tmp_path / "model"
     small = ("--epochs", 1, "--dimension", 16, "--set", "word_dimension=8")
-    done(hasse("train", home / "data", "--features", of_parts, "--out", model, *small))
+    done(hasse("lab train", home / "data", "--features", of_parts, "--out", model, *small))
     assert json.loads((model / "config.json").read_text())["model"]["image_pooling"] == "regions"
     store, seeing = FeatureStore.open(of_parts), load(model).model
     images = [image for image in load_dataset(home / "data").images if image.id in store.image_ids]
@@ -160,11 +167,13 @@ def test_model_of_parts_sees_in_pictures_what_it_saw_in_features(
         seeing.encode_features(store.select([image.id for image in images], regions=True)),
         atol=2e-3,
     )
-    evaluate = ("evaluate", home / "data", "--model", model, "--split", "")
+    evaluate = ("lab evaluate", home / "data", "--model", model, "--split", "")
     assert "23 images" in done(hasse(*evaluate, "--features", of_parts)).out
-    assert "'hasse features --regions'" in hasse(*evaluate, "--features", of_wholes).error
+    assert "'hasse lab features --regions'" in hasse(*evaluate, "--features", of_wholes).error
 
-    done(hasse("train", home / "data", "--features", of_wholes, "--out", tmp_path / "m", *small))
+    done(
+        hasse("lab train", home / "data", "--features", of_wholes, "--out", tmp_path / "m", *small)
+    )
     assert (
         json.loads((tmp_path / "m" / "config.json").read_text())["model"]["image_pooling"]
         == "average"
@@ -186,14 +195,14 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     features = tmp_path / "features"
     made = done(
         hasse(
-            *("features", home / "data", "--backbone", "torchvision/shufflenet_v2_x0_5"),
+            *("lab features", home / "data", "--backbone", "torchvision/shufflenet_v2_x0_5"),
             *("--weights", weights, "--out", features, *small),
         )
     )
     assert "23 of 24 pictures" in made.out
     options = ("--epochs", 1, "--batch-size", 8, "--dimension", 16, "--set", "word_dimension=8")
     model = tmp_path / "model"
-    train = ("train", home / "data", "--features", features, "--out", model, *options)
+    train = ("lab train", home / "data", "--features", features, "--out", model, *options)
     weights.rename(tmp_path / "moved.safetensors")
     gone = f"made with {weights}, which is not there any more: name that file with --weights"
     assert gone in hasse(*train).error
@@ -206,21 +215,30 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     assert f"build {home / 'data'} --model {model} --features {features}" in told
     assert "pictures without features, left out: 1 of 24" in told
     measured = done(
-        hasse("evaluate", home / "data", "--model", model, "--features", features, "--split", "")
+        hasse(
+            "lab evaluate", home / "data", "--model", model, "--features", features, "--split", ""
+        )
     )
     assert "23 images" in measured.out
     small_model = tmp_path / "small-model"
     kept = ("--set", "saved_dtype=int8", "--out", small_model)
-    done(hasse("train", home / "data", "--features", features, *options, *kept))
+    done(hasse("lab train", home / "data", "--features", features, *options, *kept))
     of_features = ("--model", small_model, "--features", features, "--split", "")
-    assert "23 images" in done(hasse("evaluate", home / "data", *of_features)).out
+    assert "23 images" in done(hasse("lab evaluate", home / "data", *of_features)).out
     index = tmp_path / "index"
     build = ("index", "build", home / "data", "--model", model, "--out", index)
     done(hasse(*build, "--features", features))
     assert info(index)["images"] == 23
 
     foreign = hasse(
-        "evaluate", home / "data", "--model", home / "model", "--features", features, "--split", ""
+        "lab evaluate",
+        home / "data",
+        "--model",
+        home / "model",
+        "--features",
+        features,
+        "--split",
+        "",
     )
     assert foreign.status == 1
     assert "not made with the network" in foreign.error
@@ -232,8 +250,8 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
         (home / "data" / "dataset.json").read_text().replace('"file_name":"', '"file_name":"their-')
     )
     for command in (
-        ("train", theirs, "--out", tmp_path / "wrong", *options),
-        ("evaluate", theirs, "--model", model, "--split", ""),
+        ("lab train", theirs, "--out", tmp_path / "wrong", *options),
+        ("lab evaluate", theirs, "--model", model, "--split", ""),
         ("index", "build", theirs, "--model", model, "--out", tmp_path / "wrong-index"),
     ):
         refused = hasse(*command, "--features", features)

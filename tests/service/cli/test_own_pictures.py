@@ -87,7 +87,7 @@ def test_captions_that_the_model_cannot_read_are_named(
     said = "1 caption without a word that the model tiny knows, such as 'собака на траве'"
     added = done(hasse("index", "add", tmp_path / "index", pictures, *model))
     assert said in added.err
-    done(hasse("data", "import", "folder", pictures, "--out", tmp_path / "data"))
+    done(hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "data"))
     built = done(hasse("index", "build", tmp_path / "data", *model, "--out", tmp_path / "built"))
     assert said in built.err
 

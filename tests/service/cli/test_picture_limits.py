@@ -49,13 +49,13 @@ def test_pixel_limit_holds_for_import_build_and_features(
     data, index, features = tmp_path / "data", tmp_path / "index", tmp_path / "features"
     weights = tmp_path / "weights.safetensors"
     save_file(shufflenet_v2_x0_5().state_dict(), weights)
-    imported = hasse("data", "import", "folder", pictures, "--out", data, "--json")
+    imported = hasse("lab data", "import", "folder", pictures, "--out", data, "--json")
     assert json.loads(imported.out)["problems"]["by_reason"] == {"too large a picture": 2}
     monkeypatch.setenv("HASSE_PICTURE_PIXELS", "800")  # now 90 x 90 is above ten times the limit
     said = "90 x 90 pixels are more than the limit of 8,000"
     network = ("--backbone", "torchvision/shufflenet_v2_x0_5", "--weights", weights)
     for command in (
         ("index", "build", data, "--out", index),
-        ("features", data, "--out", features, *network),
+        ("lab features", data, "--out", features, *network),
     ):
         assert said in hasse(*command).err

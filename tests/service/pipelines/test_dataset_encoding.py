@@ -61,7 +61,7 @@ def test_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
         )
     features = tmp_path / "features"
     extract(Dataset("some", whole.images[:1]), model.images.backbone, model.preprocessing, features)
-    with pytest.raises(DatasetError, match="run 'hasse features' on this dataset"):
+    with pytest.raises(DatasetError, match="run 'hasse lab features' on this dataset"):
         encode_dataset(
             model, Dataset("some", whole.images[2:]), ImageSource(features), lambda *_: None
         )

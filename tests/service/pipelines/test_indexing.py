@@ -42,7 +42,7 @@ def test_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) ->
     there, features = pictures(tmp_path, 2), tmp_path / "features"
     extract(there, loaded.trained.images.backbone, loaded.model.preprocessing, features)
     other = Dataset("other", (replace(there.images[0], id=2),))
-    with pytest.raises(DatasetError, match="run 'hasse features' on this dataset"):
+    with pytest.raises(DatasetError, match="run 'hasse lab features' on this dataset"):
         indexing.build(other, loaded, tmp_path / "index", ImageSource(features))
 
 

@@ -49,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = home / "pictures" / f"{at:02d}.png"
         Image.fromarray(colours).resize((90, 60) if at % 2 else (60, 90)).save(path)
         path.with_suffix(".txt").write_text(f"picture {at}\n")
-    outcome = hasse("data", "import", "folder", home / "pictures", "--out", home / "data")
+    outcome = hasse("lab data", "import", "folder", home / "pictures", "--out", home / "data")
     assert outcome.status == 0, outcome.err
     torch.manual_seed(0)
     save_file(
@@ -61,7 +61,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def distill(home: Path, out: Path, *more: object) -> Outcome:
     return hasse(
-        *("distill", home / "data", "--weights", home / "teacher.safetensors"),
+        *("study distill", home / "data", "--weights", home / "teacher.safetensors"),
         *("--split", "", "--out", out, *TINY, *more),
     )
 
@@ -80,9 +80,9 @@ def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_pa
     assert (tmp_path / "more" / "student.safetensors").read_bytes() != weights.read_bytes()
     looks = ("--resize", 64, "--crop", 64, "--framing", "whole")
     for command in (
-        ("features", home / "data", "--backbone", "torchvision/mobilenet_v2",
+        ("lab features", home / "data", "--backbone", "torchvision/mobilenet_v2",
          "--weights", weights, *looks, "--out", tmp_path / "features"),
-        ("train", home / "data", "--features", tmp_path / "features", "--preset", "order",
+        ("lab train", home / "data", "--features", tmp_path / "features", "--preset", "order",
          "--dimension", 16, "--set", "word_dimension=8", "--set", "saved_dtype=float16",
          "--epochs", 1, "--out", tmp_path / "model"),
     ):  # fmt: skip
@@ -95,7 +95,7 @@ def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_pa
     assert model.images.backbone.fingerprint() == kept.fingerprint()
     # The model can teach in turn.
     taught = hasse(
-        *("distill", home / "data", "--teacher", tmp_path / "model", "--split", ""),
+        *("study distill", home / "data", "--teacher", tmp_path / "model", "--split", ""),
         *("--out", tmp_path / "taught", *TINY),
     )
     assert taught.status == 0, taught.err
@@ -236,7 +236,9 @@ def test_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> No
     images = (*whole.images[:3], gone, *whole.images[4:])
     save(replace(whole, images=images), tmp_path / "data")
     teacher = ("--weights", home / "teacher.safetensors", "--split", "", *TINY)
-    done = hasse("distill", tmp_path / "data", *teacher, "--workers", 3, "--out", tmp_path / "s")
+    done = hasse(
+        "study distill", tmp_path / "data", *teacher, "--workers", 3, "--out", tmp_path / "s"
+    )
     assert done.status == 0
     assert f"image {gone.id} ({gone.file_name}): file not found: skipped" in done.err
     notes = read_notes(tmp_path / "s")
@@ -247,7 +249,7 @@ def test_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> No
 def test_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "student")
     outcome = hasse(
-        "distill", home / "data", "--split", "", "--teacher", "torchvision/resnet18", *out
+        "study distill", home / "data", "--split", "", "--teacher", "torchvision/resnet18", *out
     )
     assert outcome.status == 1
     assert "--weights" in outcome.error
@@ -297,7 +299,14 @@ def test_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None:
         tmp_path / "weights.safetensors",
     )
     outcome = hasse(
-        *("distill", home / "data", "--teacher", "torchvision/shufflenet_v2_x0_5", "--split", ""),
+        *(
+            "study distill",
+            home / "data",
+            "--teacher",
+            "torchvision/shufflenet_v2_x0_5",
+            "--split",
+            "",
+        ),
         *("--weights", tmp_path / "weights.safetensors", "--out", tmp_path / "student"),
     )
     assert outcome.status == 1
@@ -335,7 +344,7 @@ def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folder
         (tmp_path / "fewer", ("--seed", 9), "config"),
     ):
         outcome = hasse(
-            *("distill", dataset, "--weights", home / "teacher.safetensors", "--split", ""),
+            *("study distill", dataset, "--weights", home / "teacher.safetensors", "--split", ""),
             *("--out", tmp_path / "student", *TINY, *options),
         )
         assert f"holds a training with another {differing} (" in outcome.error

@@ -1,4 +1,4 @@
-"""`hasse train --preset cap2...`: word vectors from a file, with and without pictures."""
+"""`hasse lab train --preset cap2...`: word vectors from a file, with and without pictures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
     home: Path, vectors: Path, tmp_path: Path
 ) -> None:
     out, lists = tmp_path / "cap2cap", tmp_path / "tasks"
-    asked = ("train", home / "data", "--preset", "cap2cap", "--word-vectors", vectors, *FEW)
+    asked = ("lab train", home / "data", "--preset", "cap2cap", "--word-vectors", vectors, *FEW)
     told = done(hasse(*asked, "--out", out)).err
     assert "perplexity" in told
     assert "hasse embed" in told
 
     (tmp_path / "texts.txt").write_text("wolves\n,\n")
-    embed = ("embed", tmp_path / "texts.txt", "--model", out, "--device", "cpu")
+    embed = ("lab embed", tmp_path / "texts.txt", "--model", out, "--device", "cpu")
     assert "1 line of 2 without a word" in hasse(*embed, "--out", tmp_path / "texts.npy").err
     points = np.load(tmp_path / "texts.npy")
     done(hasse(*embed, "--states", "--out", tmp_path / "states.npy"))
@@ -44,7 +44,7 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
     np.testing.assert_allclose(points, states / length, atol=1e-6)
     lists.mkdir()
     (lists / "EN-MEN-TR-3k.txt").write_text("cats\tdogs\t9\ncats\twolves\t5\nwolves\tdogs\t1\n")
-    assert "MEN" in done(hasse("transfer", lists, "--model", out, "--device", "cpu")).out
+    assert "MEN" in done(hasse("study transfer", lists, "--model", out, "--device", "cpu")).out
 
     index = hasse("index", "build", home / "data", "--model", out, "--out", tmp_path / "index")
     assert "captions alone" in index.error
@@ -54,7 +54,7 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
 def test_vectors_that_cannot_be_used_are_refused_in_one_sentence(
     home: Path, vectors: Path, tmp_path: Path
 ) -> None:
-    asked = ("train", home / "data", "--out", tmp_path / "out", *FEW)
+    asked = ("lab train", home / "data", "--out", tmp_path / "out", *FEW)
     cap2cap, given = ("--preset", "cap2cap"), ("--word-vectors", vectors)
     assert "--word-vectors" in hasse(*asked, *cap2cap).error
     assert "--features" in hasse(*asked, "--preset", "cap2img", *given).error

@@ -109,7 +109,7 @@ def test_decoder_writes_what_is_told_of_an_image_better_after_learning(tmp_path:
 
 def test_model_without_images_is_refused_where_pictures_are_encoded(tmp_path: Path) -> None:
     training(tmp_path, config("cap2cap", epochs=1)).train()
-    with pytest.raises(CheckpointError, match=r"captions alone.*hasse embed.*cap2both"):
+    with pytest.raises(CheckpointError, match=r"captions alone.*hasse lab embed.*cap2both"):
         checkpoint.load(tmp_path)
 
 

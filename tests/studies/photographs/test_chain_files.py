@@ -50,7 +50,7 @@ def test_read_names_the_column_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_read_of_a_missing_or_empty_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="hasse data abstract"):
+    with pytest.raises(DatasetError, match="hasse study photographs abstract"):
         read_chains(tmp_path / "none.jsonl")
     (tmp_path / "header.csv").write_text("id,captions\n")
     with pytest.raises(DatasetError, match="holds no chain"):

@@ -27,7 +27,7 @@ def make(folder: Path, network: str, captions: Callable[[int], str], *options: o
     save_file(build_backbone(network).network.state_dict(), weights)
     chosen = ("--backbone", network, "--weights", weights, "--resize", 36, "--crop", 32, *options)
     for command in (
-        ("data", "import", "folder", pictures, "--out", folder / "data"),
-        ("features", folder / "data", *chosen, "--out", folder / "features"),
+        ("lab data", "import", "folder", pictures, "--out", folder / "data"),
+        ("lab features", folder / "data", *chosen, "--out", folder / "features"),
     ):
         assert hasse(*command).status == 0

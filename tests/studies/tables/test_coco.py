@@ -61,13 +61,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file(build_backbone(NETWORK).network.state_dict(), home / "network.safetensors")
 
     data = home / "data"
-    run("data", "import", "karpathy", home / "dataset_coco.json", "--images", home, "--out", data)
+    run(
+        "lab data",
+        "import",
+        "karpathy",
+        home / "dataset_coco.json",
+        "--images",
+        home,
+        "--out",
+        data,
+    )
     weights = ("--backbone", NETWORK, "--weights", home / "network.safetensors", "--resize", 40)
-    run("features", data, *weights, "--crop", 32, "--crops", 10, "--out", home / "ten")
-    run("features", data, *weights, "--crop", 32, "--out", home / "one")
+    run("lab features", data, *weights, "--crop", 32, "--crops", 10, "--out", home / "ten")
+    run("lab features", data, *weights, "--crop", 32, "--out", home / "one")
     for preset, features in (("order", "ten"), ("cosine", "one")):
         run(
-            *("train", data, "--features", home / features, "--preset", preset, *SMALL),
+            *("lab train", data, "--features", home / features, "--preset", preset, *SMALL),
             *("--out", home / preset),
         )
     return home
@@ -80,12 +89,21 @@ def five(home: Path) -> Path:
         assert len(image["sentences"]) == 6
         del image["sentences"][5:]
     (home / "five.json").write_text(json.dumps(document))
-    run("data", "import", "karpathy", home / "five.json", "--images", home, "--out", home / "five")
+    run(
+        "lab data",
+        "import",
+        "karpathy",
+        home / "five.json",
+        "--images",
+        home,
+        "--out",
+        home / "five",
+    )
     return home / "five"
 
 
 def evaluation(home: Path, dataset: Path, *options: object) -> dict[str, Any]:
-    measure = ("evaluate", dataset, "--model", home / "order", "--features", home / "ten")
+    measure = ("lab evaluate", dataset, "--model", home / "order", "--features", home / "ten")
     found: dict[str, Any] = json.loads(run(*measure, *options, "--json"))
     return found
 
@@ -144,7 +162,7 @@ def test_captions_beyond_those_asked_for_are_left_out_as_if_they_were_not_there(
     said = {count: first[count] for count in counts}
     assert first == never_there | said
     shown = run(
-        *("evaluate", home / "data", "--model", home / "order", "--features", home / "ten"),
+        *("lab evaluate", home / "data", "--model", home / "order", "--features", home / "ten"),
         *("--captions-per-image", 5),
     )
     assert "10 images, 50 captions (first 5 of each, 10 left out); true by" in shown

@@ -46,7 +46,7 @@ def test_table_measures_as_evaluate_does(
     options.append(str(write_wordnet(tmp_path / "wordnet")))
     photographs.main([*options, "--json"])
     (row,) = json.loads(capsys.readouterr().out)["rows"]
-    shown = hasse("evaluate", data, "--model", model, "--split", "val", "--json")
+    shown = hasse("lab evaluate", data, "--model", model, "--split", "val", "--json")
     measured = json.loads(shown.out)
     assert row["rsum"] == pytest.approx(measured["rsum"])
     assert row["caption_retrieval"][0] == pytest.approx(measured["caption_retrieval"]["r1"])

@@ -41,7 +41,7 @@ def test_plot_command_draws_words_and_pictures_of_a_model(tmp_path: Path) -> Non
     model = tiny_checkpoint(tmp_path / "tiny")
     picture(1).save(tmp_path / "a.png")
     out = tmp_path / "plane.svg"
-    given = ("plot", tmp_path / "a.png", "--model", model, "--out", out)
+    given = ("study plot", tmp_path / "a.png", "--model", model, "--out", out)
     shown = hasse(*given, "--words", "red dog, cat")
     assert "2 texts and 1 picture;" in shown.out
     assert out.read_text().startswith("<svg")

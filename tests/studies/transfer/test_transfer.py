@@ -125,9 +125,9 @@ def test_transfer_command_measures_models_side_by_side(tmp_path: Path) -> None:
     model = tiny_checkpoint(tmp_path / "tiny")
     (tmp_path / "v.txt").write_text("good 1 0\nbad 0 1\n")
     both = ("--model", model, "--vectors", tmp_path / "v.txt")
-    shown = hasse("transfer", tmp_path / "tasks", *both, "--task", "MR")
+    shown = hasse("study transfer", tmp_path / "tasks", *both, "--task", "MR")
     assert "MR" in shown.out
     assert "SICK" not in shown.out
     assert "tiny and v.txt" in shown.err
-    assert "has no files" in hasse("transfer", tmp_path / "tiny", "--model", model).error
-    assert "--model" in hasse("transfer", tmp_path / "tasks").error
+    assert "has no files" in hasse("study transfer", tmp_path / "tiny", "--model", model).error
+    assert "--model" in hasse("study transfer", tmp_path / "tasks").error

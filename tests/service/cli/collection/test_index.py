@@ -29,7 +29,7 @@ def test_only_the_pictures_of_a_split_are_indexed(tmp_path: Path) -> None:
     rows = ("file_name,caption,split", "0.png,a dog,train", "1.png,a cat,train")
     (tmp_path / "c.csv").write_text("\n".join(rows))
     table = ("--captions", tmp_path / "c.csv", "--out", tmp_path / "data")
-    done(hasse("data", "import", "folder", tmp_path / "pictures", *table))
+    done(hasse("lab data", "import", "folder", tmp_path / "pictures", *table))
     build = ("index", "build", tmp_path / "data", "--model", model)
     for at, (split, count) in enumerate(((("--split", "train"), 2), (("--split", ""), 1), ((), 3))):
         said = done(hasse(*build, *split, "--out", tmp_path / str(at))).out

@@ -1,4 +1,4 @@
-"""`hasse data import`: what can be used is kept, what cannot is named and counted."""
+"""`hasse lab data import`: what can be used is kept, what cannot is named and counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def test_folder_becomes_a_dataset(pictures: Path, tmp_path: Path) -> None:
-    done = hasse("data", "import", "folder", pictures, "--out", tmp_path / "mine")
+    done = hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "mine")
     assert done.status == 0, done.err
     assert done.out == f"{tmp_path / 'mine'}: 3 pictures (no split 3), 6 captions\n"
     assert {caption.text for caption in load(tmp_path / "mine").captions} >= {"a dog", "a cat runs"}
@@ -37,7 +37,7 @@ def test_json_counts_everything_and_is_alone_on_standard_output(
 ) -> None:
     whole = (pictures / "cat.jpg").read_bytes()
     (pictures / "cat.jpg").write_bytes(whole[:3])
-    done = hasse("data", "import", "folder", pictures, "--out", tmp_path / "mine", "--json")
+    done = hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "mine", "--json")
     assert done.status == 0
     document = json.loads(done.out)
     assert (document["images"], document["captions"]) == (2, 4)
@@ -49,7 +49,7 @@ def test_json_counts_everything_and_is_alone_on_standard_output(
 
 def test_bad_picture_costs_itself_only_and_gets_one_line(pictures: Path, tmp_path: Path) -> None:
     (pictures / "cat.jpg").write_bytes(b"")
-    done = hasse("data", "import", "folder", pictures, "--out", tmp_path / "mine")
+    done = hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "mine")
     assert done.status == 0
     assert len([line for line in done.err.splitlines() if "cat.jpg" in line]) == 1
     assert "2 pictures (no split 2), 4 captions; 1 problem (not a picture: 1)" in done.out
@@ -60,7 +60,7 @@ def test_flood_of_problems_is_told_of_in_few_lines_and_counted(
 ) -> None:
     for at in range(LINES_PER_REASON + 5):
         (pictures / f"empty-{at}.png").touch()
-    command = ("data", "import", "folder", pictures, "--out", tmp_path / "mine")
+    command = ("lab data", "import", "folder", pictures, "--out", tmp_path / "mine")
     done = hasse(*command)
     assert len(done.err.splitlines()) == LINES_PER_REASON + 1
     assert done.err.endswith(f"and 5 more; in all not a picture: {LINES_PER_REASON + 5}\n")
@@ -71,7 +71,7 @@ def test_flood_of_problems_is_told_of_in_few_lines_and_counted(
 def test_captions_and_splits_of_one_table_are_imported(pictures: Path, tmp_path: Path) -> None:
     table = tmp_path / "captions.csv"
     table.write_text("file_name,caption,split\ncat.jpg,a sofa,test\ndog.jpg,a park,train\n")
-    command = ("data", "import", "folder", pictures, "--captions", table)
+    command = ("lab data", "import", "folder", pictures, "--captions", table)
     assert hasse(*command, "--out", tmp_path / "mine").status == 0
     found = load(tmp_path / "mine")
     assert {caption.text for caption in found.captions} == {"a sofa", "a park"}
@@ -86,7 +86,7 @@ def test_each_of_flickr8ks_lists_names_its_own_split(pictures: Path, tmp_path: P
     for split, name in names.items():
         (tmp_path / f"{split}.txt").write_text(f"{name}.jpg\n")
         lists += [f"--{split}", tmp_path / f"{split}.txt"]
-    command = ("data", "import", "flickr8k", tokens, "--images", pictures, *lists)
+    command = ("lab data", "import", "flickr8k", tokens, "--images", pictures, *lists)
     assert hasse(*command, "--out", tmp_path / "flickr8k").status == 0
     found = {image.split: image.file_name for image in load(tmp_path / "flickr8k").images}
     assert found == {split: f"{name}.jpg" for split, name in names.items()}
@@ -95,13 +95,13 @@ def test_each_of_flickr8ks_lists_names_its_own_split(pictures: Path, tmp_path: P
 def test_scenes_are_drawn_with_their_splits(tmp_path: Path) -> None:
     out = tmp_path / "scenes"
     done = hasse(
-        *("data", "import", "scenes", "--out", out, "--train", 3, "--val", 2, "--test", 1),
+        *("lab data", "import", "scenes", "--out", out, "--train", 3, "--val", 2, "--test", 1),
         *("--workers", 1, "--json"),
     )
     assert json.loads(done.out)["splits"] == {"train": 3, "val": 2, "test": 1}
     drawn = {path.name: path.read_bytes() for path in out.rglob("*.jpg")}
     assert len(drawn) == 6
-    again = ("data", "import", "scenes", "--train", 3, "--val", 2, "--test", 1, "--workers", 1)
+    again = ("lab data", "import", "scenes", "--train", 3, "--val", 2, "--test", 1, "--workers", 1)
     for seed in (0, 1):
         assert hasse(*again, "--seed", seed, "--out", tmp_path / f"{seed}").status == 0
         others = {path.name: path.read_bytes() for path in (tmp_path / f"{seed}").rglob("*.jpg")}
@@ -115,7 +115,7 @@ def test_ctrl_c_while_scenes_are_drawn_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hasse.scenes.generate", interrupted)
-    stopped = hasse("data", "import", "scenes", "--out", tmp_path)
+    stopped = hasse("lab data", "import", "scenes", "--out", tmp_path)
     assert stopped.status == 130
     assert stopped.err == "stopped: the same command draws them again, and the same ones\n"
 
@@ -130,11 +130,13 @@ def test_coco_ids_survive(tmp_path: Path) -> None:
     }
     annotations = tmp_path / "captions_val2017.json"
     annotations.write_text(json.dumps(document))
-    done = hasse("data", "import", "coco", annotations, "--images", images, "-o", tmp_path / "coco")
+    done = hasse(
+        "lab data", "import", "coco", annotations, "--images", images, "-o", tmp_path / "coco"
+    )
     assert done.status == 0, done.err
     (image,) = load(tmp_path / "coco").images
     assert (image.id, image.split, image.captions[0].id) == (391895, "val", 770337)
-    command = ("data", "import", "coco", annotations, "--images", images, "--split", "test")
+    command = ("lab data", "import", "coco", annotations, "--images", images, "--split", "test")
     assert hasse(*command, "-o", tmp_path / "test").status == 0
     assert load(tmp_path / "test").splits() == {"test": 1}
 
@@ -162,7 +164,7 @@ def test_import_of_nothing_usable_is_one_sentence_with_the_remedy(
     (tmp_path / "empty.json").touch()
     (tmp_path / "broken.json").write_text('{"images": [')
     (tmp_path / "nothing").mkdir()
-    failed = hasse("data", "import", *arguments, "--out", "out")
+    failed = hasse("lab data", "import", *arguments, "--out", "out")
     assert failed.status == 1
     assert ":" in failed.error.removeprefix("error: ")
     assert not (tmp_path / "out" / "dataset.json").exists()
@@ -172,13 +174,13 @@ def test_texts_collects_captions_of_others_and_names_of_classes(
     pictures: Path, tmp_path: Path
 ) -> None:
     out, wordnet = tmp_path / "data", write_wordnet(tmp_path / "wordnet")
-    assert hasse("data", "import", "folder", pictures, "--out", out).status == 0
+    assert hasse("lab data", "import", "folder", pictures, "--out", out).status == 0
     (tmp_path / "others.txt").write_text("a zebra sleeps\n")
     (tmp_path / "classes.jsonl").write_text('{"synset": "1", "texts": ["a tench"], "steps": [0]}\n')
     options = ("--captions", tmp_path / "others.txt", "--classes", tmp_path / "classes.jsonl")
     texts = tmp_path / "texts.txt"
     to = ("--split", "", "--wordnet", wordnet, "--out", texts)
-    told = hasse("data", "texts", out, *options, *to)
+    told = hasse("study photographs", "texts", out, *options, *to)
     found = texts.read_text().splitlines()
     assert told.out == f"{texts}: {len(found)} texts\n", told.err
     assert {"a dog runs", "a zebra sleeps", "a tench", "dog"} <= set(found)
@@ -186,7 +188,9 @@ def test_texts_collects_captions_of_others_and_names_of_classes(
 
 def test_classes_needs_the_wordnet_that_they_are_of(tmp_path: Path) -> None:
     wordnet = write_wordnet(tmp_path / "wordnet")
-    refused = hasse("data", "classes", "--wordnet", wordnet, "--out", tmp_path / "classes.jsonl")
+    refused = hasse(
+        "study photographs", "classes", "--wordnet", wordnet, "--out", tmp_path / "classes.jsonl"
+    )
     assert "WordNet has no noun 01440764: its version is not 3.0" in refused.error
 
 
@@ -194,11 +198,11 @@ def test_abstract_derives_chains_and_leaves_the_dataset_alone(
     pictures: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "data"
-    assert hasse("data", "import", "folder", pictures, "--out", out).status == 0
+    assert hasse("lab data", "import", "folder", pictures, "--out", out).status == 0
     before = (out / "dataset.json").read_bytes()
     chains = tmp_path / "chains.jsonl"
     wordnet = write_wordnet(tmp_path / "wordnet")
-    derive = ("data", "abstract", out, "--split", "", "--out", chains, "--wordnet")
+    derive = ("study photographs", "abstract", out, "--split", "", "--out", chains, "--wordnet")
     told = hasse(*derive, wordnet)
     assert told.out == f"{chains}: 6 chains of 6 captions\n", told.err
     assert ("animal", "dog", "a dog runs") in [chain.texts for chain in read_chains(chains)]

@@ -1,4 +1,4 @@
-"""`hasse embed`: texts and pictures to arrays and JSON lines."""
+"""`hasse lab embed`: texts and pictures to arrays and JSON lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_embed_texts_writes_a_row_for_each_line(model: Path, tmp_path: Path) -> 
     lines = ["a dog runs", "", "собака", "a cat in the park"]
     (tmp_path / "texts.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     done = hasse(
-        "embed", tmp_path / "texts.txt", "--model", model, "--out", tmp_path / "deep" / "t.npy"
+        "lab embed", tmp_path / "texts.txt", "--model", model, "--out", tmp_path / "deep" / "t.npy"
     )
     found = np.load(tmp_path / "deep" / "t.npy", allow_pickle=False)
     assert np.array_equal(found, checkpoint.load(model).model.encode_captions(lines))
@@ -36,7 +36,7 @@ def test_embed_states_of_a_model_without_a_projection_is_refused(
     model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "texts.txt").write_text("a dog\n")
-    refused = hasse("embed", tmp_path / "texts.txt", "--model", model, "--states")
+    refused = hasse("lab embed", tmp_path / "texts.txt", "--model", model, "--states")
     assert "leave --states out" in refused.error
 
 
@@ -44,7 +44,7 @@ def test_embed_texts_prints_json_lines(model: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("a dog\na zebra", encoding="utf-8")
     rows = [
         json.loads(line)
-        for line in hasse("embed", tmp_path / "texts.txt", "--model", model).out.splitlines()
+        for line in hasse("lab embed", tmp_path / "texts.txt", "--model", model).out.splitlines()
     ]
     assert [row["text"] for row in rows] == ["a dog", "a zebra"]
     assert [row["unknown_words"] for row in rows] == [[], ["zebra"]]
@@ -58,22 +58,24 @@ def test_embed_pictures_keeps_a_row_for_one_that_cannot_be_read(
     for at in range(3):
         picture(at).save(tmp_path / f"{at}.png")
     (tmp_path / "1.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
-    done = hasse("embed", tmp_path, "--model", model, "--out", tmp_path / "p.npy")
+    done = hasse("lab embed", tmp_path, "--model", model, "--out", tmp_path / "p.npy")
     found = np.load(tmp_path / "p.npy", allow_pickle=False)
     loaded = checkpoint.load(model).model
     assert found[[0, 2]] == pytest.approx(loaded.encode_images([picture(0), picture(2)]), abs=1e-6)
     assert np.isnan(found[1]).all()
     assert "1.png" in done.err
     (tmp_path / "page.jpg").write_text("<html>")
-    assert "page.jpg: not a picture" in hasse("embed", tmp_path / "page.jpg", "--model", model).err
-    out = hasse("embed", tmp_path / "1.png", tmp_path / "2.png", "--model", model).out
+    assert (
+        "page.jpg: not a picture" in hasse("lab embed", tmp_path / "page.jpg", "--model", model).err
+    )
+    out = hasse("lab embed", tmp_path / "1.png", tmp_path / "2.png", "--model", model).out
     assert [json.loads(line)["embedding"] is None for line in out.splitlines()] == [True, False]
 
 
 def test_embed_texts_and_pictures_together_are_refused(model: Path, tmp_path: Path) -> None:
     picture(1).save(tmp_path / "a.png")
     (tmp_path / "texts.txt").write_text("a dog", encoding="utf-8")
-    mixed = hasse("embed", tmp_path / "a.png", tmp_path / "texts.txt", "--model", model)
+    mixed = hasse("lab embed", tmp_path / "a.png", tmp_path / "texts.txt", "--model", model)
     assert "give one file of text" in mixed.error
     for absent in ("none.txt", "none.jpg"):
-        assert "check the path" in hasse("embed", tmp_path / absent, "--model", model).error
+        assert "check the path" in hasse("lab embed", tmp_path / absent, "--model", model).error

@@ -1,4 +1,4 @@
-"""`hasse evaluate` on a model that `hasse train` made."""
+"""`hasse lab evaluate` on a model that `hasse lab train` made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.service.cli.shell import hasse
 def test_evaluate_measures_what_train_made(home: Path) -> None:
     measured = done(
         hasse(
-            *("evaluate", home / "data", "--model", home / "model", "--split", ""),
+            *("lab evaluate", home / "data", "--model", home / "model", "--split", ""),
             *("--json", "--out", home / "metrics.json", "--folds", 2),
         )
     )
@@ -32,7 +32,7 @@ def test_evaluate_refuses_a_block_without_captions(home: Path, tmp_path: Path) -
     document = json.loads((home / "data" / "dataset.json").read_text())
     first = [note for note in document["annotations"] if note["image_id"] == 1]
     (tmp_path / "dataset.json").write_text(json.dumps(document | {"annotations": first}))
-    measure = ("evaluate", tmp_path, "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", tmp_path, "--model", home / "model", "--split", "")
     done(hasse(*measure))
     assert "one of 2 blocks has no caption" in hasse(*measure, "--folds", 2).error
 
@@ -41,14 +41,16 @@ def test_evaluate_says_one_image_and_not_images(home: Path, tmp_path: Path) -> N
     document = json.loads((home / "data" / "dataset.json").read_text())
     one = {"images": document["images"][:1], "annotations": document["annotations"][:1]}
     (tmp_path / "dataset.json").write_text(json.dumps(document | one))
-    measure = ("evaluate", tmp_path, "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", tmp_path, "--model", home / "model", "--split", "")
     assert "\n1 image, 1 caption; true by" in done(hasse(*measure)).out
     assert "2 blocks cannot be made of 1 image: use" in hasse(*measure, "--folds", 2).error
-    assert "has 1 image and no splits" in hasse("train", tmp_path, "--out", tmp_path / "m").error
+    assert (
+        "has 1 image and no splits" in hasse("lab train", tmp_path, "--out", tmp_path / "m").error
+    )
 
 
 def test_evaluate_prints_both_directions(home: Path) -> None:
-    shown = done(hasse("evaluate", home / "data", "--model", home / "model", "--split", ""))
+    shown = done(hasse("lab evaluate", home / "data", "--model", home / "model", "--split", ""))
     assert "captions by image" in shown.out
     assert "images by caption" in shown.out
     assert "R@10" in shown.out
@@ -57,7 +59,7 @@ def test_evaluate_prints_both_directions(home: Path) -> None:
 
 
 def test_evaluate_measures_the_first_captions_in_blocks(home: Path) -> None:
-    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     first = (*measure, "--captions-per-image", 1, "--folds", 2)
     shown = done(hasse(*first, "--out", home / "new" / "folder" / "first.json"))
     left_out = "23 images, 23 captions (first 1 of each, 23 left out), mean of 2 blocks; true by"
@@ -67,7 +69,7 @@ def test_evaluate_measures_the_first_captions_in_blocks(home: Path) -> None:
 
 
 def test_evaluate_prints_what_was_measured(home: Path) -> None:
-    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     document = json.loads(done(hasse(*measure, "--json")).out)
     rows = done(hasse(*measure)).out.splitlines()
     for key, label in evaluate.DIRECTIONS:
@@ -82,7 +84,7 @@ def test_evaluate_prints_what_was_measured(home: Path) -> None:
 def test_evaluate_refuses_before_anything_is_encoded(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     refused = hasse(*measure, "--folds", 100, "--against", home / "none")
     assert "none holds no model" in refused.error, "before it is told of the blocks"
     by_name = hasse(*measure, "--folds", 100, "--against", "scenes")
@@ -94,7 +96,7 @@ def test_evaluate_refuses_before_anything_is_encoded(
 
 
 def test_evaluate_prints_its_result_where_the_file_cannot_be_written(home: Path) -> None:
-    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     shown = hasse(*measure, "--out", home)
     assert shown.status == 1
     assert "is a directory" in shown.error
@@ -105,7 +107,7 @@ def test_evaluate_against_compares_two_models_and_draws_figures(home: Path) -> N
     model = home / "model"
     shown = done(
         hasse(
-            *("evaluate", home / "data", "--model", model, "--against", model, "--split", ""),
+            *("lab evaluate", home / "data", "--model", model, "--against", model, "--split", ""),
             *("--plots", home / "plots"),
         )
     )
@@ -126,7 +128,7 @@ def test_evaluate_stopped_between_figures_says_what_is_there(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hasse.studies.tables.figures._points", interrupted)
-    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     stopped = hasse(*measure, "--plots", tmp_path)
     assert stopped.status == 130
     assert f"stopped: {tmp_path} holds some of the figures" in stopped.err
@@ -143,7 +145,7 @@ def test_evaluate_measures_truth_on_chains(home: Path, tmp_path: Path) -> None:
     ]
     chains = tmp_path / "chains.jsonl"
     chains.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     found = json.loads(done(hasse(*measure, "--chains", chains, "--json")).out)["chains"]
     assert found["chains"] == 23
     for kind in ("violation", "probability"):

@@ -1,4 +1,4 @@
-"""`hasse features`: what it cannot do is told before it begins, and in the end what there is."""
+"""`hasse lab features`: errors come before the work, and a summary after it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_fetched(
 
     monkeypatch.setattr(registry, "download_weights", fetch)
     save(Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),)), tmp_path)
-    refused = hasse("features", tmp_path, "--out", tmp_path / "features", *options)
+    refused = hasse("lab features", tmp_path, "--out", tmp_path / "features", *options)
     assert said in refused.error
     assert not (tmp_path / "features").exists()
 
@@ -66,7 +66,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def features(home: Path, out: Path, *more: object) -> tuple[object, ...]:
     network = ("--backbone", "torchvision/mnasnet0_5", "--device", "cpu")
-    return ("features", home, *network, "--resize", 40, "--crop", 32, "--out", out, *more)
+    return ("lab features", home, *network, "--resize", 40, "--crop", 32, "--out", out, *more)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Pa
         image.path.write_bytes(png(image.id))
     command = (
         *(
-            "features",
+            "lab features",
             tmp_path,
             "--backbone",
             "torchvision/shufflenet_v2_x0_5",
@@ -193,9 +193,9 @@ def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Pa
 @pytest.mark.parametrize(
     "command",
     [
-        ("features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--batch-size"),
-        ("features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--views"),
-        ("evaluate", "DATA", "--model", "photographs", "--split", "", "--batch-size"),
+        ("lab features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--batch-size"),
+        ("lab features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--views"),
+        ("lab evaluate", "DATA", "--model", "photographs", "--split", "", "--batch-size"),
         ("index", "build", "DATA", "--model", "photographs", "--out", "OUT", "--batch-size"),
         ("index", "add", "OUT", "DATA", "--model", "photographs", "--batch-size"),
     ],

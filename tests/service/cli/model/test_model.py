@@ -1,4 +1,4 @@
-"""`hasse model`: a pretrained model is made, searched with, calibrated and removed by its name."""
+"""`hasse lab model`: make a pretrained model, search with it, calibrate and remove it by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pictures(folder: Path) -> Path:
 
 
 def make(tmp_path: Path, name: str = "mine") -> None:
-    done(hasse("model", "make", name, "--from", NAME, "--weights", tmp_path / "clip"))
+    done(hasse("lab model", "make", name, "--from", NAME, "--weights", tmp_path / "clip"))
 
 
 def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) -> None:
@@ -82,11 +82,11 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     tiny_clip(tmp_path / "clip")
     make(tmp_path)
     folder = pictures(tmp_path / "pictures")
-    done(hasse("data", "import", "folder", folder, "--out", tmp_path / "data"))
+    done(hasse("lab data", "import", "folder", folder, "--out", tmp_path / "data"))
     index = tmp_path / "index"
     done(hasse("index", "build", tmp_path / "data", "--model", "mine", "--out", index))
     before = checkpoint.load(checkpoint.find(Path("mine"))).fingerprint
-    told = done(hasse("model", "calibrate", "mine", tmp_path / "data", "--split", ""))
+    told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data", "--split", ""))
     assert told.out.startswith("pictures: ")
     assert checkpoint.load(checkpoint.find(Path("mine"))).fingerprint == before
     found = json.loads(done(hasse("search", "a red circle", "--index", index, "--json")).out)
@@ -96,27 +96,29 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
 def test_models_are_listed_shown_and_removed(tmp_path: Path, home: Path) -> None:
     tiny_clip(tmp_path / "clip")
     make(tmp_path)
-    listed = json.loads(done(hasse("model", "list", "--json")).out)
+    listed = json.loads(done(hasse("lab model", "list", "--json")).out)
     assert [each["name"] for each in listed] == ["photographs", "scenes", "mine"]
-    assert "built in" in done(hasse("model", "list")).out
-    shown = json.loads(done(hasse("model", "show", "mine", "--json")).out)
+    assert "built in" in done(hasse("lab model", "list")).out
+    shown = json.loads(done(hasse("lab model", "show", "mine", "--json")).out)
     assert shown["encoder"] == NAME
     assert (shown["score"], shown["dimension"], shown["calibrated"]) == ("cosine", 16, False)
-    assert "'hasse model calibrate' measures it" in done(hasse("model", "show", "mine")).out
+    assert "'hasse lab model calibrate' measures it" in done(hasse("lab model", "show", "mine")).out
     trained = tiny_checkpoint(tmp_path / "trained")
-    shown = json.loads(done(hasse("model", "show", trained, "--json")).out)
+    shown = json.loads(done(hasse("lab model", "show", trained, "--json")).out)
     assert shown["encoder"] == "torchvision/shufflenet_v2_x0_5"
 
     assert (
         "there is a model 'mine'"
-        in hasse("model", "make", "mine", "--from", NAME, "--weights", tmp_path / "clip").error
+        in hasse("lab model", "make", "mine", "--from", NAME, "--weights", tmp_path / "clip").error
     )
-    assert str(home / "mine") in done(hasse("model", "remove", "mine")).out
+    assert str(home / "mine") in done(hasse("lab model", "remove", "mine")).out
     assert list(home.iterdir()) == []
-    assert "no model 'mine' was made here; there is none" in hasse("model", "remove", "mine").error
+    assert (
+        "no model 'mine' was made here; there is none" in hasse("lab model", "remove", "mine").error
+    )
     for command in (("remove", "scenes"), ("calibrate", "scenes", tmp_path)):
-        assert "comes with Hasse and stays" in hasse("model", *command).error
-    assert "a model of 'hasse model list'" in hasse("model", "show", "mine").error
+        assert "comes with Hasse and stays" in hasse("lab model", *command).error
+    assert "a model of 'hasse lab model list'" in hasse("lab model", "show", "mine").error
 
 
 def test_weights_are_downloaded_where_that_is_asked_for(
@@ -130,11 +132,11 @@ def test_weights_are_downloaded_where_that_is_asked_for(
         return tmp_path / "clip"
 
     monkeypatch.setattr(registry, "download_weights", download)
-    assert "say where the weights are" in hasse("model", "make", "mine", "--from", NAME).error
-    refused = hasse("model", "make", "scenes", "--from", NAME, "--download-weights")
+    assert "say where the weights are" in hasse("lab model", "make", "mine", "--from", NAME).error
+    refused = hasse("lab model", "make", "scenes", "--from", NAME, "--download-weights")
     assert "is the name of a built-in model" in refused.error
     assert asked == []
-    done(hasse("model", "make", "mine", "--from", NAME, "--download-weights"))
+    done(hasse("lab model", "make", "mine", "--from", NAME, "--download-weights"))
     assert asked == [NAME]
     assert (home / "mine" / "config.json").is_file()
 
@@ -142,7 +144,7 @@ def test_weights_are_downloaded_where_that_is_asked_for(
 @pytest.mark.parametrize("name", ["a/b", "..", "", "a b"])
 def test_name_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     tiny_clip(tmp_path / "clip")
-    refused = hasse("model", "make", name, "--from", NAME, "--weights", tmp_path / "clip")
+    refused = hasse("lab model", "make", name, "--from", NAME, "--weights", tmp_path / "clip")
     assert "cannot be the name of a model" in refused.error
 
 
@@ -157,8 +159,8 @@ def test_index_of_one_model_is_not_searched_or_added_to_with_another(tmp_path: P
         refused = hasse(*asked, "--model", "two")
         assert refused.status == 1
         assert "hasse index reencode" in refused.error
-    done(hasse("model", "remove", "one"))
-    assert "hasse model make" in hasse("search", "a circle", "--index", index).error
+    done(hasse("lab model", "remove", "one"))
+    assert "hasse lab model make" in hasse("search", "a circle", "--index", index).error
     done(hasse("index", "reencode", index, "--model", "two"))
     done(hasse("search", "a circle", "--index", index))
 
@@ -168,8 +170,8 @@ def test_models_are_listed_without_open_clip_and_made_by_no_other_library(tmp_pa
 import sys
 sys.modules["open_clip"] = None
 from tests.service.cli.shell import hasse
-print(hasse("model", "list").out)
-print(hasse("model", "make", "mine", "--from", "{NAME}", "--weights", "{tmp_path}").error)
+print(hasse("lab model", "list").out)
+print(hasse("lab model", "make", "mine", "--from", "{NAME}", "--weights", "{tmp_path}").error)
 """
     told = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""`hasse train` on a folder of drawn shapes."""
+"""`hasse lab train` on a folder of drawn shapes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.torchrun import torchrun
 
 
 def test_train_starts_from_a_built_in_model_by_its_name(home: Path, tmp_path: Path) -> None:
-    train = ("train", home / "data", "--out", tmp_path, *TINY_TRAINING, "--start", "scenes")
+    train = ("lab train", home / "data", "--out", tmp_path, *TINY_TRAINING, "--start", "scenes")
     assert "scenes has another shape (" in hasse(*train).error
 
 
@@ -42,7 +42,7 @@ def test_train_options_are_passed_on_and_override_set(home: Path, tmp_path: Path
         word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)
     ]
     out, more = tmp_path / "model", ("--set", "seed=9", "--set", "length=unit")
-    done(hasse("train", home / "data", *TINY_TRAINING, *options, *more, "--out", out))
+    done(hasse("lab train", home / "data", *TINY_TRAINING, *options, *more, "--out", out))
     config = json.loads((out / "metrics.json").read_bytes())["training"]
     described = config | config["model"]
     assert {name: described[name] for name in asked} == asked
@@ -61,7 +61,7 @@ def test_train_suits_the_batch_to_the_images_unless_one_is_given(
         return replace(preset.config, batch_size=5)
 
     monkeypatch.setattr(Preset, "suited", suited)
-    learn = ("train", home / "data", *TINY_TRAINING, "--epochs", 1)
+    learn = ("lab train", home / "data", *TINY_TRAINING, "--epochs", 1)
     done(hasse(*learn, "--out", tmp_path / "asked"))
     assert counted == []
     usual = [word for word in learn if word not in {"--batch-size", "6"}]
@@ -78,18 +78,18 @@ def test_train_learns_from_one_split_and_validates_on_another(home: Path, tmp_pa
     images = (replace(one, split=part) for one, part in zip(whole.images, parts, strict=True))
     save(replace(whole, images=tuple(images)), tmp_path / "data")
     out = tmp_path / "model"
-    learn = ("train", tmp_path / "data", *TINY_TRAINING, "--epochs", 1, "--out", out)
+    learn = ("lab train", tmp_path / "data", *TINY_TRAINING, "--epochs", 1, "--out", out)
     told = done(hasse(*learn, "--train-split", "mine", "--val-split", "choice")).err
     found = json.loads((out / "metrics.json").read_bytes())
     assert found["dataset"]["images"] == 9
     assert found["history"][0]["validation"]["images"] == 5
     assert "no splits" not in told
-    assert f"next: hasse evaluate {tmp_path / 'data'} --model {out}\n" in told
+    assert f"next: hasse lab evaluate {tmp_path / 'data'} --model {out}\n" in told
 
 
 def test_train_prints_a_line_for_each_epoch(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
-    told = done(hasse("train", home / "data", *TINY_TRAINING, "--epochs", 3, "--out", out)).err
+    told = done(hasse("lab train", home / "data", *TINY_TRAINING, "--epochs", 3, "--out", out)).err
     lines = [line for line in told.splitlines() if line.startswith("epoch ")]
     history = json.loads((out / "metrics.json").read_bytes())["history"]
     best = -1.0
@@ -108,7 +108,7 @@ def test_train_prints_a_line_for_each_epoch(home: Path, tmp_path: Path) -> None:
 def test_train_start_begins_with_the_weights_of_another_model(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     start = ("--start", home / "model", "--epochs", 1, "--out", out)
-    done(hasse("train", home / "data", *TINY_TRAINING, *start))
+    done(hasse("lab train", home / "data", *TINY_TRAINING, *start))
     begun = json.loads((out / "metrics.json").read_bytes())["start"]
     assert begun == checkpoint.load(home / "model").fingerprint
 
@@ -118,23 +118,33 @@ def test_train_names_the_model_as_its_folder(
 ) -> None:
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path / "mine")
-    done(hasse("train", home / "data", *TINY_TRAINING, "--epochs", 1, "--out", "."))
+    done(hasse("lab train", home / "data", *TINY_TRAINING, "--epochs", 1, "--out", "."))
     assert checkpoint.load(tmp_path / "mine").name == "mine"
 
 
 def test_train_without_splits_says_which_pictures_validate(home: Path) -> None:
-    again = hasse("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
+    again = hasse(
+        "lab train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1
+    )
     assert "no splits: 2 of 24 pictures are not learned from" in done(again).err
 
 
 def test_train_again_does_nothing_and_another_training_is_refused(home: Path) -> None:
     before = (home / "model" / "model.safetensors").read_bytes()
-    command = ("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
+    command = ("lab train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
     advised = f"hasse index build {home / 'data'} --model {home / 'model'}"
     assert advised in done(hasse(*command)).err, "it has no split to be measured on"
     assert (home / "model" / "model.safetensors").read_bytes() == before
     refused = hasse(
-        "train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1, "--seed", 9
+        "lab train",
+        home / "data",
+        "--out",
+        home / "model",
+        *TINY_TRAINING,
+        "--epochs",
+        1,
+        "--seed",
+        9,
     )
     assert refused.status == 1
     assert "another config" in refused.error
@@ -155,7 +165,7 @@ def test_train_refuses_another_training_before_it_replaces_pictures(
         (tmp_path / "fewer", (), "text"),
         (tmp_path / "fewer", ("--seed", 9), "config"),
     ):
-        train = ("train", dataset, "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 1)
+        train = ("lab train", dataset, "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 1)
         assert f"another {differing} (" in hasse(*train, *options).error
         assert {path: path.read_bytes() for path in (tmp_path / "model").rglob("*.*")} == before
 
@@ -169,7 +179,7 @@ def test_train_refuses_a_network_that_cannot_learn_before_reading_pictures(
         (("--set", "image_pooling=max"), "has no regions"),
         (("--backbone", "torchvision/vit_b_16"), "cannot take pictures of 32 x 32 pixels"),
     ):
-        train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING)
+        train = ("lab train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING)
         assert said in hasse(*train, *options).error
         assert not list((tmp_path / "model").glob("*"))
 
@@ -177,7 +187,7 @@ def test_train_refuses_a_network_that_cannot_learn_before_reading_pictures(
 def test_train_uses_bfloat16_where_the_device_supports_it_or_it_is_asked(
     home: Path, tmp_path: Path
 ) -> None:
-    learn = ("train", home / "data", *TINY_TRAINING, "--epochs", 1)
+    learn = ("lab train", home / "data", *TINY_TRAINING, "--epochs", 1)
     usual = "bfloat16" if supports_bfloat16("cpu") else "float32"
     for asked, used in ((None, usual), ("bfloat16", "bfloat16"), ("float32", "float32")):
         out = tmp_path / str(asked)
@@ -193,7 +203,7 @@ def test_train_pools_a_named_backbone_by_average_unless_asked(
     *before, last = named
     network = (*before, f"{last}=torchvision/shufflenet_v2_x0_5")
     asked = ("--dimension", 16, "--set", "word_dimension=8", "--set", "resize=36")
-    learn = ("train", home / "data", *network, *asked, "--set", "crop=32", "--epochs", 1)
+    learn = ("lab train", home / "data", *network, *asked, "--set", "crop=32", "--epochs", 1)
     for preset in ("scenes", "hasse"):
         done(hasse(*learn, "--preset", preset, "--out", tmp_path / preset))
         described = json.loads((tmp_path / preset / "config.json").read_bytes())
@@ -211,7 +221,7 @@ def test_train_does_not_overwrite_a_model_of_another_origin(
     config = tmp_path / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"kind": kind}))
     before = {path: path.read_bytes() for path in sorted((tmp_path / "model").glob("*.*"))}
-    command = ("train", home / "data", *TINY_TRAINING, "--epochs", 1)
+    command = ("lab train", home / "data", *TINY_TRAINING, "--epochs", 1)
     refused = hasse(*command, "--out", tmp_path / "model")
     assert "holds a model already: choose another --out" in refused.error
     assert {path: path.read_bytes() for path in sorted((tmp_path / "model").glob("*.*"))} == before
@@ -222,7 +232,7 @@ def test_train_does_not_overwrite_a_model_of_another_origin(
 def test_torchrun_trains_one_model_and_only_the_first_process_prints(
     home: Path, tmp_path: Path
 ) -> None:
-    train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
+    train = ("lab train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
     done = torchrun("hasse", *train)
     assert done.stdout.count("the model model") == 1
     assert done.stderr.count("epoch 2 of 2: loss") == 1

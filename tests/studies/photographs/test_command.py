@@ -1,4 +1,4 @@
-"""`hasse text-features`, with a transformer of random weights, and texts of `hasse train`."""
+"""`hasse study photographs features`, with a transformer of random weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,15 @@ def test_text_features_are_the_encoders_own_whatever_a_text_is_beside(
     encoder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
-    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "features", "--encoder")
+    make = (
+        "study",
+        "photographs",
+        "features",
+        tmp_path / "texts.txt",
+        "--out",
+        tmp_path / "features",
+        "--encoder",
+    )
     told = hasse(*make, encoder, "--device", "cpu")
     assert told.out == f"{tmp_path / 'features'}: 3 texts\n", told.err
     assert told.err == "", "not the library's own progress"
@@ -61,7 +69,16 @@ def test_text_features_downloads_an_encoder_where_that_is_asked_for(
 
     monkeypatch.setattr(registry, "download_weights", download)
     (tmp_path / "texts.txt").write_text("a dog\n")
-    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "out", "--encoder", named)
+    make = (
+        "study",
+        "photographs",
+        "features",
+        tmp_path / "texts.txt",
+        "--out",
+        tmp_path / "out",
+        "--encoder",
+        named,
+    )
     assert "name the folder of a sentence encoder, or download one" in hasse(*make).error
     other = hasse(*make[:-1], "timm/resnet18", "--download-weights")
     assert "takes --encoder sentence-transformers/NAME" in other.error
@@ -71,13 +88,21 @@ def test_text_features_downloads_an_encoder_where_that_is_asked_for(
 
 
 def test_text_features_names_what_is_missing(encoder: Path, tmp_path: Path) -> None:
-    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "out", "--encoder")
+    make = (
+        "study",
+        "photographs",
+        "features",
+        tmp_path / "texts.txt",
+        "--out",
+        tmp_path / "out",
+        "--encoder",
+    )
     assert "there is no file" in hasse(*make, encoder).error
     (tmp_path / "texts.txt").write_text("a dog\n")
     assert "name the folder of a sentence encoder" in hasse(*make, tmp_path).error
 
 
 def test_train_refuses_texts_without_features_and_classes_without_texts(tmp_path: Path) -> None:
-    train = ("train", tmp_path, "--out", tmp_path / "model")
+    train = ("lab", "train", tmp_path, "--out", tmp_path / "model")
     assert "name some with --features" in hasse(*train, "--texts", tmp_path).error
     assert "name those with --texts" in hasse(*train, "--classes", tmp_path).error
