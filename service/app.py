@@ -15,6 +15,7 @@ from hasse.service.core.engine import Engine
 from hasse.service.http import openapi
 from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
+from hasse.service.http.hosts import Hosts
 from hasse.service.http.middleware import RequestMiddleware
 from hasse.service.page import add_image, combine
 from hasse.service.page import lattice as lattice_pages
@@ -59,6 +60,7 @@ def create_app(
         admission=Admission.of(settings),
         metrics=Metrics(),
         readiness=Readiness(settings),
+        hosts=Hosts(settings),
         access=Access(settings),
         bodies=Bodies(settings),
         samples=Samples(),

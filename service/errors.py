@@ -70,6 +70,7 @@ REASONS: Mapping[str, ErrorKind] = {
     "too_many_pixels": ErrorKind(413, "The picture has too many pixels"),
     "wrong_media_type": ErrorKind(415, "The type of the body is not supported"),
     "not_a_picture": ErrorKind(415, "The file is not a supported picture"),
+    "wrong_host": ErrorKind(421, "The request is for another host"),
     "invalid": ErrorKind(422, "The request is not valid"),
     "damaged_picture": ErrorKind(422, "The picture is damaged"),
     "busy": ErrorKind(429, "There are too many requests at the moment"),

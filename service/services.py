@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI, Request
 from hasse.service.core.admission import Admission
 from hasse.service.http.access import Access, Purpose
 from hasse.service.http.bodies import Bodies
+from hasse.service.http.hosts import Hosts
 from hasse.service.page.sample import Samples
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
@@ -27,6 +28,7 @@ class Services:
     admission: Admission
     metrics: Metrics
     readiness: Readiness
+    hosts: Hosts
     access: Access
     bodies: Bodies
     samples: Samples
@@ -59,6 +61,8 @@ def requires(purpose: Purpose) -> Any:
 
     async def admit(request: Request) -> Services:
         services = services_of(request.app)
+        if purpose == "write":
+            services.hosts.require_same_origin(request.headers)
         if purpose == "write" or not services.access.is_open:
             name = services.access.admit(request.headers, purpose)
             if name:

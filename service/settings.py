@@ -17,6 +17,7 @@ from hasse.models.images.limits import PictureLimits
 from hasse.service.addresses import PREFIX, networks_of
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
+_HOST_NAME = re.compile(r"\*|(\*\.)?[a-z0-9._-]+")
 _ORIGIN = re.compile(r"https?://[^\s/?#,]+")
 Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait for ever
 
@@ -73,6 +74,14 @@ class Settings(BaseSettings):
         description=(
             "Origins whose pages may use the API, with commas between, as in "
             "https://example.org; * for all; when empty, none."
+        ),
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description=(
+            "Names under which clients reach the service, with commas between, beside localhost "
+            "and its addresses; *.example.org for all below one, * for all. A request for another "
+            "name is 421."
         ),
     )
     processes: int = Field(
@@ -285,11 +294,26 @@ class Settings(BaseSettings):
         networks_of(proxies)
         return proxies
 
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, hosts: str) -> str:
+        hosts_of(hosts)
+        return hosts
+
     @field_validator("cors_origins")
     @classmethod
     def _origins(cls, origins: str) -> str:
         origins_of(origins)
         return origins
+
+
+def hosts_of(setting: str) -> frozenset[str]:
+    """Return the names of a setting with commas, in lower case; ValueError if one is none."""
+    found = frozenset(part.strip().lower() for part in setting.split(",") if part.strip())
+    for name in found:
+        if not _HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name} is no name of a host: write it as in example.org, no port")
+    return found
 
 
 def origins_of(setting: str) -> list[str]:

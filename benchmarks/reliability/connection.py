@@ -32,14 +32,14 @@ def search(caption: str, k: int = 10, mode: str = "certified") -> bytes:
     """Return the bytes of a search for the images that a caption is true of."""
     body = json.dumps({"caption": caption, "k": k, "mode": mode}).encode()
     return (
-        b"POST /search/images HTTP/1.1\r\nHost: hasse\r\nContent-Type: application/json\r\n"
+        b"POST /search/images HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
     )
 
 
 def get(path: str) -> bytes:
     """Return the bytes of a GET."""
-    return b"GET %b HTTP/1.1\r\nHost: hasse\r\n\r\n" % path.encode()
+    return b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()
 
 
 class Connection(asyncio.Protocol):

@@ -33,7 +33,7 @@ ROWS = 60
 
 def post(path: str, content_type: str, body: bytes) -> bytes:
     """Return the bytes of a POST."""
-    head = f"POST {path} HTTP/1.1\r\nHost: hasse\r\nContent-Type: {content_type}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 

@@ -35,7 +35,7 @@ def form(picture: bytes) -> bytes:
         + b"\r\n--x--\r\n"
     )
     return (
-        b"POST /search/captions HTTP/1.1\r\nHost: hasse\r\n"
+        b"POST /search/captions HTTP/1.1\r\nHost: localhost\r\n"
         b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: %d\r\n\r\n%b"
         % (len(body), body)
     )

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hasse.service.addresses import ROOT_PATH, networks_of, root_path_of, with_root_path
 from hasse.service.errors import ServiceError, problem
+from hasse.service.http.hosts import WRONG_HOST
 from hasse.service.runtime.logs import LOGGER, event
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Phase
@@ -106,10 +107,10 @@ class RequestMiddleware:
             await problem(error, request_id)(scope, receive, send_on)
 
         try:
-            if _names_its_host(scope):
-                await self._app(scope, receive_on if withheld else receive, send_on)
+            if (refusal := self._wrong_host(scope)) is not None:
+                await answer(refusal)
             else:
-                await answer(_NO_HOST)
+                await self._app(scope, receive_on if withheld else receive, send_on)
         except asyncio.CancelledError as error:
             is_gone = error.args == (CLIENT_GONE,)
             if status != 0 and not is_gone:
@@ -137,6 +138,17 @@ class RequestMiddleware:
             )
             # Later, since uvloop sends the answer at the end of this turn of the loop.
             asyncio.get_running_loop().call_soon(record)
+
+    def _wrong_host(self, scope: Scope) -> ServiceError | None:
+        """Return the error for a request without one Host header that names this service."""
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if not hosts and scope["http_version"] == "1.0":  # which may lack it (RFC 9112, 3.2)
+            return None
+        if len(hosts) != 1:
+            return _NO_HOST
+        connected_to = (scope.get("server") or ("",))[0]
+        known = self._services.hosts.knows(hosts[0].decode("latin-1"), connected_to)
+        return None if known else WRONG_HOST
 
 
 def record_answer(
@@ -197,12 +209,6 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
     return f"{random.getrandbits(64):016x}"  # tells log lines apart; no secret
-
-
-def _names_its_host(scope: Scope) -> bool:
-    """Tell whether a request has one Host header, which HTTP/1.0 may lack (RFC 9112, 3.2)."""
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    return len(hosts) == 1 or (not hosts and bool(scope["http_version"] == "1.0"))
 
 
 def _is_body_withheld(scope: Scope) -> bool:

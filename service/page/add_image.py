@@ -42,6 +42,7 @@ async def add(request: Request, services: ServicesHere) -> Response:
     site cannot make them use it.
     """
     _require_writes(services)
+    services.hosts.require_same_origin(request.headers)
     typed = ""
     try:
         engine = services.engine

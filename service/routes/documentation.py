@@ -55,7 +55,7 @@ def takes(
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
     """Return the part of an operation that lists its errors, from the one table."""
     found: dict[int | str, dict[str, Any]] = {}
-    for reason in (*reasons, "internal"):
+    for reason in (*reasons, "wrong_host", "internal"):
         kind = TABLE[reason]
         words = f"{kind.title} (`{reason}`)"
         if kind.status in found:

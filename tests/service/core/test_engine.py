@@ -269,7 +269,7 @@ def test_request_whose_client_disconnects_cancels_its_work(
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"" if asked else b"caption=a%20cat",
-            "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
+            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         }
         leaving = asyncio.create_task(app(scope, messages.get, send))
         await until(lambda: admission.in_flight == 2)

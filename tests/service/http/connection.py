@@ -17,6 +17,7 @@ from hasse.service.core.admission import Admission
 from hasse.service.errors import ServiceError
 from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
+from hasse.service.http.hosts import Hosts
 from hasse.service.http.load_shedding import LoadSheddingProtocol, load_shedding
 from hasse.service.page.sample import Samples
 from hasse.service.runtime.metrics import Metrics
@@ -109,6 +110,7 @@ async def serving(
         admission=admission,
         metrics=Metrics(),
         readiness=Readiness(settings),
+        hosts=Hosts(settings),
         access=Access(settings),
         bodies=Bodies(settings),
         samples=Samples(),

@@ -270,7 +270,7 @@ def test_body_cut_short_by_its_client_is_no_internal_error(
         "path": "/search/images",
         "raw_path": b"/search/images",
         "query_string": b"",
-        "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     client.run(client.app(scope, receive, send))
     assert statuses[0] == status

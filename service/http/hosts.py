@@ -1,0 +1,78 @@
+"""Names and addresses of this service, and requests that pages of other sites make.
+
+A page of another site can give its own name the address of this service (DNS rebinding). Its
+browser then sends that name as `Host`, so only known names are answered. An address is no name:
+a browser that sends one has connected to it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from starlette.datastructures import Headers
+
+from hasse.service.errors import ServiceError
+from hasse.service.settings import Settings, hosts_of, origins_of
+
+WRONG_HOST = ServiceError(
+    "wrong_host",
+    "this service does not know the name in Host: its operator can add it to HASSE_ALLOWED_HOSTS",
+)
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+?)\.?)(?::[0-9]{0,5})?")
+
+
+class Hosts:
+    """The names and addresses that requests may be for, and the origins whose pages may write."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._names = hosts_of(settings.allowed_hosts) | {"localhost", settings.host.lower()}
+        self._suffixes = tuple(name[1:] for name in self._names if name.startswith("*."))
+        listens_on = _address(settings.host)
+        self._is_everywhere = not settings.host or bool(listens_on and listens_on.is_unspecified)
+        self._origins = frozenset(origins_of(settings.cors_origins))
+        self.knows = lru_cache(maxsize=256)(self._knows)
+
+    def _knows(self, host: str, connected_to: str) -> bool:
+        """Tell whether a `Host` header is ours, of a connection to that address of this machine."""
+        parts = _HOST.fullmatch(host.lower())
+        if parts is None:
+            return "*" in self._names
+        name = parts[1] or parts[2]
+        if not self._names.isdisjoint((name, "*")) or name.endswith(self._suffixes):
+            return True
+        address = _address(name)
+        return name == connected_to or (
+            address is not None and (self._is_everywhere or address.is_loopback)
+        )
+
+    def require_same_origin(self, headers: Headers) -> None:
+        """Refuse what a browser sends for a page of another site, unless CORS lets it.
+
+        Browsers send `Sec-Fetch-Site` over TLS and to loopback addresses, and `Origin` always.
+        Programs send neither.
+
+        Raises:
+            ServiceError: `forbidden`.
+        """
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if not self._origins.isdisjoint((origin, "*")):
+            return
+        if site is not None:
+            is_ours = site in ("same-origin", "none")
+        else:
+            is_ours = origin is None or origin.partition("://")[2] == headers.get("host")
+        if not is_ours:
+            raise ServiceError(
+                "forbidden",
+                "pages of other sites may not write here: the operator of this service can "
+                "allow it to some (HASSE_CORS_ORIGINS)",
+            )
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
