@@ -165,7 +165,10 @@ class Settings(BaseSettings):
     write_seconds: Seconds = Field(
         default=30.0,
         gt=0,
-        description="Time from a write's arrival within which it is answered or given up.",
+        description=(
+            "Time within which a write is answered or given up, and after which a client that "
+            "reads nothing of its answer is closed."
+        ),
     )
 
     in_flight: int = Field(default=64, ge=1, description="Searches that are worked on at one time.")

@@ -1,141 +1,63 @@
-"""HTTP protocol that sheds load: searches over capacity get 429 before their body is read.
-
-It also closes connections that send nothing, bounds the head of a request, answers a request for
-another protocol as plain HTTP, and cancels the work of a client that disconnects.
-"""
+"""HTTP protocol that sheds load: searches over capacity get 429 before their body is read."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from fastapi.routing import APIRoute
-from httptools import HttpParserError, HttpParserUpgrade
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hasse.service.errors import ServiceError
-from hasse.service.http.middleware import (
-    CLIENT_GONE,
-    prepared_problem,
-    record_answer,
-    request_id_of,
-)
+from hasse.service.http.connection import BoundedProtocol, PipelineFullError
 from hasse.service.runtime.readiness import Phase
 from hasse.service.services import Services
 
-HEAD_BYTES = 65_536  # largest head of a request that is read
-_TOO_LARGE = ServiceError(
-    "head_too_large", f"the head of a request is not read beyond {HEAD_BYTES:,} bytes"
-)
-_MALFORMED = ServiceError("malformed", "this is not an HTTP/1.1 request")
 
-
-class LoadSheddingProtocol(HttpToolsProtocol):
+class LoadSheddingProtocol(BoundedProtocol):
     """One connection. Subclasses name the application's services and its search routes."""
 
-    services: ClassVar[Services]
     searches: ClassVar[Sequence[APIRoute]]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.url = b""
-        self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
         self._refused = False  # the request that is being received
         self._closes_after = False  # the refused request is the last of its connection
-        self._progress = False  # the parser recognized something in the bytes received now
-        self._is_head_new = False  # a head has begun in them, and not ended
-        self._unrecognized = 0  # bytes received since then
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a first request."""
-        super().connection_made(transport)
-        self._restart_idle_timer()
-
-    def data_received(self, data: bytes) -> None:
-        """Parse what came."""
-        self._progress = False
-        try:
-            self.parser.feed_data(data)
-        except HttpParserError:
-            # httptools also fails on a target that is longer than this.
-            self._give_up(_TOO_LARGE if len(self.url) >= HEAD_BYTES else _MALFORMED)
-            return
-        except HttpParserUpgrade as upgrade:
-            self._parse_as_plain(data[upgrade.args[0] :])
-            return
-        if self._is_head_new and self._is_idle():
-            self._is_head_new = False
-            self._restart_idle_timer()
-        self._unrecognized = 0 if self._progress else self._unrecognized + len(data)
-        if self._unrecognized > HEAD_BYTES:
-            self._give_up(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Start to receive a head, which has to be complete before the idle timer ends."""
+        """Start to receive a head."""
+        if self._refused and self.flow.write_paused:  # the client reads no refusal
+            raise PipelineFullError
         super().on_message_begin()
-        self._progress = self._is_head_new = True
         self._refused = False
 
     def on_headers_complete(self) -> None:
         """Refuse the request or start it."""
-        self._progress, self._is_head_new = True, False
-        if self.parser.should_upgrade():
-            return  # it is parsed again, as plain HTTP
-        if self._is_idle():
-            self._unset_keepalive_if_required()
+        if self._is_idle() and not self.parser.should_upgrade():
             # A browser shows no answer without CORS headers, so pages of other sites are refused
             # by the application.
             is_foreign = self.services.settings.cors_origins and self._has_origin()
             route = None if is_foreign else self._search_route()
             if route is not None and (error := self.services.admission.refusal()) is not None:
+                self._progress, self._is_head_new = True, False
                 self._refuse(error, route)
                 return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body; of a refused request it is dropped."""
-        self._progress = True
-        if not self._refused:
+        if self._refused:
+            self._progress = True
+        else:
             super().on_body(body)
-            if self._is_idle():  # answered already, and the client still sends
-                self._restart_idle_timer()
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._progress = True
-        if self.parser.should_upgrade():
-            return
         if not self._refused:
             super().on_message_complete()
-        elif self._closes_after:
-            self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the work of the client."""
-        super().connection_lost(exc)
-        self._unset_keepalive_if_required()
-        if self._running is not None:
-            cycle, task = self._running
-            cycle.disconnected = True
-            cycle.message_event.set()
-            task.cancel(CLIENT_GONE)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        task = self.loop.create_task(cycle.run_asgi(app))  # type: ignore[arg-type]
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
-        self._running = cycle, task
-
-    def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _restart_idle_timer(self) -> None:
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+            return
+        self._progress = True
+        if self._closes_after:
+            self._close()
 
     def _search_route(self) -> str | None:
         """Return the route of a search, as metrics name it; None for other requests."""
@@ -160,55 +82,16 @@ class LoadSheddingProtocol(HttpToolsProtocol):
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
-        self._answer(error, route, self.parser.get_method().decode(), self._path())
+        self._answer(
+            error,
+            route,
+            self.parser.get_method().decode(),
+            self._path(),
+            closes=self._closes_after,
+        )
         self._restart_idle_timer()  # so long may the rest of the body take
         if self.expect_100_continue:
-            self.transport.close()  # the client sends no body now
-
-    def _give_up(self, error: ServiceError) -> None:
-        """Answer bytes that no request can be made of, and close."""
-        self._closes_after = True
-        self.headers = []
-        self._answer(error)
-        self.transport.close()
-
-    def _answer(
-        self, error: ServiceError, route: str = "other", method: str = "-", path: str = "-"
-    ) -> None:
-        request_id = request_id_of(self.headers)
-        root_path = self.services.settings.root_path
-        head, before, after = prepared_problem(
-            error.reason, error.detail, error.retry_after, root_path
-        )
-        body = b"%b%b%b" % (before, request_id.encode(), after)
-        lines = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
-        lines.append(b"x-request-id: %b\r\n" % request_id.encode())
-        lines.append(b"content-length: %d\r\n" % len(body))
-        lines.append(b"connection: close\r\n\r\n" if self._closes_after else b"\r\n")
-        self.transport.write(b"".join((head, *lines, body)))
-        record_answer(
-            self.services.metrics,
-            request_id,
-            method=method,
-            path=path,
-            route=route,
-            status=error.kind.status,
-            reason=error.reason,
-        )
-
-    def _parse_as_plain(self, rest: bytes) -> None:
-        """Parse a request again without its `Upgrade`, with what came behind its head.
-
-        No protocol is switched to here, but some clients (Java's) offer HTTP/2 with each request,
-        and the parser takes their body for that protocol.
-        """
-        if self.parser.get_method() == b"CONNECT":
-            self._give_up(_MALFORMED)
-            return
-        version = self.parser.get_http_version().encode()
-        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
-        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
-        self.data_received(b"\r\n".join((*lines, b"", rest)))
+            self._close()  # the client sends no body now
 
 
 def load_shedding(services: Services, searches: Sequence[APIRoute]) -> type[LoadSheddingProtocol]:

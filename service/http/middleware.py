@@ -37,6 +37,7 @@ SECURITY_HEADERS = [
 ]
 CLIENT_GONE = "client_gone"  # message of the cancellation of a request whose client disconnected
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_PIECE = 65_536  # bytes of an answer that are handed to the server at a time
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _NO_HOST = ServiceError("malformed", "HTTP/1.1 asks for the header Host, once")
 _GONE = ServiceError("client_gone", "the client did not wait for the answer")
@@ -100,6 +101,12 @@ class RequestMiddleware:
                 headers.append((b"x-request-id", request_id.encode()))
                 if withheld or self._services.readiness.phase is Phase.STOPPING:
                     headers.append((b"connection", b"close"))
+            elif len(body := message.get("body", b"")) > _PIECE:
+                # The server waits after a piece until the client has read most of it.
+                for at in range(0, len(body) - _PIECE, _PIECE):
+                    piece = body[at : at + _PIECE]
+                    await send({"type": message["type"], "body": piece, "more_body": True})
+                message = {**message, "body": body[at + _PIECE :]}
             await send(message)
 
         async def answer(error: ServiceError) -> None:

@@ -85,6 +85,11 @@ class Client:
         body = await self.reader.readexactly(int(headers["content-length"]))
         return int(first.split()[1]), headers, body
 
+    def read_nothing(self) -> None:
+        """Take no more bytes from the system than it has."""
+        transport: Any = self.writer.transport
+        transport.pause_reading()
+
     async def is_closed(self) -> bool:
         """Wait until the service has closed the connection."""
         return await self.reader.read() == b""
@@ -99,20 +104,20 @@ async def respond(send: Any, status: int) -> None:
 
 @asynccontextmanager
 async def serving(
-    idle_seconds: float = 60,
+    idle_seconds: float = 60, **settings: Any
 ) -> AsyncIterator[tuple[Server, Callable[[], Awaitable[Client]]]]:
     """Serve while the block runs; yield the server and what connects a new client."""
-    settings = Settings()
-    admission = Switch.of(settings)
+    chosen = Settings(**settings)
+    admission = Switch.of(chosen)
     assert isinstance(admission, Switch)
     services = Services(
-        settings=settings,
+        settings=chosen,
         admission=admission,
         metrics=Metrics(),
-        readiness=Readiness(settings),
-        hosts=Hosts(settings),
-        access=Access(settings),
-        bodies=Bodies(settings),
+        readiness=Readiness(chosen),
+        hosts=Hosts(chosen),
+        access=Access(chosen),
+        bodies=Bodies(chosen),
         samples=Samples(),
     )
     server = Server(admission, services)

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from hasse.service.http.connection import PIPELINED
 from hasse.service.http.middleware import CLIENT_GONE
+from hasse.service.runtime.readiness import Phase
 from hasse.service.schemas import Problem
 from tests.service.http.connection import SEARCH, Client, respond, run, serving
 
+LARGE = 30_000_000  # more than the system takes for a client that reads nothing
+GET = "GET /images HTTP/1.1\nHost: a\n\n"
 HEAD, BODY = SEARCH.split("\n\n")
 UPGRADE = "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAEA\nHost"
 
@@ -231,5 +235,153 @@ def test_client_that_leaves_cancels_its_work_and_begins_no_more(asked: int, answ
             await asyncio.sleep(0.05)
             assert begun == [f"/{at}" for at in range(answered + 1)]
             assert left == [(CLIENT_GONE,)]
+
+    run(main)
+
+
+async def send_large(send: Any, *headers: tuple[bytes, bytes]) -> None:
+    sized = (b"content-length", b"%d" % LARGE)
+    start = {"type": "http.response.start", "status": 200, "headers": [sized, *headers]}
+    await send(start)
+    await send({"type": "http.response.body", "body": bytes(LARGE)})
+
+
+@pytest.mark.parametrize("keeps_open", [True, False])
+def test_client_that_reads_nothing_of_a_whole_answer_is_closed(keeps_open: bool) -> None:
+    async def main() -> None:
+        async with serving(idle_seconds=10, write_seconds=30) as (server, connect):
+
+            async def answer(scope: Any, receive: Any, send: Any) -> None:
+                await send_large(send, *([] if keeps_open else [(b"connection", b"close")]))
+
+            server.answer = answer
+            client = await connect()
+            client.read_nothing()
+            client.send(GET)
+            await asyncio.sleep(25)
+            assert server.state.connections
+            await asyncio.sleep(20)
+            assert not server.state.connections
+
+    run(main)
+
+
+def test_answer_that_nobody_reads_is_given_up() -> None:
+    async def main() -> None:
+        async with serving(write_seconds=30) as (server, connect):
+            ended: list[tuple[Any, ...]] = []
+
+            async def answer(scope: Any, receive: Any, send: Any) -> None:
+                start = {"type": "http.response.start", "status": 200, "headers": []}
+                await send(start)
+                try:
+                    for _ in range(LARGE // 65_536):
+                        piece = {"body": bytes(65_536), "more_body": True}
+                        await send({"type": "http.response.body", **piece})
+                except asyncio.CancelledError as error:
+                    ended.append(error.args)
+
+            server.answer = answer
+            client = await connect()
+            client.read_nothing()
+            client.send(GET)
+            await asyncio.sleep(40)
+            assert ended == [(CLIENT_GONE,)]
+            assert not server.state.connections
+
+    run(main)
+
+
+def test_client_that_reads_slowly_gets_its_whole_answer() -> None:
+    async def main() -> None:
+        async with serving(write_seconds=30) as (server, connect):
+
+            async def answer(scope: Any, receive: Any, send: Any) -> None:
+                await send_large(send, (b"connection", b"close"))
+
+            server.answer = answer
+            client = await connect()
+            client.send(GET)
+            received = 0
+            while more := await client.reader.read(LARGE):
+                received += len(more)
+                if received // 10_000_000 > (received - len(more)) // 10_000_000:
+                    client.read_nothing()
+                    await asyncio.sleep(25)
+                    transport: Any = client.writer.transport
+                    transport.resume_reading()
+            assert received > LARGE
+
+    run(main)
+
+
+def test_service_that_stops_waits_less_for_clients_that_read_nothing() -> None:
+    async def main() -> None:
+        async with serving(write_seconds=300, shutdown_seconds=10) as (server, connect):
+
+            async def answer(scope: Any, receive: Any, send: Any) -> None:
+                await send_large(send)
+
+            server.answer = answer
+            client = await connect()
+            client.read_nothing()
+            client.send(GET)
+            await asyncio.sleep(1)
+            server.services.readiness.phase = Phase.STOPPING
+            (connection,) = server.connections
+            connection.shutdown()
+            await asyncio.sleep(6)
+            assert not server.state.connections
+
+    run(main)
+
+
+def test_pipeline_is_answered_up_to_a_bound_and_closed() -> None:
+    async def main() -> None:
+        async with serving() as (server, connect):
+            client = await connect()
+            client.send(GET * 1000)
+            for _ in range(PIPELINED + 1):
+                status, headers, _ = await client.receive()
+                assert status == 200
+            assert headers["connection"] == "close"
+            assert await client.is_closed()
+            assert len(server.inside) == PIPELINED + 1
+
+    run(main)
+
+
+def test_pipeline_of_refused_searches_that_nobody_reads_holds_little_and_is_closed() -> None:
+    async def main() -> None:
+        async with serving(write_seconds=30) as (server, connect):
+            client = await connect()
+            client.read_nothing()
+            for _ in range(60):
+                client.send(SEARCH * 1000)
+                await asyncio.sleep(0)
+            await asyncio.sleep(1)
+            (connection,) = server.connections
+            assert connection.transport.get_write_buffer_size() < 500_000
+            await asyncio.sleep(40)
+            assert not server.state.connections
+
+    run(main)
+
+
+def test_body_that_drips_on_after_its_answer_closes_the_connection() -> None:
+    async def main() -> None:
+        async with serving(idle_seconds=0.4, body_seconds=2) as (server, connect):
+
+            async def answer(scope: Any, receive: Any, send: Any) -> None:
+                await respond(send, 200)
+
+            server.answer = answer
+            client = await connect()
+            client.send("POST /images HTTP/1.1\nHost: a\nContent-Length: 1000\n\n")
+            assert (await client.receive())[0] == 200
+            for _ in range(20):
+                await asyncio.sleep(0.25)
+                client.send("x")
+            assert not server.state.connections
 
     run(main)

@@ -1,0 +1,253 @@
+"""HTTP connection with bounds: on heads, on idle time, on pipelined requests, on unread answers.
+
+It also answers a request for another protocol as plain HTTP, and cancels the work of a client that
+disconnects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+from httptools import HttpParserError, HttpParserUpgrade
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from hasse.models.errors import HasseError
+from hasse.service.errors import ServiceError
+from hasse.service.http.middleware import (
+    CLIENT_GONE,
+    prepared_problem,
+    record_answer,
+    request_id_of,
+)
+from hasse.service.runtime.readiness import Phase
+from hasse.service.services import Services
+
+HEAD_BYTES = 65_536  # largest head of a request that is read
+PIPELINED = 16  # requests that may wait in a connection for the answer before theirs
+_READ_BYTES = 16_384  # a client that reads less in `write_seconds` reads nothing
+_TOO_LARGE = ServiceError(
+    "head_too_large", f"the head of a request is not read beyond {HEAD_BYTES:,} bytes"
+)
+_MALFORMED = ServiceError("malformed", "this is not an HTTP/1.1 request")
+
+
+class PipelineFullError(HasseError):
+    """Ends the parsing of a connection with too many unanswered requests."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. Subclasses name the services of the application."""
+
+    services: ClassVar[Services]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.url = b""
+        self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
+        self._abort_timer: asyncio.TimerHandle | None = None  # while a client has to read
+        self._body_until = 0.0  # an answered request may send its body until then
+        self._is_last = False  # what comes after the requests received so far is dropped
+        self._progress = False  # the parser recognized something in the bytes received now
+        self._is_head_new = False  # a head has begun in them, and not ended
+        self._unrecognized = 0  # bytes received since then
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a first request."""
+        super().connection_made(transport)
+        self._restart_idle_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the work of the client."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._cancel_abort()
+        if self._running is not None:
+            cycle, task = self._running
+            cycle.disconnected = True
+            cycle.message_event.set()
+            task.cancel(CLIENT_GONE)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        if self._is_last:
+            return
+        self._progress = False
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError as error:
+            if isinstance(error.__context__, PipelineFullError):
+                self._end_after_answers()
+                return
+            # httptools also fails on a target that is longer than this.
+            self._give_up(_TOO_LARGE if len(self.url) >= HEAD_BYTES else _MALFORMED)
+            return
+        except HttpParserUpgrade as upgrade:
+            self._parse_as_plain(data[upgrade.args[0] :])
+            return
+        if self._is_head_new and self._is_idle():
+            self._is_head_new = False
+            self._restart_idle_timer()
+        self._unrecognized = 0 if self._progress else self._unrecognized + len(data)
+        if self._unrecognized > HEAD_BYTES:
+            self._give_up(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Start to receive a head, which has to be complete before the idle timer ends."""
+        if len(self.pipeline) >= PIPELINED:
+            raise PipelineFullError
+        super().on_message_begin()
+        self._progress = self._is_head_new = True
+
+    def on_headers_complete(self) -> None:
+        """Start the request, or let it wait for the one before."""
+        self._progress, self._is_head_new = True, False
+        if self.parser.should_upgrade():
+            return  # it is parsed again, as plain HTTP
+        if self._is_idle():
+            self._unset_keepalive_if_required()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._progress = True
+        super().on_body(body)
+        if self._is_idle() and self.loop.time() < self._body_until:
+            self._restart_idle_timer()
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._progress = True
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the client to read the last answer."""
+        super().on_response_complete()
+        self._body_until = self.loop.time() + self.services.settings.body_seconds
+        if self.transport.is_closing():
+            self._abort_unless_read()
+
+    def pause_writing(self) -> None:
+        """Give the client a time to read what is written."""
+        super().pause_writing()
+        self._abort_unless_read()
+
+    def resume_writing(self) -> None:
+        """Go on writing: the client reads."""
+        super().resume_writing()
+        self._cancel_abort()
+        if self.transport.is_closing():
+            self._abort_unless_read()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection."""
+        self._close()
+
+    def shutdown(self) -> None:
+        """Close the connection, or let its answer be the last."""
+        super().shutdown()
+        if self._abort_timer is not None or self.transport.is_closing():
+            self._cancel_abort()
+            self._abort_unless_read()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        task = self.loop.create_task(cycle.run_asgi(app))  # type: ignore[arg-type]
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+        self._running = cycle, task
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _restart_idle_timer(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def _end_after_answers(self) -> None:
+        """Close after the answers to what was received; the client may send the rest again."""
+        self._is_last = True
+        if self._is_idle():
+            self._close()
+        else:
+            self.cycle.keep_alive = False
+
+    def _close(self) -> None:
+        """Close when the client has read what was written, or had the time for it."""
+        self.transport.close()
+        self._abort_unless_read()
+
+    def _abort_unless_read(self) -> None:
+        if self._abort_timer is None:
+            settings = self.services.settings
+            seconds = settings.write_seconds
+            if self.services.readiness.phase is Phase.STOPPING:
+                seconds = min(seconds, settings.shutdown_seconds / 2)
+            unread = self.transport.get_write_buffer_size()
+            self._abort_timer = self.loop.call_later(seconds, self._abort, unread)
+
+    def _abort(self, unread: int) -> None:
+        self._abort_timer = None
+        if unread - self.transport.get_write_buffer_size() < _READ_BYTES:
+            self.transport.abort()
+        else:
+            self._abort_unless_read()
+
+    def _cancel_abort(self) -> None:
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+            self._abort_timer = None
+
+    def _give_up(self, error: ServiceError) -> None:
+        """Answer bytes that no request can be made of, and close."""
+        self.headers = []
+        self._answer(error, closes=True)
+        self._close()
+
+    def _answer(
+        self,
+        error: ServiceError,
+        route: str = "other",
+        method: str = "-",
+        path: str = "-",
+        *,
+        closes: bool,
+    ) -> None:
+        """Write an error without the application, and count it."""
+        request_id = request_id_of(self.headers)
+        root_path = self.services.settings.root_path
+        head, before, after = prepared_problem(
+            error.reason, error.detail, error.retry_after, root_path
+        )
+        body = b"%b%b%b" % (before, request_id.encode(), after)
+        lines = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
+        lines.append(b"x-request-id: %b\r\n" % request_id.encode())
+        lines.append(b"content-length: %d\r\n" % len(body))
+        lines.append(b"connection: close\r\n\r\n" if closes else b"\r\n")
+        self.transport.write(b"".join((head, *lines, body)))
+        record_answer(
+            self.services.metrics,
+            request_id,
+            method=method,
+            path=path,
+            route=route,
+            status=error.kind.status,
+            reason=error.reason,
+        )
+
+    def _parse_as_plain(self, rest: bytes) -> None:
+        """Parse a request again without its `Upgrade`, with what came behind its head.
+
+        No protocol is switched to here, but some clients (Java's) offer HTTP/2 with each request,
+        and the parser takes their body for that protocol.
+        """
+        if self.parser.get_method() == b"CONNECT":
+            self._give_up(_MALFORMED)
+            return
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        self.data_received(b"\r\n".join((*lines, b"", rest)))
