@@ -20,9 +20,9 @@ from hasse.index.catalog.records import SegmentRecord
 from hasse.index.creation import already_there, create, open_catalog
 from hasse.index.errors import BadRowsError, IndexExistsError
 from hasse.index.locking import locked
-from hasse.index.search.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.compaction import LOCK as COMPACTION_LOCK
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
+from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SegmentWriter
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
 from hasse.index.staging import Staging, refuse_unfinished

@@ -8,9 +8,9 @@ from pathlib import Path
 from hasse.index.bounds.lower_bounds import CODES, COLUMNS
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import FORMAT
-from hasse.index.search.cost_model import Costs
 from hasse.index.search.query import Query
 from hasse.index.search.search import is_scanned
+from hasse.index.segments.cost_model import Costs
 from hasse.index.segments.segment import MANIFEST, POINTS
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Kind, ModelIdentity

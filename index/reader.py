@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.selection import Masks, Selection
+from hasse.index.catalog.selection import Selection
 from hasse.index.errors import DamagedIndexError, HasseIndexError, ModelMismatchError
 from hasse.index.search.distinct import DistinctTexts
+from hasse.index.search.masks import Masks
 from hasse.index.search.query import Answer, Query
 from hasse.index.segments.loading import Loader
 from hasse.index.segments.segment import Verify

@@ -34,15 +34,15 @@ from hasse.index.errors import (
     NotLoadedError,
 )
 from hasse.index.info import IndexInfo, describe
+from hasse.index.kernels.arrays import release_memory
 from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Reader
-from hasse.index.search.cost_model import DEFAULT, Thresholds
 from hasse.index.search.query import Answer, Query, checked_queries
 from hasse.index.search.search import search, search_jointly
 from hasse.index.search.similar import search_similar
 from hasse.index.segments import compaction
-from hasse.index.segments.arrays import release_memory
 from hasse.index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
+from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.loading import Loader
 from hasse.index.segments.segment import Verify
 from hasse.index.segments.snapshot import Snapshot
@@ -60,7 +60,7 @@ from hasse.index.types import (
 )
 
 if TYPE_CHECKING:
-    from hasse.index.kernels.gpu_scan import Accelerator
+    from hasse.index.search.gpu_scan import Accelerator
 
 
 class Index:
@@ -395,6 +395,6 @@ def _accelerator(device: str) -> Accelerator | None:
     if device == "cpu":
         return None
     # Only where there is a device is torch worth the seconds of its import.
-    from hasse.index.kernels.gpu_scan import Accelerator
+    from hasse.index.search.gpu_scan import Accelerator
 
     return Accelerator(device)

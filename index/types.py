@@ -1,4 +1,4 @@
-"""The kinds, scores and modes of a search, and the rows of the catalog."""
+"""The kinds and modes of a search, and the rows of the catalog."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.score import MORE_GENERAL, Score
+
 Kind: TypeAlias = Literal["image", "caption"]
-Score: TypeAlias = Literal["order", "order-reversed", "cosine"]
 Mode: TypeAlias = Literal["certified", "exact", "fast"]
 
 # How an image compares with one that it is like: see `hasse.index.search.similar`.
 Relation: TypeAlias = Literal["alike", "more_specific", "more_general"]
 
 KINDS: tuple[Kind, ...] = ("image", "caption")
-SCORES: tuple[Score, ...] = ("order", "order-reversed", "cosine")
 MODES: tuple[Mode, ...] = ("certified", "exact", "fast")
 
 Points: TypeAlias = NDArray[np.float32]
@@ -33,16 +33,11 @@ class Orientation(IntEnum):
 
 
 def orientation_of(kind: Kind, score: Score) -> Orientation:
-    """Return how violations of rows of `kind` are computed.
-
-    E(image, caption) = || max(0, caption - image) ||^2, so a caption that searches images is the
-    minuend; `order-reversed` swaps the two arguments; `cosine` has no direction.
-    """
-    if score == "cosine":
+    """Return how violations of stored rows of `kind` are computed."""
+    general = MORE_GENERAL[score]
+    if general is None:
         return Orientation.COSINE
-    if (kind == "image") == (score == "order"):
-        return Orientation.QUERY_GENERAL
-    return Orientation.STORED_GENERAL
+    return Orientation.STORED_GENERAL if general == kind else Orientation.QUERY_GENERAL
 
 
 @dataclass(frozen=True, slots=True)

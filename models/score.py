@@ -4,21 +4,29 @@
 describe. `order-reversed` puts images above captions, and `cosine` is symmetric; both are the
 paper's controls (Table 2). The score is a property of a checkpoint: its encoders were trained for
 it.
+
+torch is imported by the functions that use it: an index needs only the names.
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
-
-from hasse.models.order import pairwise_violation
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
 
 Score = Literal["order", "order-reversed", "cosine"]
 SCORES: tuple[Score, ...] = get_args(Score)
+
+# Which of the two is the more general, the y of E(x, y); the cosine has no direction.
+MORE_GENERAL: Mapping[Score, Literal["image", "caption"] | None] = {
+    "order": "caption",
+    "order-reversed": "image",
+    "cosine": None,
+}
 
 
 def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
@@ -26,17 +34,22 @@ def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
 
     The order scores lie in [0, inf). Cosine is 1 - x.y, which is in [0, 2] for unit points.
     """
-    if score == "order":
+    from hasse.models.order import pairwise_violation
+
+    general = MORE_GENERAL[score]
+    if general is None:
+        return 1 - images @ captions.T
+    if general == "caption":
         return pairwise_violation(images, captions)
-    if score == "order-reversed":
-        return pairwise_violation(captions, images).T
-    return 1 - images @ captions.T
+    return pairwise_violation(captions, images).T
 
 
 def penalties_between(
     score: Score, images: NDArray[np.float32], captions: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Return `penalties` of numpy arrays, without gradients: (I, N), (C, N) -> (I, C)."""
+    import torch
+
     found: NDArray[np.float32] = penalties(
         score, torch.from_numpy(images), torch.from_numpy(captions)
     ).numpy()

@@ -31,9 +31,9 @@ from torch import Tensor
 from benchmarks.search import oracle, source
 from benchmarks.search.clock import wait
 from benchmarks.search.growth import Growth
-from hasse.index.kernels.gpu_scan import Accelerator
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.triton_scan import smallest_of_tiles
+from hasse.index.search.gpu_scan import Accelerator
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import search
 from hasse.index.segments.segment import Segment, SegmentWriter

@@ -1,4 +1,4 @@
-"""Measure the constants of `index.search.cost_model`: python -m benchmarks.search.costs POINTS
+"""Measure the constants of `index.segments.cost_model`: python -m benchmarks.search.costs POINTS
 
 POINTS is a folder that `benchmarks.search` writes; its points are grown to several sizes, and both
 ways to search are timed at each, beside the way that the plan takes. The constants are the lines
@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 
 from benchmarks.search import source
 from benchmarks.search.growth import Growth
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.candidates import Candidates
-from hasse.index.search.cost_model import Costs, Thresholds
 from hasse.index.search.query import Query
 from hasse.index.search.search import is_scanned, score_rows, search
+from hasse.index.segments.cost_model import Costs, Thresholds
 from hasse.index.segments.segment import Segment, write_segment
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
-from hasse.index.types import Kind, Mode, ModelIdentity, Points, Score
+from hasse.index.types import Kind, Mode, ModelIdentity, Points
+from hasse.models.score import Score
 
 faiss: Any = _faiss
 

@@ -33,11 +33,11 @@ from hasse.index.bounds.lower_bounds import COLUMNS, LEVELS_FILE, Bounded, Bound
 from hasse.index.bounds.quantizer import LEVELS, PAGE, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, MOST, Tables
 from hasse.index.errors import DamagedIndexError
+from hasse.index.kernels.arrays import GrowingArray, mapped, read_only
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.compiling import kernel
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
-from hasse.index.search.candidates import Candidates
-from hasse.index.segments.arrays import GrowingArray, mapped, read_only
 from hasse.index.types import Orientation, Points
 
 BASIS, RESIDUALS = "basis.npy", "residuals.npy"

@@ -20,10 +20,10 @@ from hasse.index.bounds import byte_codes as coding
 from hasse.index.bounds import nibble_scan
 from hasse.index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, Tables, tables_of
+from hasse.index.kernels.arrays import GrowingArray, advise_random, mapped, read_only
+from hasse.index.kernels.candidates import Candidates, starts_of
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
-from hasse.index.search.candidates import Candidates, starts_of
-from hasse.index.segments.arrays import GrowingArray, advise_random, mapped, read_only
 from hasse.index.types import Ids, Orientation, Points
 
 COLUMNS = "columns.npy"

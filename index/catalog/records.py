@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hasse.index.types import Kind, ModelIdentity, Score
+from hasse.index.types import Kind, ModelIdentity
+from hasse.models.score import Score
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hasse.index.errors import BadPointsError, BadRowsError
-from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, Points, Score
+from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, Points
+from hasse.models.score import Score
 
 # Of a point, stored or asked for: what searches make of squared lengths, as FAISS does, fits into a
 # float32.

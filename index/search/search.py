@@ -28,19 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index.bounds.lower_bounds import Bounded
+from hasse.index.kernels.arrays import read_only
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.early_exit import heaviest_chunks, scan_order, slack_of
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import scan_cosine, score_candidates
-from hasse.index.search.candidates import Candidates
-from hasse.index.search.cost_model import MEASURED, Costs
 from hasse.index.search.query import Answer, Query, Seconds, Work
 from hasse.index.search.top_k import TopK
-from hasse.index.segments.arrays import read_only
+from hasse.index.segments.cost_model import MEASURED, Costs
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Ids, Kind, Mode, Orientation, Points
 
 if TYPE_CHECKING:
-    from hasse.index.kernels.gpu_scan import Accelerator
+    from hasse.index.search.gpu_scan import Accelerator
 
 # Without a prefilter, candidates are chosen by the coordinates that are expected to add this share
 # of the violation.

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.candidates import Candidates
 from hasse.index.search.query import Answer, Query, Seconds, Work
 from hasse.index.search.search import score_rows
 from hasse.index.search.top_k import TopK

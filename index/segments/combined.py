@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index.catalog.records import SegmentRecord
-from hasse.index.segments.arrays import read_only
+from hasse.index.kernels.arrays import read_only
 from hasse.index.segments.segment import Segment
 from hasse.index.segments.snapshot import LiveSegment
 from hasse.index.types import Ids, Points

@@ -22,7 +22,7 @@ from hasse.index import durable
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.errors import disk_full_reported
 from hasse.index.locking import locked
-from hasse.index.search.cost_model import DEFAULT, Thresholds
+from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import IDS, POINTS, SegmentWriter, check_file
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.segments.writer import Finished, Merged, Writer

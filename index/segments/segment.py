@@ -5,7 +5,7 @@
     ids.npy          int64 (R,)
     columns.npy, levels.npy, codes.npy    lower bounds, see `hasse.index.bounds.lower_bounds`
     basis.npy, residuals.npy              instead of codes for the cosine, see `index.bounds.cosine`
-    prefilter.faiss                       candidates, see `hasse.index.search.prefilter`
+    prefilter.faiss                       candidates, see `hasse.index.segments.prefilter`
 
 Bounds and a prefilter are made only for segments large enough to gain from them, and a prefilter
 only where the bounds' heaviest coordinates propose worse candidates.
@@ -37,10 +37,11 @@ from hasse.index.errors import (
     DamagedIndexError,
     TruncatedFileError,
 )
-from hasse.index.search.cost_model import DEFAULT, Thresholds
-from hasse.index.search.prefilter import PREFILTER, Prefilter, write_prefilter
-from hasse.index.segments.arrays import GrowingArray, advise_random, advise_sequential, mapped
-from hasse.index.types import Ids, Kind, Orientation, Points, Score, orientation_of
+from hasse.index.kernels.arrays import GrowingArray, advise_random, advise_sequential, mapped
+from hasse.index.segments.cost_model import DEFAULT, Thresholds
+from hasse.index.segments.prefilter import PREFILTER, Prefilter, write_prefilter
+from hasse.index.types import Ids, Kind, Orientation, Points, orientation_of
+from hasse.models.score import Score
 
 SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
 MANIFEST = "manifest.json"

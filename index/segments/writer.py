@@ -22,8 +22,8 @@ from hasse.index.catalog.schema import CAPTIONS, IMAGES
 from hasse.index.catalog.validation import check_texts, checked, checked_ids
 from hasse.index.errors import BadRowsError, disk_full_reported
 from hasse.index.locking import locked
-from hasse.index.search.cost_model import DEFAULT, Thresholds
 from hasse.index.segments import leases
+from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
 from hasse.index.staging import STAGING, staged_model
 from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow, Points

@@ -14,10 +14,10 @@ from hasse.index.catalog.records import SegmentRecord, State
 from hasse.index.creation import open_catalog
 from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Narrowing
-from hasse.index.search.cost_model import MEASURED
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import search, search_jointly
 from hasse.index.search.similar import search_similar
+from hasse.index.segments.cost_model import MEASURED
 from hasse.index.segments.leases import lease as leased
 from hasse.index.segments.loading import Deletions, Loader, deletions_of
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify

@@ -43,7 +43,15 @@ def imported(path: Path) -> Iterator[str]:
     [
         ("scenes", {"hasse.scenes", "hasse.models"}),
         ("models", {"hasse.models"}),
-        ("index", {"hasse.index", "hasse.models.order", "hasse.models.errors"}),
+        (
+            "index",
+            {
+                "hasse.index",
+                "hasse.models.errors",
+                "hasse.models.order",
+                "hasse.models.score",
+            },
+        ),
         ("service", {"hasse.service", "hasse.index", "hasse.models", "hasse.scenes"}),
         ("studies", {"hasse"}),
         (

@@ -25,9 +25,9 @@ import numpy as np
 
 from hasse.index.build import build, reencode
 from hasse.index.errors import DiskFullError, MissingIndexError
-from hasse.index.search.cost_model import Thresholds
 from hasse.index.search.query import Query
 from hasse.index.segments.compaction import everything
+from hasse.index.segments.cost_model import Thresholds
 from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
 from hasse.index.verify import verify

@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.index.kernels.arrays import read_only
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.candidates import Candidates
-from hasse.index.search.cost_model import DEFAULT, Costs, Thresholds
 from hasse.index.search.search import score_rows
-from hasse.index.segments.arrays import read_only
+from hasse.index.segments.cost_model import DEFAULT, Costs, Thresholds
 from hasse.index.segments.segment import Segment, write_segment
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow, Kind, ModelIdentity, Orientation, Points, Score
+from hasse.index.types import CaptionRow, ImageRow, Kind, ModelIdentity, Orientation, Points
+from hasse.models.score import Score
 from tests import oracle
 
 # Every segment has bounds, and a prefilter from 60 rows on, as large ones have; they are searched

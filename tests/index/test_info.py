@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hasse.index.search.cost_model import Costs, Thresholds
+from hasse.index.segments.cost_model import Costs, Thresholds
 from hasse.index.segments.segment import MANIFEST, POINTS
 from hasse.index.store import Index
 from hasse.index.types import Kind

@@ -10,8 +10,8 @@ import torch
 
 from benchmarks.search import accelerator, oracle
 from benchmarks.search.oracle import WrongAnswerError
-from hasse.index.kernels.gpu_scan import Accelerator
 from hasse.index.kernels.threads import Workers
+from hasse.index.search.gpu_scan import Accelerator
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import search
 from hasse.index.types import Kind

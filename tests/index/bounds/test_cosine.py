@@ -10,10 +10,10 @@ import pytest
 from hasse.index.bounds.cosine import BASIS, CosineBounds, write_cosine_bounds
 from hasse.index.bounds.quantizer import PAGE
 from hasse.index.errors import DamagedIndexError
+from hasse.index.kernels.arrays import read_only
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import score_candidates
-from hasse.index.search.candidates import Candidates
-from hasse.index.segments.arrays import read_only
 from hasse.index.types import Orientation, Points
 
 ALL_LIVE = read_only(np.zeros(0, np.bool_))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hasse.index.bounds import byte_codes as coding
 from hasse.index.bounds.lower_bounds import Bounds, write_bounds
 from hasse.index.bounds.quantizer import PAGE
+from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.threads import Workers
-from hasse.index.segments.arrays import read_only
 from hasse.index.types import Orientation, Points
 from tests.index.samples import embeddings, grid, scored
 

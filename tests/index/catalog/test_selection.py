@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.selection import Masks, Selection
+from hasse.index.catalog.selection import Selection
 from hasse.index.errors import BadQueryError
-from hasse.index.search.cost_model import Thresholds
+from hasse.index.search.masks import Masks
 from hasse.index.search.query import Query
 from hasse.index.segments.compaction import everything
+from hasse.index.segments.cost_model import Thresholds
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Kind

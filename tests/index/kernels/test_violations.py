@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hasse.index.kernels.arrays import read_only
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
-from hasse.index.search.candidates import Candidates
 from hasse.index.search.search import scan, score_rows
 from hasse.index.search.top_k import Hits, TopK
-from hasse.index.segments.arrays import read_only
-from hasse.index.types import Kind, Orientation, Points, Score
+from hasse.index.types import Kind, Orientation, Points
+from hasse.models.score import Score
 from tests.index.samples import embeddings, grid, scored, violations
 from tests.oracle import best
 

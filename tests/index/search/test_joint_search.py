@@ -13,10 +13,11 @@ import hasse.index.search.search
 from hasse.index.catalog.selection import Selection
 from hasse.index.errors import BadQueryError
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.cost_model import DEFAULT
 from hasse.index.search.query import Answer, Query
+from hasse.index.segments.cost_model import DEFAULT
 from hasse.index.store import Index
-from hasse.index.types import KINDS, MODES, SCORES, CaptionRow, ImageRow, Kind, Mode, Points, Score
+from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow, Kind, Mode, Points
+from hasse.models.score import SCORES, Score
 from tests.index.samples import BOUNDED, embeddings, grid, model, small_index, snapshot, violations
 from tests.oracle import best
 

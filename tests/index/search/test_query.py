@@ -8,7 +8,8 @@ import pytest
 
 from hasse.index.errors import BadQueryError
 from hasse.index.search.query import Query, checked_queries
-from hasse.index.types import KINDS, Score
+from hasse.index.types import KINDS
+from hasse.models.score import Score
 from tests.index.samples import model, small_index
 
 

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 import hasse.index.search.search
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.cost_model import DEFAULT
 from hasse.index.search.query import Answer, Query, Work
 from hasse.index.search.search import candidate_count
+from hasse.index.segments.cost_model import DEFAULT
 from hasse.index.segments.snapshot import Snapshot
-from hasse.index.types import KINDS, MODES, SCORES, Kind, Points, Score
+from hasse.index.types import KINDS, MODES, Kind, Points
+from hasse.models.score import SCORES, Score
 from tests.index.samples import BOUNDED, embeddings, grid, model, snapshot, violations
 from tests.oracle import best
 

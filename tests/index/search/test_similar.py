@@ -11,7 +11,8 @@ import pytest
 from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
 from hasse.index.store import Index
-from hasse.index.types import MODES, ImageRow, ModelIdentity, Relation, Score
+from hasse.index.types import MODES, ImageRow, ModelIdentity, Relation
+from hasse.models.score import Score
 from tests.oracle import pairwise_violation
 
 

@@ -15,13 +15,14 @@ from hasse.index.errors import (
     DamagedIndexError,
     TruncatedFileError,
 )
-from hasse.index.search.cost_model import Thresholds
+from hasse.index.kernels import arrays
 from hasse.index.search.query import Query
-from hasse.index.segments import arrays
+from hasse.index.segments.cost_model import Thresholds
 from hasse.index.segments.segment import MANIFEST, Segment, SegmentWriter, write_segment
 from hasse.index.store import Index
-from hasse.index.types import Orientation, Score
+from hasse.index.types import Orientation
 from hasse.index.verify import verify
+from hasse.models.score import Score
 from tests.index.samples import BOUNDED, embeddings, images, model
 
 EVERY_FILE = {
@@ -198,7 +199,7 @@ def test_large_segment_is_read_at_random_except_by_full_scans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thresholds = Thresholds(bounds_from_bytes=40 * 16 * 4)
-    monkeypatch.setattr("hasse.index.segments.arrays._READ_BYTES", 0)
+    monkeypatch.setattr("hasse.index.kernels.arrays._READ_BYTES", 0)
     advised: list[tuple[str, int]] = []
     advise = arrays._advise
 

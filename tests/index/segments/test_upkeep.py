@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hasse.index.errors import HasseIndexError, IndexLockedError
+from hasse.index.kernels import arrays
 from hasse.index.search.query import Query
-from hasse.index.segments import arrays
 from hasse.index.segments.compaction import Compacted, ProgressCallback
 from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow, ModelIdentity, Points, Score
+from hasse.index.types import CaptionRow, ImageRow, ModelIdentity, Points
 from hasse.models.evaluation.calibration import Calibration
+from hasse.models.score import Score
 from hasse.service.page.scale import Scale, measure
 
 KNOWN = Calibration((0.1, 0.2, 0.4), (0.5, 0.1, 0.001), 0.2, pairs=1000, true=10)

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.index.kernels.gpu_scan import Accelerator
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.triton_scan import shape_of
+from hasse.index.search.gpu_scan import Accelerator
 from hasse.index.search.query import Query
 from hasse.index.search.search import search
-from hasse.index.types import Kind, Points, Score
+from hasse.index.types import Kind, Points
+from hasse.models.score import Score
 from tests.device import DEVICE
 from tests.index.samples import embeddings, grid, snapshot
 

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.triton_scan import (
     TILE,
     columns_for,
@@ -27,9 +28,10 @@ from hasse.index.kernels.triton_scan import (
     violations_of_tiles,
 )
 from hasse.index.kernels.violations import relative_error
-from hasse.index.search.candidates import Candidates
-from hasse.index.segments.segment import Segment
 from hasse.index.types import Ids, Orientation, Points
+
+if TYPE_CHECKING:  # a segment brings FAISS and SQLAlchemy, and a scan needs neither
+    from hasse.index.segments.segment import Segment
 
 _UPLOAD_ROWS = 16_384
 SMALLEST = 8 << 20  # bytes of a segment; a smaller one is scanned before the device has started

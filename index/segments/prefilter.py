@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index import durable
-from hasse.index.search.candidates import Candidates
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.types import Orientation, Points
 
 faiss: Any = _faiss

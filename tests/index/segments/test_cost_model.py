@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasse.index.search.cost_model import Costs
+from hasse.index.segments.cost_model import Costs
 from hasse.index.types import Orientation
 
 BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasse.index.search.candidates import Candidates
+from hasse.index.kernels.candidates import Candidates
 
 sets = st.lists(st.sets(st.integers(0, 30)), min_size=1, max_size=5)
 

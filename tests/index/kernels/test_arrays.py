@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hasse.index.errors import DamagedIndexError
-from hasse.index.segments.arrays import mapped
+from hasse.index.kernels.arrays import mapped
 
 
 @pytest.mark.parametrize(
