@@ -44,7 +44,7 @@ SCORES: tuple[tuple[Kind, Score], ...] = (
 )
 _CHOSEN = 128  # rows that a certified search scores to begin with
 _CALLS = 15
-_FREE = Costs((np.inf,) * 3, (np.inf,) * 3, (0.0,) * 3, 0.0, 0.0)  # bounds at any size
+_FREE = Costs(np.inf, np.inf, (0.0,) * 3, 0.0, 0.0)  # bounds at any size
 _BOUNDED = Thresholds(bounds_from_bytes=1)
 
 

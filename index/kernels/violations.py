@@ -1,7 +1,7 @@
 """Exact violations on the CPU, at the speed of memory.
 
-Every path scores a row by `violation`, so on one machine its bits do not depend on the batch, the
-thread or the segment, and ties stay ties. The kernels release the GIL; callers divide the rows
+`violation` scores every row, so on one machine the bits of a violation do not depend on the batch,
+the thread or the segment, and ties stay ties. The kernels release the GIL; callers divide the rows
 among threads.
 
 Each term of an order violation is non-negative, so the float32 result differs from the true one
@@ -37,22 +37,15 @@ def relative_error(dimension: int) -> float:
 
 
 @reduction
-def squared_gap(general: Any, specific: Any) -> Any:
-    """Return max(0, general - specific)^2: what one coordinate adds to an order violation."""
-    gap = max(general - specific, np.float32(0))
-    return gap * gap
-
-
-@reduction
 def violation(point: Points, query: Points, orientation: int) -> Any:
     """Return the float32 violation of a stored point (N,) with a query (N,)."""
     total = np.float32(0)
     if orientation == Orientation.QUERY_GENERAL:
         for j in range(query.shape[0]):
-            total += squared_gap(query[j], point[j])
+            total += max(query[j] - point[j], np.float32(0)) ** 2
     elif orientation == Orientation.STORED_GENERAL:
         for j in range(query.shape[0]):
-            total += squared_gap(point[j], query[j])
+            total += max(point[j] - query[j], np.float32(0)) ** 2
     else:
         for j in range(query.shape[0]):
             total += point[j] * query[j]
@@ -61,17 +54,18 @@ def violation(point: Points, query: Points, orientation: int) -> Any:
 
 
 @kernel
-def scan_cosine(
+def scan_rows(
     points: Points,
     ids: Ids,
     excluded: NDArray[np.bool_],
     queries: Points,
+    orientation: int,
     start: int,
     stop: int,
     violations: Points,
     found: Ids,
 ) -> None:
-    """Score the live rows [start, stop) with all queries by cosine, and keep the best of each.
+    """Score the live rows [start, stop) with all queries, and keep the best of each.
 
     points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N). The violations
     and ids found, (B, k), are heaps (`hasse.index.kernels.heap`).
@@ -81,7 +75,7 @@ def scan_cosine(
         if masked and excluded[row]:
             continue
         for b in range(queries.shape[0]):
-            one = violation(points[row], queries[b], Orientation.COSINE)
+            one = violation(points[row], queries[b], orientation)
             if one <= violations[b, 0]:
                 push(violations[b], found[b], one, ids[row])
 

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from hasse.index.bounds.lower_bounds import Bounded
 from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.candidates import Candidates
-from hasse.index.kernels.early_exit import heaviest_chunks, scan_order, slack_of
 from hasse.index.kernels.threads import Workers
-from hasse.index.kernels.violations import scan_cosine, score_candidates
+from hasse.index.kernels.violations import scan_rows, score_candidates
 from hasse.index.search.query import Answer, Query, Seconds, Work
 from hasse.index.search.top_k import TopK
 from hasse.index.segments.cost_model import MEASURED, Costs
@@ -358,18 +357,10 @@ def scan(
 
     points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N).
     """
-    chunks, slack = None, slack_of(points.shape[1])
-    if orientation is not Orientation.COSINE:
-        chunks = heaviest_chunks(points, queries, orientation)
 
     def part(edges: tuple[int, int]) -> tuple[Ids, Points]:
         violations, found = best.heaps(min(best.k, edges[1] - edges[0]))
-        places = (*edges, violations, found)
-        if chunks is None:
-            scan_cosine(points, ids, excluded, queries, *places)
-        else:
-            number = int(orientation)
-            scan_order(points, ids, excluded, queries, number, chunks, slack, *places)
+        scan_rows(points, ids, excluded, queries, int(orientation), *edges, violations, found)
         return found, violations
 
     ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))

@@ -15,18 +15,19 @@ from hasse.index.types import Orientation
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a search costs; tuples are by orientation.
+    """What a search costs.
 
     Attributes:
         alone: nanoseconds to score one coordinate of each row, for a query alone.
         together: the same for each query of a large batch.
-        codes: nanoseconds to bound one coordinate of each row, and to score the survivors.
+        codes: nanoseconds to bound one coordinate of each row and to score the survivors, by
+            orientation.
         search: microseconds that a search by bounds takes beyond a scan, however small.
         row: microseconds to fetch and score one candidate.
     """
 
-    alone: tuple[float, float, float] = (0.075, 0.14, 0.15)
-    together: tuple[float, float, float] = (0.029, 0.050, 0.085)
+    alone: float = 0.15
+    together: float = 0.085
     codes: tuple[float, float, float] = (0.0055, 0.0135, 0.026)
     search: float = 100.0
     row: float = 0.4
@@ -47,7 +48,7 @@ class Costs:
         answer is to be `proved`.
         """
         size = rows * dimension / 1000
-        scan = max(self.alone[orientation] / max(1, batch), self.together[orientation]) * size
+        scan = max(self.alone / max(1, batch), self.together) * size
         bounds = self.codes[orientation] * size if proved else 0.0
         return scan <= self.search + self.row * candidates + bounds
 

@@ -22,7 +22,7 @@ from tests import oracle
 
 # Every segment has bounds, and a prefilter from 60 rows on, as large ones have; they are searched
 # by these wherever that can be.
-BOUNDED = Thresholds(1, 60, Costs((1, 1, 1), (1, 1, 1), (0, 0, 0), 0, 0))
+BOUNDED = Thresholds(1, 60, Costs(1, 1, (0, 0, 0), 0, 0))
 
 
 def model(dimension: int = 16, score: Score = "order", name: str = "sample") -> ModelIdentity:

@@ -138,9 +138,7 @@ def test_violation_is_zero_of_a_point_with_itself_and_with_the_origin() -> None:
 
 @pytest.mark.parametrize("orientation", [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL])
 @pytest.mark.parametrize("dimension", [128, 131, 400])
-def test_scan_with_early_exit_loses_no_hit_and_no_bit(
-    orientation: Orientation, dimension: int
-) -> None:
+def test_scan_of_a_batch_loses_no_hit_and_no_bit(orientation: Orientation, dimension: int) -> None:
     rng = np.random.default_rng(dimension)
     for make in (embeddings, grid):
         points, queries = make(rng, 700, dimension), make(rng, 9, dimension)
