@@ -33,7 +33,7 @@ def test_costs_favor_a_scan_of_larger_segments_by_a_batch_which_shares_it(
 
 
 def test_costs_favor_a_scan_when_nearly_all_rows_are_candidates() -> None:
-    assert Costs().favor_scan(Orientation.QUERY_GENERAL, 20_000, 1024, 4000, 1, proved=True)
+    assert Costs().favor_scan(Orientation.QUERY_GENERAL, 20_000, 1024, 8000, 1, proved=True)
     assert not Costs().favor_scan(Orientation.QUERY_GENERAL, 20_000, 1024, 128, 1, proved=True)
 
 
