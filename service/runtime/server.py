@@ -31,6 +31,7 @@ from hasse.service.settings import Settings
 KEEP_ALIVE_SECONDS = 10
 # Threads have this long to end, after the work in flight had `shutdown_seconds`.
 _CLOSE_SECONDS = 4
+_BEAT_SECONDS = 0.25
 _M_ARENA_MAX = -8  # of mallopt(3)
 
 
@@ -39,6 +40,7 @@ def run(
     listener: socket.socket,
     say: Callable[[str], None],
     open_engine: Open = Engine.open,
+    beat: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve on a socket until a signal comes; return when everything in flight was answered.
 
@@ -47,6 +49,7 @@ def run(
         listener: the socket, bound.
         say: gets a few lines for a person, once searches are answered.
         open_engine: makes the engine.
+        beat: called a few times a second while the event loop runs.
 
     Raises:
         ServeError: the engine cannot be opened, or a worker thread died.
@@ -60,7 +63,7 @@ def run(
 
     app = create_app(settings, open_engine, on_failure)
     server = _Server(
-        app, settings, lambda engine: say(about.introduction(engine, address_of(listener)))
+        app, settings, lambda engine: say(about.introduction(engine, address_of(listener))), beat
     )
     try:
         server.run([listener])
@@ -78,7 +81,11 @@ class _Server(uvicorn.Server):
     """Fails readiness before it closes the port, and ends with status 0 when asked to stop."""
 
     def __init__(
-        self, app: FastAPI, settings: Settings, on_serving: Callable[[Engine], None]
+        self,
+        app: FastAPI,
+        settings: Settings,
+        on_serving: Callable[[Engine], None],
+        beat: Callable[[], None],
     ) -> None:
         services = services_of(app)
         super().__init__(
@@ -100,10 +107,16 @@ class _Server(uvicorn.Server):
         self._readiness = services.readiness
         self._metrics = services.metrics
         self._on_serving = on_serving
+        self._beat = beat
         self._announced = self._stop_requested = self._stopping = False
         limit = settings.drain_seconds + settings.shutdown_seconds + _CLOSE_SECONDS
         self.exit_timer = threading.Timer(limit, _exit)
         self.exit_timer.daemon = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, with a beat that goes on until the event loop ends."""
+        self._keep_beating()
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal to stop; a second one means that nothing in flight is waited for."""
@@ -132,6 +145,10 @@ class _Server(uvicorn.Server):
 
     def _close(self) -> None:
         self.should_exit = True
+
+    def _keep_beating(self) -> None:
+        self._beat()
+        asyncio.get_running_loop().call_later(_BEAT_SECONDS, self._keep_beating)
 
 
 def _tune_process() -> None:

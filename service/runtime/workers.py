@@ -26,6 +26,9 @@ from hasse.service.runtime import logs
 from hasse.service.runtime.sockets import ServeError, listen, reserve, share
 from hasse.service.settings import Settings
 
+_STOP_SECONDS = 20.0  # after which a worker that was asked to stop is killed
+_ROUND_SECONDS = 1.0  # most that one look at a worker counts, should this process stand still too
+
 
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     """Serve until SIGTERM or Ctrl-C; return when everything in flight was answered.
@@ -72,6 +75,8 @@ class Worker(Process):
         self.settings, self.port, self.number = settings, port, number
         self.introduction = self.failure = ""  # sent once it serves, and when it ends
         self.replace_at: float | None = None  # by the monotonic clock, once it has ended
+        self.beats = multiprocessing.get_context("spawn").RawValue("Q", 0)
+        self._seen_beats, self._seen_at, self._silent_seconds = 0, time.monotonic(), 0.0
 
     def target(self, sockets: list[socket] | None = None) -> None:
         """Serve, in the new process."""
@@ -91,7 +96,25 @@ class Worker(Process):
         from hasse.service.runtime.server import run
 
         with share(self.port) as listener:
-            run(self.settings, listener, lambda words: self.child_conn.send(("serving", words)))
+            run(
+                self.settings,
+                listener,
+                lambda words: self.child_conn.send(("serving", words)),
+                beat=self.beat,
+            )
+
+    def beat(self) -> None:
+        """Show the parent process that this one does not stand still."""
+        self.beats.value += 1
+
+    def silence(self) -> float:
+        """Return for how many seconds a worker that serves has not beaten, as far as was seen."""
+        now = time.monotonic()
+        self._silent_seconds += min(now - self._seen_at, _ROUND_SECONDS)
+        if self.beats.value != self._seen_beats or not self.serves:
+            self._silent_seconds = 0.0
+        self._seen_beats, self._seen_at = self.beats.value, now
+        return self._silent_seconds if self._seen_beats else 0.0
 
     @property
     def serves(self) -> bool:
@@ -111,11 +134,14 @@ class Worker(Process):
 class Supervisor(Multiprocess):
     """Starts workers, replaces those that end, and stops all of them on SIGTERM or Ctrl-C.
 
+    A worker whose event loop stands still (a stopped process, a deadlock) is killed and replaced.
+
     Args:
         count: how many there are.
         make: makes the worker of a number, not yet started.
         say: gets the introduction of the first worker when all serve.
         retry_seconds: time between two attempts to replace a worker that cannot start.
+        silent_seconds: longest silence of a worker that serves.
     """
 
     processes: list[Worker]  # type: ignore[assignment]
@@ -126,11 +152,13 @@ class Supervisor(Multiprocess):
         make: Callable[[int], Worker],
         say: Callable[[str], None],
         retry_seconds: float = 5.0,
+        silent_seconds: float = 5.0,
     ) -> None:
         super().__init__(Config("", log_config=None), [])
         self.failure = ""  # why no worker serves
         self._count, self._make, self._say = count, make, say
         self._retry_seconds = retry_seconds
+        self._silent_seconds = silent_seconds
         self._introduced = False
 
     def init_processes(self) -> None:
@@ -144,12 +172,24 @@ class Supervisor(Multiprocess):
         if not self._introduced and all(worker.introduction for worker in self.processes):
             self._introduced = True
             self._say(self.processes[0].introduction)
+        self._kill_silent()
         for worker in self.processes:
             if not worker.process.is_alive() and not self.should_exit.is_set():
                 if worker.replace_at is None:
                     self._note_end(worker)
                 elif worker.replace_at <= time.monotonic():
                     self._replace(worker)
+
+    def join_all(self) -> None:
+        """Wait until all workers have ended, and kill those that stand still or take too long."""
+        late = time.monotonic() + _STOP_SECONDS
+        while any(worker.process.is_alive() for worker in self.processes):
+            self._kill_silent()
+            if time.monotonic() > late:
+                for worker in self.processes:
+                    worker.process.kill()
+            time.sleep(0.05)
+        super().join_all()
 
     def handle_signals(self) -> None:
         """Stop on a signal that ends a program, and ignore the others that uvicorn knows."""
@@ -165,6 +205,12 @@ class Supervisor(Multiprocess):
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return worker
+
+    def _kill_silent(self) -> None:
+        for worker in self.processes:
+            if worker.silence() > self._silent_seconds:
+                logs.event("process stands still", logging.ERROR, number=worker.number)
+                worker.process.kill()
 
     def _note_end(self, worker: Worker) -> None:
         worker.receive()

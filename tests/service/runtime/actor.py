@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -16,7 +18,8 @@ from hasse.service.settings import Settings
 class Actor(Worker):
     """Takes the first part that no other process has taken.
 
-    A part is "serves", until a signal comes; "dies" after it has served; or "fails" to start.
+    A part is "serves", until a signal comes; "dies" after it has served; "stands still" after it
+    has served; or "fails" to start.
     """
 
     def __init__(self, folder: Path, port: socket, number: int) -> None:
@@ -33,6 +36,9 @@ class Actor(Worker):
             if part == "fails":
                 raise ServeError(f"part {at} failed")
             self.child_conn.send(("serving", f"this is part {at}"))
+            if part == "stands still":
+                self.beat()
+                os.kill(os.getpid(), signal.SIGSTOP)
             time.sleep(0.2 if part == "dies" else 600)  # SIGTERM ends it
             sys.exit(3)
         raise LookupError("there are more processes than parts")

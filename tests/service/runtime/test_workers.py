@@ -300,7 +300,9 @@ class Play:
         former = {each: signal.getsignal(each) for each in SIGNALS}
         stopping = threading.Thread(target=stop)
         try:
-            supervisor = Supervisor(2, self.make, self.said.append, retry_seconds=0.05)
+            supervisor = Supervisor(
+                2, self.make, self.said.append, retry_seconds=0.05, silent_seconds=1.0
+            )
             with socket.socket() as self.port:
                 stopping.start()
                 supervisor.run()
@@ -332,6 +334,18 @@ def test_worker_that_dies_is_replaced(play: Callable[..., Play]) -> None:
     supervisor = played.run()
     assert not supervisor.failure
     assert len(played.said) == 1
+
+
+def test_worker_that_stands_still_is_replaced(play: Callable[..., Play]) -> None:
+    played = play("stands still", "serves", "serves")
+    supervisor = played.run()
+    assert not supervisor.failure
+    assert not any(worker.process.is_alive() for worker in supervisor.processes)
+
+
+def test_signal_stops_workers_that_stand_still(play: Callable[..., Play]) -> None:
+    supervisor = play("stands still", "stands still").run()
+    assert not any(worker.process.is_alive() for worker in supervisor.processes)
 
 
 def test_worker_that_cannot_start_is_tried_again_while_another_serves(
