@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import SIZES, PageQuery
 from hasse.service.page.results import distinct
+from hasse.service.page.static_files import static
 from hasse.service.services import services_of
 
 HERE = Path(__file__).parent
@@ -61,16 +60,6 @@ class View:
     url: str | None = None
     stages: Stages | None = None
     error: ServiceError | None = None
-
-
-def static(name: str) -> str:
-    """Return the address of a static file, which changes with its contents."""
-    return address(f"/static/{name}?v={_digest(name)[:10]}")
-
-
-@cache
-def _digest(name: str) -> str:
-    return hashlib.sha256((HERE / "static" / name).read_bytes()).hexdigest()
 
 
 _TEMPLATES = Environment(

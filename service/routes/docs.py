@@ -29,6 +29,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Hasse: the API</title>
+<link rel="icon" type="image/svg+xml" href="static/favicon.svg">
 <link rel="stylesheet" href="docs/swagger-ui.css">
 <link rel="stylesheet" href="static/docs.css">
 <script src="docs/swagger-ui-bundle.js" defer></script>

@@ -9,7 +9,8 @@ import jsonschema_rs
 import pytest
 import yaml
 
-FOLDER = Path(__file__).parents[2] / "docker" / "cluster"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docker" / "cluster"
 
 
 def described(required: dict[str, Any], **others: Any) -> dict[str, Any]:
@@ -53,7 +54,9 @@ RAY_CLUSTER = described(
             {
                 "rayVersion": TEXT,
                 "authOptions": described({"mode": {"enum": ["token", "disabled"]}}),
-                "gcsFaultToleranceOptions": described({"redisAddress": TEXT}),
+                "gcsFaultToleranceOptions": described(
+                    {"redisAddress": TEXT, "redisPassword": {"type": "object"}}
+                ),
                 "headGroupSpec": HEAD,
                 "workerGroupSpecs": {"type": "array", "items": GROUP},
             }
@@ -113,6 +116,22 @@ def test_compose_has_a_head_two_workers_and_publishes_the_entrance_alone() -> No
         given = services[name]["environment"]
         assert (given["RAY_AUTH_MODE"], given["RAY_USAGE_STATS_ENABLED"]) == ("token", "0")
     assert services["head"]["environment"]["RAY_REDIS_ADDRESS"].split(":")[0] in services
+
+
+def test_compose_gives_each_service_its_own_secret() -> None:
+    document = compose()
+    services = document["services"]
+    assert services["postgresql"]["secrets"] == ["postgresql"]
+    assert services["postgresql"]["environment"]["POSTGRES_PASSWORD_FILE"].endswith("/postgresql")
+    assert services["redis"]["secrets"] == ["redis"]
+    assert "requirepass" in services["redis"]["command"][2]
+    assert services["head"]["secrets"] == ["token", "redis"]
+    for name in ("worker", "entrance"):
+        assert services[name]["secrets"] == ["token"]
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    for name, secret in document["secrets"].items():
+        assert secret["file"] == f"./{name}"
+        assert f"docker/cluster/{name}" in ignored
 
 
 def test_ray_cluster_is_what_kuberay_reads() -> None:

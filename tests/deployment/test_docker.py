@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def test_image_sets_only_settings_that_exist() -> None:
 
 
 def test_image_runs_as_another_user_than_root_and_checks_its_health() -> None:
-    assert instructions("USER")[-1] == "hasse"
+    user = instructions("USER")[-1]
+    assert int(user) > 0  # Kubernetes (runAsNonRoot) knows no names
+    assert f"useradd --uid {user} " in DOCKERFILE
     (health,) = instructions("HEALTHCHECK")
     assert health.endswith('CMD ["python", "-m", "hasse.service.runtime.health"]')
 
@@ -177,6 +180,17 @@ def test_proxy_offers_only_protocols_that_its_ports_carry() -> None:
     found = re.search(r"^\s*protocols (.*)$", (ROOT / "docker" / "Caddyfile").read_text(), re.M)
     assert found is not None
     assert "h3" not in found[1].split()
+
+
+@pytest.mark.parametrize("prefix", ["", "/hasse", "/a/b"])
+def test_proxy_hides_what_is_for_operators_below_any_prefix(prefix: str) -> None:
+    text = (ROOT / "docker" / "Caddyfile").read_text()
+    found = re.search(r"^\s*@inside path (.*)\n\s*respond @inside 404$", text, re.MULTILINE)
+    assert found is not None
+    hidden = found[1].split()
+    for path in ("/metrics", "/readyz"):
+        assert any(fnmatch(prefix + path, pattern) for pattern in hidden)
+    assert not any(fnmatch(f"{prefix}/search/images", pattern) for pattern in hidden)
 
 
 def test_proxy_is_a_profile_that_waits_for_a_ready_service() -> None:

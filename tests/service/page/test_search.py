@@ -210,7 +210,11 @@ def test_page_names_only_static_files_that_exist(client: Client) -> None:
     names = [found["href"] for found in page.of("link")]
     names += [found["src"] for found in page.of("script")]
     for name in names:
-        assert client.get(str(name)).status_code == 200
+        found = client.get(str(name))
+        assert found.status_code == 200
+        assert "immutable" in found.headers["cache-control"]
+        for other in (str(name).partition("?")[0], f"{name}0"):  # may be another one tomorrow
+            assert "cache-control" not in client.get(other).headers
     assert "Zero-Clause BSD" in (HERE / "static" / "htmx.LICENSE.txt").read_text("utf-8")
 
 

@@ -116,6 +116,16 @@ def test_text_has_enough_contrast(page: Page, url: str, scheme: Literal["light",
         assert [(said, there) for said, there, needed in found if there < needed] == [], view
 
 
+def test_links_to_more_are_large_enough_to_hit(page: Page, url: str) -> None:
+    page.goto(f"{url}/?q=a+zebra")
+    assert page.locator(".more summary").count() > 0
+    page.locator(".more").evaluate_all("all => all.forEach((one) => one.open = true)")
+    for target in page.locator(".more summary, .more li > *").all():
+        box = target.bounding_box()
+        assert box is not None
+        assert box["height"] >= 24  # WCAG 2.2, 2.5.8
+
+
 def test_reduced_motion_stops_animations(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     page.evaluate("document.body.classList.add('busy')")

@@ -26,6 +26,12 @@ def test_docs_requests_and_forms_can_be_tried_out(page: Page, url: str) -> None:
     expect(search.locator(".live-responses-table")).to_contain_text('"caption_id"')
 
 
+def test_docs_have_an_icon(page: Page, url: str) -> None:
+    page.goto(f"{url}/docs")
+    icon = page.locator("link[rel=icon]").evaluate("link => link.href")
+    assert page.request.get(icon).status == 200
+
+
 def test_docs_on_a_phone_never_scroll_sideways(page: Page, url: str) -> None:
     page.set_viewport_size({"width": 320, "height": 740})
     page.goto(f"{url}/docs")
