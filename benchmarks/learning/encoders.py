@@ -20,7 +20,7 @@ from benchmarks.report import machine
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.prefetch import decode_ahead
+from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.preprocessing import Preprocessing
 
 BATCH = 32

@@ -13,8 +13,8 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.checkpoint import load as load_checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
+from hasse.models.features.feature_store import FeatureStore
 from hasse.models.images.decoding import open_picture
-from hasse.models.images.feature_store import FeatureStore
 
 ABOUT = "source.json"
 _FILES = ("images", "captions", "asking-images", "asking-captions")

@@ -1,1 +1,1 @@
-"""Pictures: decoding, preprocessing, augmentation, and the stores of pixels and features."""
+"""Picture files: formats, limits, decoding, preprocessing and augmentation."""

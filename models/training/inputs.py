@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.images.pixel_store import PixelCache
+from hasse.models.features.pixel_store import PixelCache
 from hasse.models.images.preprocessing import normalise_pixels
 from hasse.models.model import OrderEmbedding, Points
 

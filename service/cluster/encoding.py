@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from hasse.models.datasets import Image
-from hasse.models.images.features import BatchFeatures, Extractor
+from hasse.models.features.extraction import BatchFeatures, Extractor
 from hasse.models.images.limits import PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.cluster.connection import ClusterError, connect

@@ -15,9 +15,9 @@ from torch import Tensor
 from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.datasets.builder import Tally
 from hasse.models.embedding_model import EmbeddingModel
-from hasse.models.images.features import FeaturesError, FeatureStore
+from hasse.models.features.feature_store import FeaturesError, FeatureStore
+from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from hasse.models.images.prefetch import decode_ahead
 from hasse.models.model import Points
 
 Skipped = Callable[[str], None]

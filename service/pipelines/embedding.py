@@ -19,10 +19,10 @@ from hasse.models.datasets import Image
 from hasse.models.datasets.source import read_text
 from hasse.models.datasets.walk import walk
 from hasse.models.errors import HasseError
+from hasse.models.features.prefetch import decode_ahead
 from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from hasse.models.images.prefetch import decode_ahead
 from hasse.models.model import OrderEmbedding, Points
 from hasse.service.runtime.device import pick_device
 from hasse.studies.grounding.word_vectors import WordVectors

@@ -12,10 +12,10 @@ from torch import Tensor
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.image_encoder import ImagePooling
 from hasse.models.encoders.registry import build_backbone
+from hasse.models.features.feature_store import FeaturesError, FeatureStore
+from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.files import write_atomically
-from hasse.models.images.features import FeaturesError, FeatureStore
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.models.images.pixel_store import cache_pixels
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput, ImageInput, NoImages, PixelInput
 

@@ -11,8 +11,8 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Dataset, load
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
+from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.models.images.pixel_store import cache_pixels
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.training.run import TrainingError, require_same
 from hasse.service.pipelines.training import ProgressBars

@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 
 from hasse.models.captioning.phrases import content_words
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.images.feature_store import FeatureStore
+from hasse.models.features.feature_store import FeatureStore
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.classes import PictureClass
 

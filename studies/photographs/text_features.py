@@ -17,8 +17,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.features.feature_store import MANIFEST, FeaturesError, require_files
 from hasse.models.files import lock_folder, write_at, write_atomically
-from hasse.models.images.feature_store import MANIFEST, FeaturesError, require_files
 
 FEATURES, TEXTS = "features.f16", "texts.jsonl"
 _FORMAT = 1

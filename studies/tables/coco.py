@@ -24,7 +24,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Evaluation
-from hasse.models.images.feature_store import FeaturesError, FeatureStore
+from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.service.pipelines.dataset_encoding import (
     ImageSource,
     encode_dataset,

@@ -19,7 +19,7 @@ from hasse.service.plural import count
 
 if TYPE_CHECKING:
     from hasse.models.datasets import Dataset
-    from hasse.models.images.features import FeatureStore
+    from hasse.models.features.feature_store import FeatureStore
 
 OWN = "as the network's library does"
 
@@ -125,7 +125,7 @@ def features(
     """
     from hasse.models.datasets import load
     from hasse.models.encoders.registry import build_backbone
-    from hasse.models.images.features import extract
+    from hasse.models.features.extraction import extract
     from hasse.service.runtime.device import pick_device
 
     place = pick_device(device)
@@ -175,7 +175,7 @@ def features(
 
 
 def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) -> FeatureStore:
-    from hasse.models.images.features import ExtractionStopped
+    from hasse.models.features.extraction import ExtractionStopped
     from hasse.service.pipelines.training_inputs import note_weights
 
     kept = f"finished features are kept in {out}; {AGAIN}"

@@ -11,7 +11,7 @@ import numpy as np
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.images.pixel_store import cache_pixels
+from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
 from hasse.models.training.config import TrainingConfig

@@ -17,8 +17,8 @@ import pytest
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
+from hasse.models.features.extraction import extract
 from hasse.models.files import lock_folder
-from hasse.models.images.features import extract
 from hasse.service.cli.collection import additions
 from hasse.service.cli.model import features as features_command
 from hasse.service.cli.model import train as train_command

@@ -124,8 +124,8 @@ def test_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     from hasse.models.checkpoints.checkpoint import load
     from hasse.models.datasets import load as load_dataset
     from hasse.models.encoders.registry import build_backbone
+    from hasse.models.features.feature_store import FeatureStore
     from hasse.models.images.decoding import open_picture
-    from hasse.models.images.features import FeatureStore
 
     torch.manual_seed(0)
     weights = tmp_path / "weights.safetensors"

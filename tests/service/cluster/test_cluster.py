@@ -19,10 +19,10 @@ from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.datasets import save
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.features import FeatureStore
+from hasse.models.features.feature_store import FeatureStore
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
-from tests.models.images.noise import pictures
+from tests.models.features.noise import pictures
 from tests.postgresql import new_database, place_catalog
 from tests.ray import require_ray
 from tests.service.cli.shell import hasse

@@ -11,7 +11,8 @@ import torch
 
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.features import FeaturesError, extract
+from hasse.models.features.extraction import extract
+from hasse.models.features.feature_store import FeaturesError
 from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
 from tests.service.collection import png
 from tests.tiny import tiny_model

@@ -13,7 +13,7 @@ from hasse.index.catalog.places import absolute_path
 from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.images.features import extract
+from hasse.models.features.extraction import extract
 from hasse.models.model import OrderEmbedding, Points
 from hasse.service.pipelines import indexing
 from hasse.service.pipelines.dataset_encoding import ImageSource

@@ -14,7 +14,8 @@ from safetensors.torch import save_file
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.features import FeaturesError, FeatureStore, extract
+from hasse.models.features.extraction import extract
+from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
 from hasse.models.training.config import TrainingConfig

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.images.feature_store import Maker, appending
+from hasse.models.features.feature_store import Maker, appending
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures, ClassPictures

@@ -13,7 +13,7 @@ import torch
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.images.feature_store import FeaturesError
+from hasse.models.features.feature_store import FeaturesError
 from hasse.models.score import penalties_between
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput

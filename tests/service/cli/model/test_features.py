@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from hasse.models.datasets import Caption, Dataset, Image, save
 from hasse.models.encoders import registry
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.feature_store import FeatureStore, Maker
+from hasse.models.features.feature_store import FeatureStore, Maker
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.pipelines.training_inputs import WEIGHTS_NOTE
 from tests.service.cli.shell import hasse
@@ -143,7 +143,7 @@ def test_pictures_are_read_by_as_many_threads_and_seen_so_many_at_a_time_as_is_a
             folder=tmp_path / "f", image_ids=np.array([image.id for image in dataset.images])
         )
 
-    monkeypatch.setattr("hasse.models.images.features.extract", extract)
+    monkeypatch.setattr("hasse.models.features.extraction.extract", extract)
     monkeypatch.setattr("hasse.service.runtime.device.pick_device", lambda name: f"picked {name}")
     weights = ("--weights", home / "weights.safetensors")
     few = ("--batch-size", 5, "--workers", 3)

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image as Pillow
 
 from hasse.models.datasets import Dataset, Image
-from hasse.models.images.features import FeaturesError, extract
+from hasse.models.features.extraction import extract
+from hasse.models.features.feature_store import FeaturesError
 from hasse.models.images.preprocessing import Preprocessing
 
 SMALL = Preprocessing(resize=36, crop=32)

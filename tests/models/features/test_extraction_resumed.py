@@ -15,12 +15,12 @@ from PIL import Image as Pillow
 
 from hasse.models.datasets import save
 from hasse.models.encoders.backbone import Backbone
-from hasse.models.images import prefetch
+from hasse.models.features import prefetch
+from hasse.models.features.extraction import ExtractionStopped, extract
+from hasse.models.features.feature_store import Appender, FeatureStore
 from hasse.models.images.decoding import open_picture
-from hasse.models.images.feature_store import Appender
-from hasse.models.images.features import ExtractionStopped, FeatureStore, extract
 from hasse.models.images.limits import PictureLimits
-from tests.models.images.noise import SMALL, content, overwrite, pictures, refusal
+from tests.models.features.noise import SMALL, content, overwrite, pictures, refusal
 
 
 def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
@@ -198,7 +198,8 @@ KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from hasse.models.images import features
+from hasse.models.features import extraction
+from hasse.models.features.feature_store import FeatureStore
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.datasets import load
 from hasse.models.images.preprocessing import Preprocessing
@@ -214,7 +215,7 @@ def run(folder, tell, last):
         if done >= last:
             signal.pause()  # to be killed, however late that comes
 
-    features.extract(
+    extraction.extract(
         dataset, backbone, Preprocessing(resize=36, crop=32), folder, batch_size=2, workers=1,
         commit_images=1, progress=progress,
     )
@@ -240,7 +241,7 @@ for seed in range(6):
     finished, status = forked(out, random.Random(seed).uniform(0, 0.02), last=10 * (seed + 1))
     assert status == -signal.SIGKILL
     if finished:
-        assert len(features.FeatureStore.open(out)) >= finished
+        assert len(FeatureStore.open(out)) >= finished
 assert forked(out) == (0, 0)
 """
 

@@ -20,19 +20,17 @@ from torch import Tensor
 from hasse.models.datasets import Dataset, Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.regions import pool_regions
-from hasse.models.images.decoding import picture_stamp
-from hasse.models.images.feature_store import (
+from hasse.models.features.feature_store import (
     Appender,
     FeaturesError,
     FeatureStore,
     Maker,
     appending,
 )
+from hasse.models.features.prefetch import Decoded, decode_ahead
+from hasse.models.images.decoding import picture_stamp
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from hasse.models.images.prefetch import Decoded, decode_ahead
 from hasse.models.images.preprocessing import Preprocessing
-
-__all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
 
 COMMIT_IMAGES, COMMIT_SECONDS = 1024, 30.0
 

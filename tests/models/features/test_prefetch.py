@@ -9,8 +9,8 @@ import pytest
 from PIL import Image as Pillow
 
 from hasse.models.datasets import Image
+from hasse.models.features.prefetch import BATCHES_AHEAD, decode_ahead
 from hasse.models.images.limits import PictureError
-from hasse.models.images.prefetch import BATCHES_AHEAD, decode_ahead
 from hasse.models.images.preprocessing import Preprocessing
 
 LOOKS = Preprocessing(resize=10, crop=8)

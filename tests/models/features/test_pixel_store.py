@@ -11,11 +11,11 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from hasse.models.datasets import Dataset, DatasetError, Image
+from hasse.models.features import pixel_store
+from hasse.models.features.pixel_store import PixelCache, cache_pixels
 from hasse.models.files import write_atomically
-from hasse.models.images import pixel_store
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.limits import PictureLimits
-from hasse.models.images.pixel_store import PixelCache, cache_pixels
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput

@@ -11,11 +11,11 @@ import pytest
 
 from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
+from hasse.models.features import feature_store
+from hasse.models.features.extraction import extract
+from hasse.models.features.feature_store import FeaturesError, FeatureStore, Maker, appending
 from hasse.models.files import FolderLockedError
-from hasse.models.images import feature_store
-from hasse.models.images.feature_store import Maker, appending
-from hasse.models.images.features import FeaturesError, FeatureStore, extract
-from tests.models.images.noise import SMALL, content, pictures
+from tests.models.features.noise import SMALL, content, pictures
 
 
 def test_features_are_selected_by_id_in_the_order_asked_for(

@@ -16,11 +16,12 @@ from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.regions import REGIONS, pool_regions
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.encoders.weights import BackboneError
-from hasse.models.images import feature_store
+from hasse.models.features import feature_store
+from hasse.models.features.extraction import extract
+from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.decoding import open_picture
-from hasse.models.images.features import FeaturesError, FeatureStore, extract
 from hasse.models.images.preprocessing import Preprocessing
-from tests.models.images.noise import SMALL, content, pictures, refusal
+from tests.models.features.noise import SMALL, content, pictures, refusal
 
 
 @pytest.mark.parametrize("crops", [1, 10])
