@@ -47,7 +47,7 @@ class Shape(Protocol):
 
 
 class EmbeddingModel(Protocol):
-    """Captions and pictures to points: `OrderEmbedding`, or `TwoTowers` of another library."""
+    """Captions and pictures to points: `OrderEmbedding`, or `DualEncoder` of another library."""
 
     preprocessing: Preprocessing
 

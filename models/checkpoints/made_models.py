@@ -14,7 +14,7 @@ from pathlib import Path
 from hasse.models.checkpoints import checkpoint, towers
 from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError
 from hasse.models.encoders.names import full_name
-from hasse.models.encoders.registry import build_towers
+from hasse.models.encoders.registry import build_encoder_pair
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.files import lock_folder
 
@@ -56,14 +56,14 @@ def make(name: str, encoder: str, weights: Path) -> Path:
         BackboneError: there is no such encoder, or the weights are others.
     """
     folder = require_free(name)
-    built = build_towers(encoder, weights)
-    from hasse.models.two_towers import (  # needs open_clip, which is there by now
-        TowersConfig,
-        TwoTowers,
+    built = build_encoder_pair(encoder, weights)
+    from hasse.models.dual_encoder import (  # needs open_clip, which is there by now
+        DualEncoder,
+        DualEncoderConfig,
     )
 
-    config = TowersConfig(encoder, _sum_of(weights), built.images.feature_dimension)
-    model = TwoTowers(config, built)
+    config = DualEncoderConfig(encoder, _sum_of(weights), built.images.feature_dimension)
+    model = DualEncoder(config, built)
     model.images.require_side(model.preprocessing.crop)
     with lock_folder(folder):
         require_free(name)

@@ -1,7 +1,7 @@
 """A model of two pretrained encoders on disk: the files of a trained one, with other contents.
 
 model.safetensors   weights of both encoders
-config.json         `TowersConfig`, and how the encoders are built and pictures prepared
+config.json         `DualEncoderConfig`, and how the encoders are built and pictures prepared
 vocabulary.json     the tokenizer
 calibration.json    what violations mean, measured where there were captions
 metrics.json        empty: nothing was trained
@@ -21,13 +21,13 @@ from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
-    from hasse.models.two_towers import TwoTowers
+    from hasse.models.dual_encoder import DualEncoder
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
 KIND = ModelKind("two towers", "hasse lab model make", 1, (VOCABULARY, CALIBRATION, METRICS))
 
 
-def save(folder: Path, model: TwoTowers, name: str) -> None:
+def save(folder: Path, model: DualEncoder, name: str) -> None:
     """Write a checkpoint that is not calibrated, each file whole or not at all."""
     architecture = model.architecture
     config = {
@@ -46,7 +46,7 @@ def save(folder: Path, model: TwoTowers, name: str) -> None:
     KIND.save(folder, config, model.state_dict(), others)
 
 
-def load(folder: Path, config: Mapping[str, Any], *, with_pictures: bool = True) -> TwoTowers:
+def load(folder: Path, config: Mapping[str, Any], *, with_pictures: bool = True) -> DualEncoder:
     """Read the model of a folder whose config.json is given, with or without its pictures' side.
 
     Raises:
@@ -58,16 +58,16 @@ def load(folder: Path, config: Mapping[str, Any], *, with_pictures: bool = True)
         require_library(config["model"]["encoder"])
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
+    from hasse.models.dual_encoder import DualEncoder
     from hasse.models.encoders.libraries.open_clip import Architecture
     from hasse.models.encoders.libraries.tokenizer import Tokenizer
-    from hasse.models.two_towers import TwoTowers
 
     architecture = Architecture(
         config["architecture"],
         Preprocessing(**config["preprocessing"]),
         Tokenizer.from_bytes((folder / VOCABULARY).read_bytes()),
     )
-    model = TwoTowers.build(config["model"], architecture)
+    model = DualEncoder.build(config["model"], architecture)
     with weights(folder) as found:
         model.load_state_dict(found)
     if not with_pictures:

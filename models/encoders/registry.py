@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from hasse.models.encoders.backbone import Backbone, fingerprint_of
 from hasse.models.encoders.libraries.downloads import (
-    Progress,
-    PublishedFile,
     Tell,
-    download,
+    WantedFiles,
+    download_file,
     download_repository,
 )
 from hasse.models.encoders.names import LITE
@@ -20,7 +19,7 @@ from hasse.models.encoders.weights import BackboneError
 from hasse.models.errors import pip_install
 
 if TYPE_CHECKING:
-    from hasse.models.encoders.libraries.open_clip import Towers
+    from hasse.models.encoders.libraries.open_clip import EncoderPair
 
 # The package and the extra of Hasse that each library needs; torchvision is always there.
 _EXTRAS = {
@@ -29,6 +28,11 @@ _EXTRAS = {
     "sentence-transformers": ("transformers", "text"),
 }
 LIBRARIES = ("torchvision", *_EXTRAS)
+SENTENCE_ENCODER = WantedFiles(
+    weights=("model.safetensors",),
+    needed=("config.json", "tokenizer.json"),
+    optional=("tokenizer_config.json", "special_tokens_map.json", "vocab.txt"),
+)
 
 
 def build_backbone(name: str, weights: Path | None = None) -> Backbone:
@@ -69,7 +73,7 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
     return backbone
 
 
-def build_towers(name: str, weights: Path) -> Towers:
+def build_encoder_pair(name: str, weights: Path) -> EncoderPair:
     """Build an encoder of pictures and one of texts that share a space, by their name.
 
     Raises:
@@ -83,7 +87,7 @@ def build_towers(name: str, weights: Path) -> Towers:
         )
     from hasse.models.encoders.libraries import open_clip
 
-    return open_clip.towers(open_clip.Source.of(name, weights))
+    return open_clip.load(name, weights)
 
 
 def require_library(name: str) -> None:
@@ -103,9 +107,7 @@ def is_installed(backbone: Backbone) -> bool:
     return fingerprint_of(LITE, backbone.state_dict()) == installed
 
 
-def download_weights(
-    name: str, progress: Progress | None = None, tell: Tell = lambda line: None
-) -> Path:
+def download_weights(name: str, tell: Tell = lambda line: None) -> Path:
     """Download the published weights of an encoder once, and return their file or folder.
 
     Raises:
@@ -118,22 +120,16 @@ def download_weights(
         from hasse.models.encoders.libraries.torchvision import published_url
 
         url = published_url(inner)
-        file = url.rsplit("/", 1)[1]
-        begins = Path(file).stem.rsplit("-", 1)[-1]
-        return download(PublishedFile(url, f"torchvision/{file}", begins), progress, tell)
+        return download_file(url, f"torchvision/{url.rsplit('/', 1)[1]}", tell)
     if library == "timm":
         from hasse.models.encoders.libraries import timm
 
-        repository, wanted = timm.hub_repository(inner), timm.wanted_files
-        return download_repository(repository, wanted, progress, tell) / timm.WEIGHTS
+        return download_repository(timm.hub_repository(inner), timm.WANTED, tell) / timm.WEIGHTS
     if library == "sentence-transformers":
-        from hasse.models.encoders.libraries import sentence_transformers
-
-        return download_repository(name, sentence_transformers.wanted_files, progress, tell)
+        return download_repository(name, SENTENCE_ENCODER, tell)
     from hasse.models.encoders.libraries import open_clip
 
-    repository = open_clip.hub_repository(name)
-    return download_repository(repository, open_clip.wanted_files, progress, tell)
+    return download_repository(open_clip.hub_repository(name), open_clip.WANTED, tell)
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -203,8 +203,7 @@ def features(
                 "--download-weights takes --encoder sentence-transformers/NAME, such as "
                 "sentence-transformers/all-MiniLM-L6-v2"
             )
-        with progress(f"downloading {encoder}") as report:
-            encoder = registry.download_weights(str(encoder), report, tell)
+        encoder = registry.download_weights(str(encoder), tell)
     model = SentenceEncoder(encoder, pick_device(device))
     with (
         progress("features") as report,

@@ -8,22 +8,26 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import open_clip
 from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 from torch import Tensor, nn
 
 from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.libraries.downloads import WantedFiles
 from hasse.models.encoders.libraries.tokenizer import Tokenizer
 from hasse.models.encoders.pretrained_text import PretrainedText
 from hasse.models.encoders.weights import BackboneError, read_weights, require_weights
 from hasse.models.images.preprocessing import Interpolation, Preprocessing
 
 CONFIG = "open_clip_config.json"
-_WEIGHTS = ("open_clip_model.safetensors", "model.safetensors", "open_clip_pytorch_model.bin")
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-_LIBRARY = "open_clip/"
+WANTED = WantedFiles(
+    weights=("open_clip_model.safetensors", "model.safetensors", "open_clip_pytorch_model.bin"),
+    optional=(CONFIG, _TOKENIZER, _TOKENIZER_CONFIG),
+)
+_LIBRARY, _VISUAL = "open_clip/", "visual."
 _ANY_TEXT = "a photo of a dog and a cat"
 
 
@@ -38,11 +42,11 @@ class OpenClipImages(Backbone):
         raise NotImplementedError
 
     def _fuse(self) -> None:
-        """There is no batch normalisation that is worth it."""
+        """Do nothing: these networks have little batch normalisation."""
 
     def load_weights(self, path: Path) -> None:
-        """Load the encoder of pictures from a model's folder or file; see `towers`."""
-        self.load_state_dict(towers(Source.of(self.name, path)).images.state_dict())
+        """Load the encoder of pictures from a model's folder or file; see `load`."""
+        self.load_state_dict(load(self.name, path).images.state_dict())
 
 
 class OpenClipText(PretrainedText):
@@ -70,7 +74,7 @@ class OpenClipText(PretrainedText):
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What must be known, beside weights, to build both encoders.
+    """Describes both encoders; with their weights, it is enough to build them.
 
     Attributes:
         model: open_clip's configuration of the model.
@@ -82,91 +86,9 @@ class Architecture:
     preprocessing: Preprocessing
     tokenizer: Tokenizer
 
-    @classmethod
-    def from_parts(
-        cls, model: Mapping[str, Any], preprocessing: Mapping[str, Any], tokenizer: Tokenizer
-    ) -> Self:
-        """Take a model's configuration and how open_clip says it prepares pictures."""
-        vision = model["vision_cfg"]
-        looks: dict[str, Any] = merge_preprocess_dict(PreprocessCfg(), dict(preprocessing))
-        looks["size"] = vision.get("image_size", looks["size"])
-        return cls(deepcopy(dict(model)), _preprocessing(looks), tokenizer)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A name and where its files lie.
-
-    Attributes:
-        name: as `open_clip/ViT-B-32:laion2b_s34b_b79k`, with or without what follows the colon.
-        weights: the file.
-        folder: of the other files, if there is one.
-    """
-
-    name: str
-    weights: Path
-    folder: Path | None = None
-
-    @classmethod
-    def of(cls, name: str, path: Path) -> Self:
-        """Find the weights in a folder laid out as on the hub, or take a file of weights.
-
-        Raises:
-            BackboneError: there are none.
-        """
-        if not path.exists():
-            raise BackboneError(f"there is no file or folder {path}: name weights that are there")
-        if not path.is_dir():
-            return cls(name, path)
-        weights = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
-        if weights is None:
-            raise BackboneError(
-                f"{path} holds no weights of open_clip's: none of {', '.join(_WEIGHTS)} is there"
-            )
-        return cls(name, weights, path)
-
-    def architecture(self) -> Architecture:
-        """Read how the model is built, from its folder or, where that says nothing, by its name.
-
-        Raises:
-            BackboneError: open_clip knows no such model, the folder holds another, or Hasse cannot
-                read its tokenizer.
-        """
-        model, looks = self._described()
-        if "hf_model_name" in model["text_cfg"] or "multimodal_cfg" in model:
-            raise BackboneError(
-                f"Hasse cannot read the text encoder of {self.name}: choose a model whose texts "
-                f"open_clip itself encodes, such as open_clip/ViT-B-32:laion2b_s34b_b79k"
-            )
-        tokenizer, known = _tokenizer(self, model["text_cfg"]), model["text_cfg"]["vocab_size"]
-        if (largest := int(tokenizer([_ANY_TEXT]).max())) >= known:
-            raise BackboneError(
-                f"the tokenizer of {self.name} gives a part of a word the number {largest:,}, and "
-                f"its text encoder knows {known:,}: take the {_TOKENIZER} of the same model"
-            )
-        return Architecture.from_parts(model, looks, tokenizer)
-
-    def _described(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the configuration of the model, and how it prepares pictures."""
-        file = None if self.folder is None else self.folder / CONFIG
-        if file is None or not file.is_file():
-            return _known(self.name)
-        try:
-            content = json.loads(file.read_bytes())
-            model, looks = content["model_cfg"], content.get("preprocess_cfg", {})
-            shape = _shape(model)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackboneError(f"{file} is not a configuration of open_clip's") from error
-        by_name = open_clip.get_model_config(_parts(self.name)[0])
-        if by_name is not None and _shape(by_name) != shape:
-            raise BackboneError(
-                f"{self.folder} holds another model than {self.name}: name the one that it holds"
-            )
-        return model, looks
-
 
 @dataclass(frozen=True)
-class Towers:
+class EncoderPair:
     """Both encoders of a model."""
 
     architecture: Architecture
@@ -174,17 +96,9 @@ class Towers:
     texts: OpenClipText = field(repr=False)
 
 
-def build(name: str, architecture: Architecture) -> Towers:
+def build(name: str, architecture: Architecture) -> EncoderPair:
     """Build both encoders with random weights."""
-    towers, images = _model(architecture), architecture.preprocessing
-    visual = towers.visual
-    del towers.visual
-    dimension = int(architecture.model["embed_dim"])
-    return Towers(
-        architecture,
-        OpenClipImages(name, visual, dimension, images),
-        OpenClipText(name, towers, dimension, architecture.tokenizer),
-    )
+    return _split(name, architecture, _whole_model(architecture.model))
 
 
 def build_images(name: str, weights: Path | None) -> OpenClipImages:
@@ -194,33 +108,35 @@ def build_images(name: str, weights: Path | None) -> OpenClipImages:
         BackboneError: there is no such model, or its weights are others.
     """
     if weights is not None:
-        return towers(Source.of(name, weights)).images
-    model, looks = _known(name)
-    return build(name, Architecture.from_parts(model, looks, Tokenizer(1))).images
+        return load(name, weights).images
+    model, preprocessing = _known(name)
+    return build(name, Architecture(model, preprocessing, Tokenizer(1))).images
 
 
-def towers(source: Source) -> Towers:
-    """Build both encoders with the weights of a file.
+def load(name: str, path: Path) -> EncoderPair:
+    """Build both encoders with the weights of a file, or of a folder laid out as on the hub.
+
+    Args:
+        name: as `open_clip/ViT-B-32:laion2b_s34b_b79k`, with or without what follows the colon.
 
     Raises:
-        BackboneError: the file does not hold their weights.
+        BackboneError: open_clip knows no such model, the weights are others, or Hasse cannot read
+            the tokenizer.
     """
-    architecture = source.architecture()
-    whole = _model(architecture)
-    weights = read_weights(source.weights)
+    file, folder = _weights_at(path)
+    model, preprocessing = _described(name, folder)
+    if "hf_model_name" in model["text_cfg"] or "multimodal_cfg" in model:
+        raise BackboneError(
+            f"Hasse cannot read the text encoder of {name}: choose a model whose texts "
+            f"open_clip itself encodes, such as open_clip/ViT-B-32:laion2b_s34b_b79k"
+        )
+    architecture = Architecture(model, preprocessing, _tokenizer(name, model["text_cfg"], folder))
+    whole = _whole_model(model)
+    weights = read_weights(file)
     if "positional_embedding" in weights and not hasattr(whole, "positional_embedding"):
         weights = open_clip.model.convert_to_custom_text_state_dict(weights)
-    require_weights(source.name, whole, weights, source.weights, ("text.transformer.embeddings",))
-    built = build(source.name, architecture)
-    state = whole.state_dict()
-    visual = "visual."
-    built.images.network.load_state_dict(
-        {key.removeprefix(visual): value for key, value in state.items() if key.startswith(visual)}
-    )
-    built.texts.network.load_state_dict(
-        {key: value for key, value in state.items() if not key.startswith(visual)}
-    )
-    return built
+    require_weights(name, whole, weights, file, ("text.transformer.embeddings",))
+    return _split(name, architecture, whole)
 
 
 def hub_repository(name: str) -> str:
@@ -230,15 +146,14 @@ def hub_repository(name: str) -> str:
         BackboneError: none has, or open_clip knows no such model.
     """
     model, tag = _parts(name)
+    _known(name)  # refuses names that open_clip does not know
     if not tag:
         known = open_clip.list_pretrained_tags_by_model(model)
-        _known(name)  # refuses what is no model at all
         raise BackboneError(
             f"say which weights of {name}: {', '.join(f'{name}:{each}' for each in known)}"
             if known
             else f"open_clip publishes no weights of {name}: name yours with --weights"
         )
-    _known(name)
     repository = str(open_clip.get_pretrained_cfg(model, tag).get("hf_hub", "")).strip("/")
     if repository.count("/") != 1:
         raise BackboneError(
@@ -248,12 +163,35 @@ def hub_repository(name: str) -> str:
     return repository
 
 
-def wanted_files(names: Sequence[str]) -> list[str]:
-    """Choose from the files of a repository those that make a model."""
-    weights = next((file for file in _WEIGHTS if file in names), None)
-    if weights is None:
-        return []
-    return [*(each for each in (CONFIG, _TOKENIZER, _TOKENIZER_CONFIG) if each in names), weights]
+def _whole_model(config: Mapping[str, Any]) -> Any:
+    """Build the library's whole model with random weights, without network access."""
+    config = deepcopy(dict(config))
+    custom = config.pop("custom_text", False)
+    if "timm_model_name" in config["vision_cfg"]:
+        config["vision_cfg"]["timm_model_pretrained"] = False
+    return (open_clip.CustomTextCLIP if custom else open_clip.CLIP)(**config).eval()
+
+
+def _split(name: str, architecture: Architecture, whole: Any) -> EncoderPair:
+    visual, dimension = whole.visual, int(architecture.model["embed_dim"])
+    del whole.visual
+    images = OpenClipImages(name, visual, dimension, architecture.preprocessing)
+    texts = OpenClipText(name, whole, dimension, architecture.tokenizer)
+    return EncoderPair(architecture, images, texts)
+
+
+def _weights_at(path: Path) -> tuple[Path, Path | None]:
+    """Return the file of weights, and the folder with the files that belong to it, if any."""
+    if not path.exists():
+        raise BackboneError(f"there is no file or folder {path}: name weights that are there")
+    if not path.is_dir():
+        return path, None
+    chosen = WANTED.among({file.name for file in path.iterdir() if file.is_file()})
+    if not chosen:
+        raise BackboneError(
+            f"{path} holds no weights of open_clip's: none of {', '.join(WANTED.weights)} is there"
+        )
+    return path / chosen[-1], path
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -261,90 +199,107 @@ def _parts(name: str) -> tuple[str, str]:
     return model, tag
 
 
+def _described(name: str, folder: Path | None) -> tuple[dict[str, Any], Preprocessing]:
+    """Return a model's configuration from its folder or, where that has none, by its name."""
+    file = None if folder is None else folder / CONFIG
+    if file is None or not file.is_file():
+        return _known(name)
+    try:
+        content = json.loads(file.read_bytes())
+        model, settings = content["model_cfg"], content.get("preprocess_cfg", {})
+        shape = _shape(model)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackboneError(f"{file} is not a configuration of open_clip's") from error
+    by_name = open_clip.get_model_config(_parts(name)[0])
+    if by_name is not None and _shape(by_name) != shape:
+        raise BackboneError(f"{folder} holds another model than {name}: name the one that it holds")
+    return model, _preprocessing(model, settings)
+
+
 def _shape(model: Mapping[str, Any]) -> list[object]:
-    """Return sizes that tell most models apart."""
+    """Return sizes that differ between most models."""
     vision, text = model["vision_cfg"], model["text_cfg"]
     sizes = (vision.get(key) for key in ("layers", "width", "patch_size"))
     return [model["embed_dim"], text.get("context_length"), text.get("width"), *sizes]
 
 
-def _known(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the configuration of a model that open_clip knows, and how it prepares pictures."""
+def _known(name: str) -> tuple[dict[str, Any], Preprocessing]:
+    """Return the configuration of a model that open_clip knows."""
     model, tag = _parts(name)
-    found: dict[str, Any] | None = open_clip.get_model_config(model)
-    if found is None:
+    config: dict[str, Any] | None = open_clip.get_model_config(model)
+    if config is None:
         near = difflib.get_close_matches(model, open_clip.list_models(), n=3)
         raise BackboneError(
             f"open_clip has no model '{model}'; "
             + (f"there is {', '.join(near)}" if near else "open_clip.list_models() lists them")
         )
-    looks: dict[str, Any] = open_clip.get_pretrained_cfg(model, tag) if tag else {}
-    if tag and not looks:
+    settings: dict[str, Any] = open_clip.get_pretrained_cfg(model, tag) if tag else {}
+    if tag and not settings:
         tags = open_clip.list_pretrained_tags_by_model(model)
         raise BackboneError(
             f"open_clip has no weights '{tag}' of {model}; there is {', '.join(tags) or 'none'}"
         )
     if tag:  # the activation that the weights were trained with
-        found["quick_gelu"] = bool(looks.get("quick_gelu", False))
-    return found, looks
+        config["quick_gelu"] = bool(settings.get("quick_gelu", False))
+    return config, _preprocessing(config, settings)
 
 
-def _model(architecture: Architecture) -> Any:
-    """Build the library's whole model with random weights, without asking any other computer."""
-    config = deepcopy(architecture.model)
-    own = config.pop("custom_text", False)
-    if "timm_model_name" in config["vision_cfg"]:
-        config["vision_cfg"]["timm_model_pretrained"] = False
-    model = open_clip.CustomTextCLIP if own else open_clip.CLIP
-    return model(**config).eval()
+def _preprocessing(model: Mapping[str, Any], settings: Mapping[str, Any]) -> Preprocessing:
+    merged: dict[str, Any] = merge_preprocess_dict(PreprocessCfg(), dict(settings))
+    size, mode = model["vision_cfg"].get("image_size", merged["size"]), merged["resize_mode"]
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    if height != width or mode not in {"shortest", "squash"}:
+        raise BackboneError(
+            f"Hasse cannot prepare pictures as this model wants them ({height} x {width}, "
+            f"{mode}): choose another model"
+        )
+    given = merged["interpolation"]
+    return Preprocessing(
+        resize=int(height),
+        crop=int(height),
+        mean=merged["mean"],
+        std=merged["std"],
+        framing="whole" if mode == "squash" else "centre",
+        interpolation=given if given in get_args(Interpolation) else "bicubic",
+    )
 
 
-def _tokenizer(source: Source, text: Mapping[str, Any]) -> Tokenizer:
+def _tokenizer(name: str, text: Mapping[str, Any], folder: Path | None) -> Tokenizer:
     length = int(text.get("context_length", 77))
     options = dict(text.get("tokenizer_kwargs", {}))
-    named = text.get("hf_tokenizer_name")
-    if not named:
-        return Tokenizer(length, options.get("clean", "lower"))
-    file = None if source.folder is None else source.folder / _TOKENIZER
+    if not text.get("hf_tokenizer_name"):
+        return _fitting(name, text, Tokenizer(length, options.get("clean", "lower")))
+    file = None if folder is None else folder / _TOKENIZER
     if file is None or not file.is_file() or text.get("tokenizer_mode"):
         raise BackboneError(
-            f"the tokenizer of {source.name} is a file of its own: give --weights a folder with "
+            f"the tokenizer of {name} is a file of its own: give --weights a folder with "
             f"its {_TOKENIZER} and {_TOKENIZER_CONFIG} beside the weights"
         )
     vocabulary = json.loads(file.read_bytes())
     numbers = {each["content"]: int(each["id"]) for each in vocabulary.get("added_tokens", [])}
-    told = source.folder / _TOKENIZER_CONFIG if source.folder else file
-    settings = json.loads(told.read_bytes()) if told.is_file() else {}
+    described = file.with_name(_TOKENIZER_CONFIG)
+    settings = json.loads(described.read_bytes()) if described.is_file() else {}
     separator = settings.get("sep_token") if options.get("strip_sep_token") else None
-    return Tokenizer(
+    own = Tokenizer(
         length,
         options.get("clean", "whitespace"),
         vocabulary,
         numbers.get(_content(settings.get("pad_token")), 0),
         None if separator is None else numbers.get(_content(separator)),
     )
+    return _fitting(name, text, own)
+
+
+def _fitting(name: str, text: Mapping[str, Any], tokenizer: Tokenizer) -> Tokenizer:
+    """Refuse a tokenizer whose numbers are beyond those that the text encoder knows."""
+    if (largest := int(tokenizer([_ANY_TEXT]).max())) >= (known := text["vocab_size"]):
+        raise BackboneError(
+            f"the tokenizer of {name} gives a part of a word the number {largest:,}, and "
+            f"its text encoder knows {known:,}: take the {_TOKENIZER} of the same model"
+        )
+    return tokenizer
 
 
 def _content(token: object) -> str:
     """Return a special token as text: some configurations describe it further."""
     return str(token["content"] if isinstance(token, Mapping) else token)
-
-
-def _preprocessing(looks: Mapping[str, Any]) -> Preprocessing:
-    size = looks["size"]
-    sides = tuple(size) if isinstance(size, list | tuple) else (size, size)
-    mode = looks["resize_mode"]
-    if sides[0] != sides[1] or mode not in {"shortest", "squash"}:
-        raise BackboneError(
-            f"Hasse cannot prepare pictures as this model wants them ({sides[0]} x {sides[1]}, "
-            f"{mode}): choose another model"
-        )
-    given = looks["interpolation"]
-    return Preprocessing(
-        resize=int(sides[0]),
-        crop=int(sides[0]),
-        mean=looks["mean"],
-        std=looks["std"],
-        framing="whole" if mode == "squash" else "centre",
-        interpolation=given if given in get_args(Interpolation) else "bicubic",
-    )

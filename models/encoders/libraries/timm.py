@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast, get_args
 
@@ -17,10 +16,12 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.libraries.downloads import WantedFiles
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Interpolation, Preprocessing
 
 WEIGHTS = "model.safetensors"
+WANTED = WantedFiles((WEIGHTS,))
 
 
 class TimmBackbone(Backbone):
@@ -80,11 +81,6 @@ def build(name: str, full_name: str) -> TimmBackbone:
     network = timm.create_model(name, pretrained=False, num_classes=0)
     dimension = getattr(network, "head_hidden_size", None) or network.num_features
     return TimmBackbone(full_name, network, int(dimension), _preprocessing(network))
-
-
-def wanted_files(names: Sequence[str]) -> list[str]:
-    """Choose from the files of a repository those that are needed."""
-    return [WEIGHTS] if WEIGHTS in names else []
 
 
 def hub_repository(name: str) -> str:

@@ -206,8 +206,7 @@ def _weights(backbone: str, *, download: bool) -> Path | None:
     from hasse.models.encoders.names import LITE
 
     if download:
-        with progress(f"downloading the weights of {backbone}") as report:
-            return registry.download_weights(backbone, report, tell)
+        return registry.download_weights(backbone, tell)
     if backbone != LITE:
         raise CommandError(
             "name the network's weights with --weights FILE, or download those that its library "

@@ -84,8 +84,7 @@ def make(
         )
     made_models.require_free(name)
     if weights is None:
-        with progress(f"downloading {encoder}") as report:
-            weights = registry.download_weights(encoder, report, tell)
+        weights = registry.download_weights(encoder, tell)
     folder = made_models.make(name, encoder, weights)
     _show(made_models.describe(folder))
     tell(f"to use it: hasse index add data/{name} FOLDER --model {name}")

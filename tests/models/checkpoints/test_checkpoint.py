@@ -319,7 +319,9 @@ def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
     assert checkpoint.find(Path("data/scenes")) == Path("data/scenes")
     assert checkpoint.find(Path("nothing")) == Path("nothing")
     Path("scenes").mkdir()
-    assert checkpoint.find(Path("scenes")) == Path("scenes"), "what is there comes first"
+    assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes", "it has no model"
+    tiny_checkpoint(tmp_path / "scenes")
+    assert checkpoint.find(Path("scenes")) == Path("scenes"), "its own folder comes first"
 
 
 def test_built_in_checkpoint_is_found_by_name_and_fingerprint_wherever_it_lies(

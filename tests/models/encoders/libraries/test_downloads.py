@@ -1,32 +1,30 @@
-"""Files of encoders are downloaded once, checked, resumed, and never half written."""
+"""Weights of encoders are downloaded once, checked, and never half written."""
 
 from __future__ import annotations
 
 import hashlib
 import http.server
 import json
-import socketserver
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from hasse.models.encoders.libraries import open_clip
 from hasse.models.encoders.libraries.downloads import (
-    PublishedFile,
-    download,
+    WantedFiles,
+    download_file,
     download_repository,
-    hub_files,
 )
-from hasse.models.encoders.libraries.sentence_transformers import wanted_files
 from hasse.models.encoders.libraries.torchvision import published_url
-from hasse.models.encoders.registry import download_weights
+from hasse.models.encoders.registry import SENTENCE_ENCODER, download_weights
 from hasse.models.encoders.weights import BackboneError
 
 CONTENT = b"weights" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+NAME = f"net-{SHA256[:8]}.pth"
 OFFLINE = "http://127.0.0.1:9"
 
 
@@ -38,21 +36,10 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "encoders"
 
 
-Respond = Callable[[http.server.BaseHTTPRequestHandler], None]
-
-
 @contextmanager
-def serving(respond: Respond) -> Iterator[str]:
-    """Give the address of a server that answers so."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            respond(self)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Run a server, and give its address."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -62,113 +49,109 @@ def serving(respond: Respond) -> Iterator[str]:
             thread.join()
 
 
-def send(handler: http.server.BaseHTTPRequestHandler, content: bytes, status: int = 200) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Length", str(len(content)))
-    handler.end_headers()
-    handler.wfile.write(content)
+@contextmanager
+def file_server(content: bytes, length: int | None = None) -> Iterator[str]:
+    """Answer each request with `content`, promised to have `length` bytes."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content) if length is None else length))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving(Handler) as address:
+        yield address
 
 
-def whole(handler: http.server.BaseHTTPRequestHandler) -> None:
-    send(handler, CONTENT)
+@contextmanager
+def hub(
+    files: Mapping[str, bytes], sha256: str = SHA256, broken: set[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Imitate the Hugging Face hub; give its address, and the files that were requested.
+
+    Files in `broken` are refused. `sha256` is published for the weights.
+    """
+    requested: list[str] = []
+    breaking = set() if broken is None else broken
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.answer(files[self.path.rsplit("/", 1)[1]])
+
+        def do_GET(self) -> None:
+            name = self.path.rsplit("/", 1)[1]
+            if self.path.startswith("/api/"):
+                self.answer(
+                    json.dumps({"id": "st/mini", "sha": "1" * 40, "siblings": rows}).encode()
+                )
+                return
+            requested.append(name)
+            self.answer(files[name], 403 if name in breaking else 200)
+
+        def answer(self, content: bytes, status: int = 200) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Type", "application/json")
+            self.send_header("X-Repo-Commit", "1" * 40)
+            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    rows: list[dict[str, object]] = [
+        {"rfilename": name, "size": len(files[name])} for name in files
+    ]
+    for row in rows:
+        if str(row["rfilename"]).endswith(".safetensors"):
+            row["lfs"] = {"sha256": sha256, "size": row["size"], "pointerSize": 100}
+    with serving(Handler) as address:
+        yield address, requested
 
 
-def file_at(address: str, sha256: str = SHA256) -> PublishedFile:
-    return PublishedFile(f"{address}/net.pth", "library/net.pth", sha256, len(CONTENT))
+FILES = {
+    "README.md": b"read me",
+    "tokenizer.json": b"{}",
+    "model.safetensors": CONTENT,
+    "config.json": b"{ }",
+}
 
 
-def test_download_fetches_once_says_what_and_stores_it(kept: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    said: list[str] = []
-    with serving(whole) as address:
-        file = file_at(address)
-        path = download(file, lambda done, total: seen.append((done, total)), said.append)
-    assert path == kept / "library" / "net.pth"
+def test_download_file_fetches_once_names_it_and_shows_progress(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    with file_server(CONTENT) as address:
+        path = download_file(f"{address}/{NAME}", f"library/{NAME}", lines.append)
+    assert path == kept / "library" / NAME
     assert path.read_bytes() == CONTENT
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert said == [f"downloading {file.url}, 0.0 MB to {path}"]
-    assert download(file_at(OFFLINE)) == path
+    assert lines == [f"downloading {address}/{NAME} to {path}"]
+    assert "100%" in capsys.readouterr().err
+    assert download_file(f"{OFFLINE}/{NAME}", f"library/{NAME}", lines.append) == path
+    assert len(lines) == 1
 
 
-def test_download_that_was_interrupted_goes_on_where_it_was(kept: Path) -> None:
-    asked: list[str | None] = []
-
-    def rest(handler: http.server.BaseHTTPRequestHandler) -> None:
-        asked.append(handler.headers["Range"])
-        send(handler, CONTENT[3000:], http.HTTPStatus.PARTIAL_CONTENT)
-
-    partial = kept / "library" / "net.pth.partial"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(CONTENT[:3000])
-    with serving(rest) as address:
-        assert download(file_at(address)).read_bytes() == CONTENT
-    assert asked == ["bytes=3000-"]
-    assert not partial.exists()
-
-
-def test_download_from_a_server_that_cannot_resume_begins_anew(kept: Path) -> None:
-    partial = kept / "library" / "net.pth.partial"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(b"other")
-    with serving(whole) as address:
-        assert download(file_at(address)).read_bytes() == CONTENT
-
-
-def test_download_of_another_hash_leaves_no_file(kept: Path) -> None:
-    with serving(whole) as address, pytest.raises(BackboneError, match="not what it should be"):
-        download(file_at(address, "0" * 64))
+@pytest.mark.parametrize("content", [b"other", CONTENT[:300]])
+def test_download_file_with_other_content_leaves_no_file(kept: Path, content: bytes) -> None:
+    with (
+        file_server(content, len(CONTENT)) as address,
+        pytest.raises(BackboneError, match=r"invalid hash value .*: repeat the command"),
+    ):
+        download_file(f"{address}/{NAME}", f"library/{NAME}")
     assert not list((kept / "library").iterdir())
 
 
-def test_download_offline_says_which_file_to_put_where(kept: Path) -> None:
+def test_download_file_offline_says_where_to_put_the_file(kept: Path) -> None:
     with pytest.raises(BackboneError) as caught:
-        download(file_at(OFFLINE))
-    assert f"{OFFLINE}/net.pth" in str(caught.value)
-    assert str(kept / "library" / "net.pth") in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"what is this?\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 7000\r\n\r\nonly the beginning",
-    ],
-)
-def test_download_from_a_broken_response_leaves_no_whole_file(kept: Path, answer: bytes) -> None:
-    class Answer(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            self.wfile.write(answer)
-
-    with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
-        running.timeout = 60
-        thread = threading.Thread(target=running.handle_request, daemon=True)
-        thread.start()
-        with pytest.raises(BackboneError, match=r"cannot be downloaded .*: do the same again"):
-            download(file_at(f"http://127.0.0.1:{running.server_address[1]}"))
-        thread.join()
-    assert not (kept / "library" / "net.pth").exists()
-
-
-def test_two_downloads_of_the_same_file_fetch_it_once() -> None:
-    asked, go_on = threading.Event(), threading.Event()
-    answers: list[int] = []
-
-    def slowly(handler: http.server.BaseHTTPRequestHandler) -> None:
-        answers.append(1)
-        asked.set()
-        go_on.wait(60)
-        whole(handler)
-
-    with serving(slowly) as address, ThreadPoolExecutor() as pool:
-        first = pool.submit(download, file_at(address))
-        assert asked.wait(60)
-        second = pool.submit(download, file_at(address))
-        go_on.set()
-        assert first.result(60) == second.result(60)
-        assert first.result().read_bytes() == CONTENT
-    assert answers == [1]
+        download_file(f"{OFFLINE}/{NAME}", f"library/{NAME}")
+    assert f"{OFFLINE}/{NAME}" in str(caught.value)
+    assert f"elsewhere and put it at {kept / 'library' / NAME}" in str(caught.value)
 
 
 def test_download_without_a_folder_to_write_to_says_where_to_put_the_file(
@@ -176,50 +159,63 @@ def test_download_without_a_folder_to_write_to_says_where_to_put_the_file(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HASSE_HOME", str(tmp_path / "file"))
-    with pytest.raises(BackboneError, match="or download it elsewhere and put it at"):
-        download(file_at(OFFLINE))
-
-
-def test_hub_files_are_listed_with_their_sums_and_sizes() -> None:
-    listed = (
-        b'[{"type": "directory", "path": "onnx"}, {"type": "file", "path": "config.json", '
-        b'"size": 5}, {"type": "file", "path": "model.safetensors", "size": 9, '
-        b'"lfs": {"oid": "ab"}}]'
-    )
-    with serving(lambda handler: send(handler, listed)) as address:
-        files = hub_files("timm/net", address)
-    url = f"{address}/timm/net/resolve/main"
-    assert files == [
-        PublishedFile(f"{url}/config.json", "timm/net/config.json", "", 5),
-        PublishedFile(f"{url}/model.safetensors", "timm/net/model.safetensors", "ab", 9),
-    ]
-    with pytest.raises(BackboneError, match=r"cannot be read .*: download .* elsewhere"):
-        hub_files("timm/net", OFFLINE)
+    with pytest.raises(BackboneError, match="or download the file elsewhere and put it at"):
+        download_file(f"{OFFLINE}/{NAME}", NAME)
 
 
 def test_repository_is_downloaded_once_with_its_weights_last(kept: Path) -> None:
-    asked: list[str] = []
-
-    def respond(handler: http.server.BaseHTTPRequestHandler) -> None:
-        asked.append(handler.path)
-        if "/api/" in handler.path:
-            names = ("README.md", "tokenizer.json", "model.safetensors", "config.json")
-            listed = [{"type": "file", "path": name, "size": len(CONTENT)} for name in names]
-            send(handler, json.dumps(listed).encode())
-        else:
-            whole(handler)
-
-    for _ in range(2):  # the second time nothing is asked for
-        with serving(respond) as address:
-            folder = download_repository("st/mini", wanted_files, hub=address)
+    lines: list[str] = []
+    with hub(FILES) as (address, requested):
+        folder = download_repository("st/mini", SENTENCE_ENCODER, lines.append, hub=address)
     assert folder == kept / "st" / "mini"
-    resolved = [path.rsplit("/", 1)[1] for path in asked[1:]]
-    assert resolved == ["config.json", "tokenizer.json", "model.safetensors"]
+    assert requested == ["config.json", "tokenizer.json", "model.safetensors"]
+    assert (folder / "model.safetensors").read_bytes() == CONTENT
+    weights = folder / "model.safetensors"
+    assert lines[-1] == (f"downloading {address}/st/mini/model.safetensors, 0.0 MB to {weights}")
+    assert download_repository("st/mini", SENTENCE_ENCODER, hub=OFFLINE) == folder
+
+
+def test_repository_interrupted_keeps_finished_files_and_goes_on(kept: Path) -> None:
+    broken = {"model.safetensors"}
+    with hub(FILES, broken=broken) as (address, requested):
+        with pytest.raises(BackboneError, match=r"cannot be downloaded .*: repeat the command"):
+            download_repository("st/mini", SENTENCE_ENCODER, hub=address)
+        assert not (kept / "st" / "mini" / "model.safetensors").exists()
+        broken.clear()
+        requested.clear()
+        folder = download_repository("st/mini", SENTENCE_ENCODER, hub=address)
+    assert requested == ["model.safetensors"]
+    assert (folder / "model.safetensors").read_bytes() == CONTENT
+
+
+def test_repository_with_weights_of_another_hash_leaves_no_weights(kept: Path) -> None:
     with (
-        serving(respond) as address,
+        hub(FILES, sha256="0" * 64) as (address, _),
+        pytest.raises(BackboneError, match=f"SHA-256 {SHA256[:12]}, not 000000000000"),
+    ):
+        download_repository("st/mini", SENTENCE_ENCODER, hub=address)
+    assert not (kept / "st" / "mini" / "model.safetensors").exists()
+
+
+def test_repository_without_weights_or_a_network_is_refused_in_a_sentence(kept: Path) -> None:
+    with (
+        hub({"README.md": b"read me"}) as (address, _),
         pytest.raises(BackboneError, match="has no weights that Hasse reads"),
     ):
-        download_repository("st/other", lambda names: [], hub=address)
+        download_repository("st/mini", SENTENCE_ENCODER, hub=address)
+    with pytest.raises(BackboneError, match=r"cannot be downloaded .*elsewhere and put") as caught:
+        download_repository("st/mini", SENTENCE_ENCODER, hub=OFFLINE)
+    assert str(kept / "st" / "mini") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_wanted_files_prefers_the_first_weights_and_needs_all_that_is_needed() -> None:
+    wanted = WantedFiles(("a", "b"), needed=("c",), optional=("d",))
+    assert wanted.among(["b", "d", "c", "a"]) == ["d", "c", "a"]
+    assert wanted.among(["c", "b"]) == ["c", "b"]
+    assert wanted.among(["a", "b", "d"]) == []
+    names = ["open_clip_pytorch_model.bin", "open_clip_config.json", "README.md"]
+    assert open_clip.WANTED.among(names) == [names[1], names[0]]
 
 
 def test_published_url_is_of_weights_that_take_224_pixels() -> None:

@@ -18,23 +18,23 @@ from tokenizers import pre_tokenizers
 
 from hasse.models.checkpoints import checkpoint, towers
 from hasse.models.checkpoints.model_folder import CheckpointError
-from hasse.models.encoders.libraries.open_clip import hub_repository, wanted_files
+from hasse.models.dual_encoder import DualEncoder, DualEncoderConfig
+from hasse.models.encoders.libraries.open_clip import hub_repository
 from hasse.models.encoders.libraries.tokenizer import Tokenizer
-from hasse.models.encoders.registry import build_backbone, build_towers
+from hasse.models.encoders.registry import build_backbone, build_encoder_pair
 from hasse.models.encoders.weights import BackboneError
-from hasse.models.two_towers import TowersConfig, TwoTowers
 from tests.tiny_clip import MODEL, NAME, tiny_clip
 
 TEXTS = ["a dog", "A  red Dog\truns in the park and barks at everyone who comes by", "", "собака"]
 
 
-def made(source: Path, folder: Path) -> TwoTowers:
+def made(source: Path, folder: Path) -> DualEncoder:
     """Save a model as a checkpoint, and load it from there."""
-    built = build_towers(NAME, source)
-    config = TowersConfig(NAME, "sum", built.images.feature_dimension)
-    towers.save(folder, TwoTowers(config, built), "tiny")
+    built = build_encoder_pair(NAME, source)
+    config = DualEncoderConfig(NAME, "sum", built.images.feature_dimension)
+    towers.save(folder, DualEncoder(config, built), "tiny")
     loaded = checkpoint.load(folder).model
-    assert isinstance(loaded, TwoTowers)
+    assert isinstance(loaded, DualEncoder)
     return loaded
 
 
@@ -45,7 +45,7 @@ def picture(width: int, height: int) -> Image.Image:
 
 def message(name: str, path: Path) -> str:
     with pytest.raises(BackboneError) as caught:
-        build_towers(name, path)
+        build_encoder_pair(name, path)
     return str(caught.value)
 
 
@@ -150,6 +150,3 @@ def test_published_files_are_those_of_the_hub() -> None:
     assert hub_repository(f"{name}:laion2b_s34b_b79k") == "laion/CLIP-ViT-B-32-laion2B-s34B-b79K"
     with pytest.raises(BackboneError, match=r"say which weights of .*: open_clip/ViT-B-32:openai"):
         hub_repository(name)
-    names = ["open_clip_pytorch_model.bin", "open_clip_config.json", "README.md"]
-    assert wanted_files(names) == ["open_clip_config.json", "open_clip_pytorch_model.bin"]
-    assert wanted_files(["README.md"]) == []

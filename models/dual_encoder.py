@@ -1,4 +1,4 @@
-"""Two pretrained encoders that share a space, taken as they are: nothing has to be learned.
+"""A pretrained encoder of pictures and one of texts that share a space, without training.
 
 Their points are compared by the cosine, as they were trained.
 """
@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 from hasse.models.embedding_model import Words
 from hasse.models.encoders.image_encoder import ImagePooling
 from hasse.models.encoders.libraries import open_clip
-from hasse.models.encoders.libraries.open_clip import Towers
+from hasse.models.encoders.libraries.open_clip import EncoderPair
 from hasse.models.score import Score
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TowersConfig:
-    """Which encoders, beside what all such models have in common; see `ModelConfig`.
+class DualEncoderConfig:
+    """Names the encoders, and says what `ModelConfig` says of other models.
 
     Attributes:
         encoder: the name of both, as of `hasse.models.encoders.registry`.
@@ -43,30 +43,30 @@ class TowersConfig:
     length: str = "unit"
 
 
-class TwoTowers(nn.Module):
+class DualEncoder(nn.Module):
     """An encoder of pictures and one of captions; points have unit length and keep their signs.
 
     Attributes:
-        config: which encoders they are.
+        config: names the encoders.
         architecture: how they are built.
         preprocessing: how pictures are prepared.
-        hubness: there is no correction.
+        hubness: None, as nothing is corrected.
     """
 
     hubness = None
 
-    def __init__(self, config: TowersConfig, towers: Towers) -> None:
+    def __init__(self, config: DualEncoderConfig, pair: EncoderPair) -> None:
         super().__init__()
         self.config = config
-        self.architecture = towers.architecture
-        self.preprocessing = towers.images.preprocessing
-        self.images = towers.images.freeze()
-        self.texts = towers.texts.eval().requires_grad_(False)
+        self.architecture = pair.architecture
+        self.preprocessing = pair.images.preprocessing
+        self.images = pair.images.freeze()
+        self.texts = pair.texts.eval().requires_grad_(False)
 
     @classmethod
-    def build(cls, config: dict[str, Any], architecture: open_clip.Architecture) -> TwoTowers:
-        """Build both with random weights."""
-        own = TowersConfig(**config)
+    def build(cls, config: dict[str, Any], architecture: open_clip.Architecture) -> DualEncoder:
+        """Build both encoders with random weights."""
+        own = DualEncoderConfig(**config)
         return cls(own, open_clip.build(own.encoder, architecture))
 
     @property
