@@ -1,4 +1,8 @@
-"""Words and their numbers."""
+"""Words and their numbers.
+
+A word that is not known as it is written is looked up without accents, then as a regular form of a
+known word: "cafe" for "café", "giraffe" for "giraffes". Training and queries do the same.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +24,32 @@ _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _ENCODED = range(0x300, 0x1F000)  # where Unicode has combining marks
 
+_INVISIBLE = "\u00ad\u2060\ufeff"  # soft hyphen, word joiner, byte-order mark
+_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))  # of variants of a glyph
+_SPELLING = str.maketrans(
+    {**dict.fromkeys("’‘ʼ＇", "'"), **dict.fromkeys(_INVISIBLE), **dict.fromkeys(_SELECTORS)}
+)
+_ACCENTS = dict.fromkeys(range(0x300, 0x370))
+_PLAIN_LETTERS = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+)
+
+# Endings of regular English forms, and the endings of the word that each is a form of.
+_ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("ies", ("y", "ie")),
+    ("ves", ("f", "fe")),
+    ("es", ("e", "")),
+    ("s", ("",)),
+    ("ied", ("y",)),
+    ("ed", ("e", "")),
+    ("ying", ("ie",)),
+    ("ing", ("e", "")),
+    ("iest", ("y",)),
+    ("est", ("e", "")),
+)
+_INFLECTIONS = ("s", "es", "ing", "ed", "d")
+_SHORTEST = 3  # letters; of shorter beginnings, too much else ends like a form
+
 
 def words(text: str) -> list[str]:
     """Split a caption into lower-case words, without punctuation.
@@ -30,8 +60,39 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     # Unicode has two ways to write a letter with an accent: use one.
-    whole = unicodedata.normalize("NFC", text.lower())
-    return [word.replace("’", "'") for word in _word_of_any_script().findall(whole)]
+    whole = unicodedata.normalize("NFC", text.translate(_SPELLING).lower())
+    return _word_of_any_script().findall(whole)
+
+
+def fold(word: str) -> str:
+    """Return a word without accents, ligatures and letters of full width."""
+    if word.isascii():
+        return word
+    plain = unicodedata.normalize("NFKD", word.casefold()).translate(_ACCENTS)
+    return unicodedata.normalize("NFC", plain.translate(_PLAIN_LETTERS))
+
+
+def forms(word: str) -> Iterator[str]:
+    """Yield words that an English word may be a regular form of, then other forms of them."""
+    bases = list(_bases(word))
+    yield from bases
+    for base in (word, *bases):
+        if len(base) >= _SHORTEST:
+            yield from (base + ending for ending in _INFLECTIONS)
+            if base.endswith("e"):
+                yield f"{base[:-1]}ing"
+
+
+def _bases(word: str) -> Iterator[str]:
+    for ending, replacements in _ENDINGS:
+        stem = word.removesuffix(ending)
+        if stem == word or word.endswith("ss"):
+            continue
+        for replacement in replacements:
+            if len(stem + replacement) >= _SHORTEST:
+                yield stem + replacement
+        if ending in {"ed", "ing", "est"} and len(stem) > _SHORTEST and stem[-1] == stem[-2]:
+            yield stem[:-1]
 
 
 @cache
@@ -41,7 +102,7 @@ def _word_of_any_script() -> re.Pattern[str]:
     letters = rf"[^\W_{_HAN}{_HIRAGANA}{_KATAKANA}]"
     part = rf"{letters}+(?:[{marks}]+{letters}*)*"
     # Two zero-width joiners inside words change only how letters are drawn.
-    spelled = rf"{part}(?:['’\u200c\u200d]{part})*"
+    spelled = rf"{part}(?:['\u200c\u200d]{part})*"
     return re.compile(rf"[{_HAN}]|[{_HIRAGANA}]+|[{_KATAKANA}]+|{spelled}")
 
 
@@ -57,9 +118,11 @@ class Vocabulary:
         if not known:
             raise ValueError("a vocabulary needs at least one word")
         self.words = tuple(known)
-        self._index = {word: at for at, word in enumerate(known, start=len(SPECIAL))}
-        if len(self._index) != len(known):
+        exact = {word: at for at, word in enumerate(known, start=len(SPECIAL))}
+        if len(exact) != len(known):
             raise ValueError("a vocabulary names a word twice")
+        accented = [word for word in reversed(known) if not word.isascii()]
+        self._index = {fold(word): exact[word] for word in accented} | exact
 
     @classmethod
     def build(cls, captions: Iterable[str], min_count: int = 1) -> Vocabulary:
@@ -77,15 +140,24 @@ class Vocabulary:
 
     def encode(self, text: str, max_words: int) -> list[int]:
         """Return the numbers of the first `max_words` words, then `END`."""
-        return [self._index.get(word, UNKNOWN) for word in self._words(text)[:max_words]] + [END]
+        return [self._number(word) for word in self._words(text)[:max_words]] + [END]
 
     def unknown(self, text: str) -> list[str]:
         """List the words of a caption that are not known, each once, in order."""
-        return list(dict.fromkeys(word for word in self._words(text) if word not in self._index))
+        return [word for word in dict.fromkeys(self._words(text)) if self._number(word) == UNKNOWN]
 
     def knows(self, text: str) -> bool:
         """Tell whether any word of a caption is known; captions without one are all alike."""
-        return any(word in self._index for word in self._words(text))
+        return any(self._number(word) != UNKNOWN for word in self._words(text))
+
+    def _number(self, word: str) -> int:
+        """Return the number of a word, or of the known word that it is a spelling or form of."""
+        if (number := self._index.get(word)) is not None:
+            return number
+        plain = fold(word)
+        english = plain.isascii() and plain.isalpha()
+        spellings = (plain, *forms(plain)) if english else (plain,)
+        return next((self._index[one] for one in spellings if one in self._index), UNKNOWN)
 
     def _words(self, text: str) -> list[str]:
         """Return the words of a caption as training data writes them.
@@ -100,9 +172,9 @@ class Vocabulary:
 
     def _parts(self, word: str) -> list[str]:
         parts = word.split("'")
-        if word in self._index or parts[0] not in self._index:
+        if word in self._index or self._number(parts[0]) == UNKNOWN:
             return [word]
-        return [part for part in parts if part in self._index]
+        return [parts[0], *(part for part in parts[1:] if part in self._index)]
 
     def to_bytes(self) -> bytes:
         """Return the words as JSON."""

@@ -20,8 +20,13 @@ def test_words_are_lower_case_without_punctuation() -> None:
     assert words("Straße x²") == ["straße", "x²"], "and nothing else is changed"
 
 
-def test_typographic_apostrophes_are_plain_ones() -> None:
-    assert words("a man’s dog") == words("a man's dog")
+@pytest.mark.parametrize("apostrophe", "’‘ʼ＇")
+def test_words_with_any_apostrophe_are_those_with_a_plain_one(apostrophe: str) -> None:
+    assert words(f"a man{apostrophe}s dog") == words("a man's dog")
+
+
+def test_words_are_the_same_with_variation_selectors_and_invisible_characters() -> None:
+    assert words("a dog\ufe0f, hot\u00addogs\U000e0100\ufeff") == ["a", "dog", "hotdogs"]
 
 
 def test_only_letters_and_digits_of_any_script_are_words() -> None:
@@ -99,6 +104,75 @@ def test_possessive_of_an_unknown_noun_is_one_unknown_word() -> None:
     vocabulary = Vocabulary(["a", "s"])
     assert vocabulary.encode("a blimp's", max_words=9) == [3, UNKNOWN, END]
     assert vocabulary.unknown("a blimp's") == ["blimp's"]
+
+
+@pytest.mark.parametrize(
+    "text", ["café", "cafe\u0301", "CAFÉ", "ｃａｆｅ", "caﬀe", "ĆAFE", "cafe\ufe0f", "CAF\u0130E"]
+)
+def test_word_unknown_as_written_is_read_without_accents_and_ligatures(text: str) -> None:
+    vocabulary = Vocabulary(["cafe", "caffe", "cafie"])
+    assert vocabulary.unknown(text) == []
+    assert vocabulary.knows(text)
+    number = {"caﬀe": 4, "CAF\u0130E": 5}.get(text, 3)
+    assert vocabulary.encode(text, max_words=9) == [number, END]
+
+
+def test_word_known_with_accents_is_read_when_written_without() -> None:
+    vocabulary = Vocabulary(["schön", "schon", "brûlée", "smørrebrød"])
+    assert vocabulary.encode("schön schon SCHÓN", max_words=9) == [3, 4, 4, END]
+    assert vocabulary.encode("brulee smorrebrod", max_words=9) == [5, 6, END]
+
+
+def test_marks_that_are_vowels_stay() -> None:
+    assert Vocabulary(["हनद"]).unknown("हिन्दी") == ["हिन्दी"]
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        ("giraffe", "giraffes giraffe's giraffes'"),
+        ("box", "boxes"),
+        ("knife", "knives"),
+        ("puppy", "puppies"),
+        ("café", "cafes cafés"),
+        ("jump", "jumps jumped jumping"),
+        ("skate", "skates skated skating"),
+        ("jog", "jogs jogged jogging"),
+        ("carry", "carries carried carrying"),
+        ("lie", "lies lied lying"),
+        ("big", "biggest"),
+        ("happy", "happiest"),
+        ("kittens", "kitten"),
+        ("climbing", "climb climbs climbed"),
+        ("surfed", "surf surfs surfing"),
+        ("skating", "skate skates"),
+    ],
+)
+def test_unknown_word_is_read_as_the_known_word_of_which_it_is_a_regular_form(
+    known: str, asked: str
+) -> None:
+    vocabulary = Vocabulary(["a", known])
+    assert vocabulary.unknown(asked) == []
+    assert set(vocabulary.encode(asked, max_words=9)) == {4, END}
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"), [("glas", "glass"), ("w", "wing"), ("re", "red"), ("k", "king")]
+)
+def test_word_that_only_ends_like_a_form_stays_unknown(known: str, asked: str) -> None:
+    assert Vocabulary([known]).unknown(asked) == [asked]
+
+
+def test_form_that_is_known_itself_is_read_as_such() -> None:
+    assert Vocabulary(["dog", "dogs"]).encode("dogs dog", max_words=9) == [4, 3, END]
+
+
+@given(st.text(max_size=50))
+def test_a_word_is_unknown_exactly_where_its_number_is_that_of_unknown_words(text: str) -> None:
+    vocabulary = Vocabulary(["a", "dog", "jumping", "café", "s"])
+    numbers = vocabulary.encode(text, max_words=100)[:-1]
+    assert (UNKNOWN in numbers) == bool(vocabulary.unknown(text))
+    assert any(number != UNKNOWN for number in numbers) == vocabulary.knows(text)
 
 
 def test_a_vocabulary_of_nothing_is_refused() -> None:

@@ -165,11 +165,11 @@ def hub_repository(name: str) -> str:
 
 def _whole_model(config: Mapping[str, Any]) -> Any:
     """Build the library's whole model with random weights, without network access."""
-    config = deepcopy(dict(config))
-    custom = config.pop("custom_text", False)
-    if "timm_model_name" in config["vision_cfg"]:
-        config["vision_cfg"]["timm_model_pretrained"] = False
-    return (open_clip.CustomTextCLIP if custom else open_clip.CLIP)(**config).eval()
+    options = deepcopy(dict(config))
+    custom = options.pop("custom_text", False)
+    if "timm_model_name" in options["vision_cfg"]:
+        options["vision_cfg"]["timm_model_pretrained"] = False
+    return (open_clip.CustomTextCLIP if custom else open_clip.CLIP)(**options).eval()
 
 
 def _split(name: str, architecture: Architecture, whole: Any) -> EncoderPair:
