@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.report import megabytes, milliseconds
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
 from hasse.index.search.query import Query
@@ -32,7 +33,6 @@ from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from hasse.index.types import ImageRow, ModelIdentity, Points
 from hasse.index.verify import verify
-from hasse.studies.tables.formatting import megabytes, milliseconds
 
 if TYPE_CHECKING:
     from benchmarks.search import source

@@ -36,6 +36,16 @@ def machine() -> str:
     )
 
 
+def megabytes(size: int) -> str:
+    """Return a number of bytes."""
+    return f"{size / 1e6:,.0f} MB"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a short time."""
+    return f"{seconds * 1e3:,.2f} ms"
+
+
 def finish(title: str, lines: Sequence[Line], at: str) -> None:
     """Print a table; end the program with 1 when a promise was not kept."""
     rows = [("", "measured", "promised"), ("---", "---", "---")]

@@ -4,7 +4,7 @@ from hasse.scenes.captions import abstract, captions, describe, sample_statement
 from hasse.scenes.composing import compose
 from hasse.scenes.drawing.scene import draw
 from hasse.scenes.entailment import SceneTable, entails, holds
-from hasse.scenes.generate import generate, scene_and_captions
+from hasse.scenes.generate import scene_and_captions
 from hasse.scenes.scene import Entity, Relation, Scene, Situation, Statement
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "describe",
     "draw",
     "entails",
-    "generate",
     "holds",
     "sample_statements",
     "scene_and_captions",

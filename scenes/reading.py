@@ -6,17 +6,18 @@ fixed: a verb or a preposition belongs to the subject before it, and objects hav
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from hasse.models.vocabulary import words
 from hasse.scenes import wording
 from hasse.scenes.concepts import CHILDREN, SCENERY, is_a, leaves
 from hasse.scenes.scene import Entity, Relation, Scene, Situation, Statement
 
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]
+_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 _KINDS = [
     kind
@@ -32,6 +33,11 @@ _VERBS = (
     *("holding", "reading", "walking", "riding", "flying", "kicking", "throwing", "pulling"),
     *("chasing", "playing with", "sitting on"),
 )
+
+
+def words(text: str) -> list[str]:
+    """Split a text into lower-case words, without punctuation."""
+    return _WORD.findall(text.lower())
 
 
 def _phrases(written: Mapping[str, Iterable[str]]) -> dict[Phrase, str]:

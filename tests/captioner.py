@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
 from hasse.models.captioning.language_model import LanguageModelConfig
-from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import sentences
 from hasse.studies.captioner.training import CaptionerTraining
+from hasse.studies.wordnet.lexicon import Lexicon
 from tests.wordnet import write_wordnet
 
 TEXTS = ("a dog runs in the park", "the blue dog runs", "a man in the park", "a black man walks")
@@ -49,8 +50,7 @@ def make_captioner(
     run = prepared.training(training, encoder)
     run.run()
     perplexity = {"perplexity": -run.notes["best"]}
-    found = CaptionerCheckpoint(
-        prepared.captioner(run.best, encoder), encoder.fingerprint, training, None, perplexity
-    )
+    captioner, trained = prepared.captioner(run.best, encoder), asdict(training)
+    found = CaptionerCheckpoint(captioner, encoder.fingerprint, trained, None, perplexity)
     save(found, out, encoder.name)
     return found

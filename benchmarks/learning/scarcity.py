@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.report import megabytes, milliseconds
 from benchmarks.search import processes
 from hasse.index.search.query import Query
 from hasse.index.search.top_k import Hits
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
-from hasse.studies.tables.formatting import megabytes, milliseconds
 
 if TYPE_CHECKING:
     from benchmarks.search import source

@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.language_model import LanguageModel
-from hasse.models.captioning.structure import ACTIONS, CONTENT, NOUNS
 from hasse.models.captioning.trigrams import Trigrams
+from hasse.models.captioning.words import ACTIONS, CONTENT, NOUNS
+from hasse.models.model import Points
 from hasse.models.vocabulary import PADDING, SPECIAL, Vocabulary, words
-from hasse.studies.captioner.corpus import unit
 
 NEAREST = 5  # training captions that u is made of, as in the paper
 _IN_PHRASE = frozenset({"determiner", "adjective", "other"})  # before its noun
@@ -148,3 +149,8 @@ def hash_of(texts: Sequence[str]) -> NDArray[np.int64]:
     digests = [hashlib.blake2b(" ".join(words(text)).encode(), digest_size=8) for text in texts]
     joined = b"".join(digest.digest() for digest in digests)
     return np.frombuffer(joined, dtype=np.int64)
+
+
+def unit(points: Points) -> Tensor:
+    """Return points with unit length: the direction alone says what the content is."""
+    return normalize(torch.from_numpy(points), dim=-1)

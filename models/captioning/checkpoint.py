@@ -9,7 +9,7 @@ SHA256SUMS          the checksums of all
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind, weights
 from hasse.models.checkpoints.weight_quantization import quantize
 from hasse.models.vocabulary import Vocabulary
-from hasse.studies.captioner.training import CaptionerTraining
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"
 KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
@@ -37,13 +36,14 @@ class CaptionerCheckpoint:
 
     Attributes:
         encoder: the fingerprint of the model whose points it reads.
+        training: how it was trained, with the sizes of the language model as "model".
         judgement: where the truth of written captions was known.
         fingerprint: SHA-256 of its weights, "" before it is saved.
     """
 
     captioner: Captioner
     encoder: str
-    training: CaptionerTraining
+    training: Mapping[str, Any]
     judgement: Judgement | None
     metrics: Mapping[str, Any]
     fingerprint: str = ""
@@ -61,7 +61,7 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
         "kind": KIND.name,
         "format": KIND.format,
         "encoder": {"name": encoder_name, "fingerprint": checkpoint.encoder},
-        "training": asdict(checkpoint.training),
+        "training": dict(checkpoint.training),
         "tags": captioner.tags,
         "judgement": checkpoint.judgement is not None,
         "metrics": dict(checkpoint.metrics),
@@ -95,9 +95,8 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
                 f"{model.folder}, whose points and words differ: train one for it with "
                 f"'{KIND.command} DATASET --model {model.folder}'"
             )
-        described = dict(config["training"])
-        sizes = LanguageModelConfig(**described["model"])
-        training = CaptionerTraining(**described | {"model": sizes})
+        training = config["training"]
+        sizes = LanguageModelConfig(**training["model"])
         vocabulary, tags = Vocabulary.load(folder / VOCABULARY), tuple(config["tags"])
         dimension = model.model.config.dimension
         judgement = Judgement(dimension).eval() if config["judgement"] else None

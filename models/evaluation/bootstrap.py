@@ -34,3 +34,9 @@ def draws(number: int, seed: int = 0, samples: int = SAMPLES) -> Iterator[NDArra
     draw = np.random.default_rng(seed)
     for _ in range(samples):
         yield np.bincount(draw.integers(0, number, number), minlength=number)
+
+
+def half_width(values: NDArray[np.float64]) -> float:
+    """Return half the width of the 95 % bootstrap interval of the mean of (Q,) values."""
+    low, high = interval(values)
+    return (high - low) / 2

@@ -1,8 +1,8 @@
-"""Which captions are true of which images, and which follow from which, as far as a dataset tells.
+"""Ground truth of a dataset: which captions are true of which images, and which imply which.
 
-A photograph's captions are true of it; what else is true of it nobody wrote down, except where
-another image carries the very same words. Scenes know their meaning, so there the truth of
-every caption for every image is known, and for every other caption.
+A photograph's captions are true of it, and so are captions of the same words. Nobody wrote down
+what else is true. Drawn scenes carry their meaning, which decides the truth of every caption for
+every image, and for every other caption. A package that has such meanings registers a reader.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.datasets import Dataset
-from hasse.scenes import Scene, SceneTable, Statement
+from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.evaluation.meanings import READERS
 
 Rows = NDArray[np.int64]
 
 
 class GroundTruth(Protocol):
-    """Tells truths of a dataset, whose images and captions are numbered in their order."""
+    """Truth over the images and captions of a dataset, numbered in their order."""
 
     def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
         """Tell which captions hold of which images: (I,), (C,) -> (I, C)."""
         ...
 
     def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_] | None:
-        """Tell which captions follow from which: (P,), (H,) -> (P, H), or None: nobody knows."""
+        """Tell which captions follow from which: (P,), (H,) -> (P, H); None if it is unknown."""
         ...
 
 
@@ -64,45 +64,27 @@ class SameWords:
         return true[places]
 
     def entails(self, premises: Rows, hypotheses: Rows) -> None:
-        """Tell nothing: what else follows from a caption nobody wrote down."""
-
-
-class Meanings:
-    """A caption holds of every scene whose meaning makes its statement true."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._table = SceneTable([Scene.from_json(i.meaning or {}) for i in dataset.images])
-        statements: dict[str, int] = {}
-        self._statements: list[Statement] = []
-        self._numbers: list[int] = []
-        for caption in dataset.captions:
-            if caption.text not in statements:
-                statements[caption.text] = len(statements)
-                self._statements.append(Statement.from_json(caption.meaning or {}))
-            self._numbers.append(statements[caption.text])
-        # One bit for each scene and distinct statement, found when first asked for.
-        self._known: dict[int, NDArray[np.uint8]] = {}
-        self._scenes = len(dataset)
-
-    def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
-        return np.stack([self._of(self._numbers[c])[images] for c in captions], axis=1)
-
-    def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_]:
-        table = SceneTable([self._statements[self._numbers[c]] for c in premises])
-        asked = [self._statements[self._numbers[c]] for c in hypotheses]
-        return np.stack([table.holds(statement) for statement in asked], axis=1)
-
-    def _of(self, statement: int) -> NDArray[np.bool_]:
-        bits = self._known.get(statement)
-        if bits is None:
-            bits = np.packbits(self._table.holds(self._statements[statement]))
-            self._known[statement] = bits
-        return np.unpackbits(bits, count=self._scenes).astype(np.bool_)
+        """Return None: it is not written down which other captions follow."""
 
 
 def known_ground_truth(dataset: Dataset) -> GroundTruth:
-    """Return what is known of a dataset: by meaning where all of it has one, else by words."""
-    return Meanings(dataset) if has_meanings(dataset) else SameWords(dataset)
+    """Return the ground truth of a dataset: by meaning if all of it has one, else by words.
+
+    Raises:
+        DatasetError: no registered reader understands the meanings.
+    """
+    if not has_meanings(dataset):
+        return SameWords(dataset)
+    images = [image.meaning or {} for image in dataset.images]
+    captions = [caption.meaning or {} for caption in dataset.captions]
+    for reader in READERS:
+        truth = reader(images, captions)
+        if truth is not None:
+            return truth
+    raise DatasetError(
+        f"the dataset '{dataset.name}' has meanings that no installed package reads: register a "
+        f"reader, or remove the fields 'meaning' from its dataset.json"
+    )
 
 
 def has_meanings(dataset: Dataset) -> bool:

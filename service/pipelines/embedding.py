@@ -1,4 +1,4 @@
-"""Embeddings of lines of text or of pictures: for files, and for tasks on top of them."""
+"""Embeddings of lines of text or of pictures, written to files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Image
 from hasse.models.datasets.source import read_text
@@ -24,86 +22,12 @@ from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.model import OrderEmbedding, Points
-from hasse.service.runtime.device import pick_device
-from hasse.studies.grounding.word_vectors import WordVectors
 
 Encode = Callable[[Sequence[str]], Points]
 # What is known of each row, and the rows themselves: (B, N).
 Block = tuple[list[dict[str, Any]], Points]
 STANDARD_INPUT = Path("-")
 _TEXTS = 1024  # encoded together
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceEncoder:
-    """Embeddings of several models, and the mean of word vectors, side by side.
-
-    Attributes:
-        names: of the models and of the file of vectors.
-    """
-
-    names: list[str]
-    models: Sequence[Checkpoint]
-    vectors: WordVectors | None
-
-    @classmethod
-    def of(cls, models: Sequence[Path], vectors: Path | None, device: str) -> Self:
-        """Load models and word vectors.
-
-        Raises:
-            CheckpointError, TransferError: one cannot be used.
-        """
-        place = pick_device(device)
-        loaded = [
-            checkpoint.load(checkpoint.find(model), place, with_pictures=False) for model in models
-        ]
-        names = [one.name for one in loaded] + ([] if vectors is None else [vectors.name])
-        return cls(names, loaded, None if vectors is None else WordVectors.read(vectors))
-
-    def encode(self, texts: Sequence[str]) -> Points:
-        """Return the embeddings of texts; each of several has unit length: (B, sum of N).
-
-        A model that projects the state of its text encoder gives that state. The part of a model
-        that knows no word of a text is zero there.
-        """
-        return self._side_by_side(texts, [_of_sentences(model, texts) for model in self.models])
-
-    def encode_words(self, words: Sequence[str]) -> Points:
-        """Return the embeddings of single words, likewise.
-
-        A model with fixed word vectors gives those, as it maps them.
-        """
-        return self._side_by_side(words, [_of_words(model, words) for model in self.models])
-
-    def _side_by_side(self, texts: Sequence[str], parts: list[Points]) -> Points:
-        for model, part in zip(self.models, parts, strict=True):
-            part[[not model.vocabulary.knows(text) for text in texts]] = 0
-        if self.vectors is not None:
-            parts.append(self.vectors.encode(texts))
-        if len(parts) == 1:
-            return parts[0]
-        lengths = [np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
-        each = [part / np.maximum(long, 1e-12) for part, long in zip(parts, lengths, strict=True)]
-        return np.concatenate(each, axis=1)
-
-    def knows(self, text: str) -> bool:
-        """Tell whether any of them knows a word of a text."""
-        has_vector = self.vectors is not None and self.vectors.knows(text)
-        return has_vector or any(model.vocabulary.knows(text) for model in self.models)
-
-
-def _of_sentences(model: Checkpoint, texts: Sequence[str]) -> Points:
-    network = model.model
-    if isinstance(network, OrderEmbedding):
-        return network.encode_sentences(texts)
-    return network.encode_captions(texts)
-
-
-def _of_words(model: Checkpoint, words: Sequence[str]) -> Points:
-    network = model.model
-    if isinstance(network, OrderEmbedding):
-        return network.encode_words(words)
-    return network.encode_captions(words)
 
 
 class EmbedError(HasseError):

@@ -87,7 +87,6 @@ def train(
       hasse study captioner train data/flickr8k --model data/flickr8k-model
     """
     from hasse.models.captioning.checkpoint import folder_of
-    from hasse.models.captioning.lexicon import Lexicon
     from hasse.models.checkpoints import checkpoint
     from hasse.models.checkpoints.model_folder import new_model
     from hasse.models.datasets import load
@@ -95,6 +94,7 @@ def train(
     from hasse.service.pipelines.dataset_encoding import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerRequest
     from hasse.studies.captioner.training import CaptionerTraining
+    from hasse.studies.wordnet.lexicon import Lexicon
 
     with consistent_options():
         config = CaptionerTraining(

@@ -9,15 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from hasse.models.captioning.lexicon import Lexicon
-from hasse.models.captioning.structure import structure
+from hasse.models.captioning.captioner import unit
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import EmbeddingModel
-from hasse.models.model import Points
 from hasse.models.score import Score
 from hasse.models.vocabulary import Vocabulary
+from hasse.studies.captioner.structure import structure
+from hasse.studies.wordnet.lexicon import Lexicon
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +92,6 @@ def numbered(
         unit(encoder.encode_captions(texts)),
         np.array([sentence.picture for sentence in found]),
     )
-
-
-def unit(points: Points) -> Tensor:
-    """Return points with unit length: the direction alone says what the content is."""
-    return normalize(torch.from_numpy(points), dim=-1)
 
 
 def join_by_picture(corpus: Corpus, score: Score) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from hasse.models.captioning import DRAWS
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
 from hasse.models.captioning.judgement import Judgement, Lesson, Seen
 from hasse.models.captioning.language_model import LanguageModel
-from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.captioning.ranking import Ranking
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -33,6 +32,7 @@ from hasse.service.pipelines.training_inputs import Collections
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import Sentence, sentences
 from hasse.studies.captioner.training import CaptionerTraining
+from hasse.studies.wordnet.lexicon import Lexicon
 
 RANKINGS: tuple[Ranking, ...] = ("order", "paper")
 
@@ -90,7 +90,7 @@ class CaptionerRequest:
                 "seconds": round(time.monotonic() - started, 1),
             }
             found = CaptionerCheckpoint(
-                captioner, self.encoder.fingerprint, self.config, None, metrics
+                captioner, self.encoder.fingerprint, asdict(self.config), None, metrics
             )
             save(found, out, self.encoder.name)
             return found

@@ -281,9 +281,9 @@ def _right(threshold: Threshold) -> str:
 
 
 def _read(wordnet: Path) -> Taxonomy:
-    from hasse.studies.hypernyms.wordnet import read
+    from hasse.studies.hypernyms.taxonomy import read_wordnet
 
-    return read(wordnet)
+    return read_wordnet(wordnet)
 
 
 def _senses(taxonomy: Taxonomy, word: str) -> list[int]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.errors import HasseError
+from hasse.studies.wordnet.synsets import FILE_NAME, read_synsets
 
 Edges = NDArray[np.int64]  # (n, 2): the more specific concept, the more general one
 
@@ -141,3 +143,33 @@ def closure(edges: Edges) -> Edges:
     size = int(edges.max(initial=-1)) + 1
     taxonomy = Taxonomy([Concept(str(at), (str(at),)) for at in range(size)], edges)
     return taxonomy.paths()[0]
+
+
+def read_wordnet(path: Path) -> Taxonomy:
+    """Read the nouns of WordNet, `data.noun` or its folder, and their hypernyms.
+
+    Raises:
+        AbstractionError: the file cannot be read.
+        HypernymError: it has no synset or one twice, a pointer leads to no synset, or the
+            hypernyms go round in a circle; the place is named.
+    """
+    numbers: dict[str, int] = {}
+    synsets = list(read_synsets(path))
+    for synset in synsets:
+        if synset.key in numbers:
+            raise HypernymError(f"{path}, line {synset.line}: synset {synset.key} comes twice")
+        numbers[synset.key] = len(numbers)
+    if not synsets:
+        raise HypernymError(f"{path} holds no synset: give WordNet's {FILE_NAME}")
+    concepts = [Concept(one.key, one.words, one.gloss) for one in synsets]
+    edges: set[tuple[int, int]] = set()
+    for below, synset in enumerate(synsets):
+        for offset in synset.above:
+            if offset not in numbers:
+                raise HypernymError(
+                    f"{path}, line {synset.line}: {concepts[below].name} ({synset.key}) points "
+                    f"to {offset} as its hypernym, and there is no such synset: the file is not "
+                    f"whole, fetch it again"
+                )
+            edges.add((below, numbers[offset]))
+    return Taxonomy(concepts, np.array(sorted(edges), dtype=np.int64).reshape(-1, 2))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.phrases import content_words
+from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.evaluation.bootstrap import draws, interval
 from hasse.studies.photographs.chains import Chain

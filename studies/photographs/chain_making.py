@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hasse.models.captioning.lexicon import Lexicon
-from hasse.models.captioning.phrases import (
-    Phrase,
-    Tag,
-    content_words,
-    phrases,
-    tagged,
-    word_set,
-)
+from hasse.models.captioning.words import content_words, word_set
 from hasse.models.datasets import Image
 from hasse.studies.photographs.chains import Chain
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.phrases import Phrase, Tag, phrases, tagged
 
 _COUNTED = frozenset({"two", "three", "four", "five"})
 # A hypernym that people seldom use says less than none ("placental").

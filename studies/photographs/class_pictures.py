@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from hasse.models.captioning.phrases import content_words
+from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.features.feature_store import FeatureStore
 from hasse.studies.photographs.chains import Chain

@@ -9,11 +9,12 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from hasse.models.captioning.lexicon import AbstractionError, Lexicon
-from hasse.models.captioning.phrases import word_set
+from hasse.models.captioning.words import word_set
 from hasse.models.datasets.source import read_text
 from hasse.models.errors import pip_install
 from hasse.models.files import write_atomically
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.synsets import AbstractionError
 
 _NAMES = 3  # of each synset, the most usual ones
 # What holds of nearly every picture says nothing of it.

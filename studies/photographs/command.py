@@ -47,10 +47,10 @@ def abstract(
       hasse study photographs abstract data/flickr8k --split val \\
           --out data/chains.jsonl
     """
-    from hasse.models.captioning.lexicon import Lexicon
     from hasse.models.datasets import load
     from hasse.studies.photographs.chain_making import derive
     from hasse.studies.photographs.chains import write_chains
+    from hasse.studies.wordnet.lexicon import Lexicon
 
     images = load(dataset).split(split).images
     with progress("deriving") as report:
@@ -75,12 +75,12 @@ def classes(
     [bold]Example[/bold]
       hasse study photographs classes --out data/classes.jsonl
     """
-    from hasse.models.captioning.lexicon import Lexicon
     from hasse.studies.photographs.classes import (
         imagenet_classes,
         imagenet_synsets,
         write_classes,
     )
+    from hasse.studies.wordnet.lexicon import Lexicon
 
     named = imagenet_classes(Lexicon.read(wordnet), imagenet_synsets())
     write_classes(out, named)
@@ -131,11 +131,11 @@ def texts(
       hasse study photographs texts data/flickr8k \\
           --captions results_20130124.token --out data/texts.txt
     """
-    from hasse.models.captioning.lexicon import Lexicon
     from hasse.models.datasets import load
     from hasse.studies.photographs.chains import read_chains
     from hasse.studies.photographs.classes import read_classes
     from hasse.studies.photographs.texts import collect, read_texts, write_texts
+    from hasse.studies.wordnet.lexicon import Lexicon
 
     said = [caption.text for caption in load(dataset).split(split).captions]
     said += [text for file in captions or () for text in read_texts(file)]

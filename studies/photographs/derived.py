@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.phrases import content_words
+from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Image
 from hasse.studies.photographs.chains import Chain
 

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hasse.models.captioning.lexicon import AbstractionError, Lexicon
-from hasse.models.captioning.phrases import phrases, tagged
 from hasse.models.datasets.source import read_text
 from hasse.models.files import write_atomically
 from hasse.models.vocabulary import words
 from hasse.studies.photographs.classes import article
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.phrases import phrases, tagged
+from hasse.studies.wordnet.synsets import AbstractionError
 
 MOST_WORDS = 28_000
 _LEAST = 2  # a word or a phrase that comes once in captions is often a misprint

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from hasse.models.captioning.language_model import LanguageModelConfig
-from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import load
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import sentences
 from hasse.studies.captioner.training import CaptionerTraining
+from hasse.studies.wordnet.lexicon import Lexicon
 
 
 def main() -> None:

@@ -33,11 +33,11 @@ from hasse.models.model import Points
 from hasse.models.training.distributed import World
 from hasse.models.training.presets import PRESETS
 from hasse.models.training.state import read_notes
-from hasse.service.pipelines.embedding import SentenceEncoder
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.studies.grounding.word_vectors import WordVectors
 from hasse.studies.tables.recipes import report
 from hasse.studies.transfer.evaluation import PairFeatures, evaluate
+from hasse.studies.transfer.sentence_encoder import SentenceEncoder
 from hasse.studies.transfer.tasks import read_tasks
 from hasse.studies.transfer.words import read_word_pairs, similarity
 

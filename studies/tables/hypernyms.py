@@ -24,8 +24,8 @@ from hasse.models.training.run import Progress
 from hasse.studies.hypernyms.embedding import COMPARISONS
 from hasse.studies.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
 from hasse.studies.hypernyms.task import HELD_OUT, Protocol, make_task
+from hasse.studies.hypernyms.taxonomy import read_wordnet
 from hasse.studies.hypernyms.training import HypernymRun, preset
-from hasse.studies.hypernyms.wordnet import read
 
 PUBLISHED = {"transitive closure": 88.2, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead")
     options = parser.parse_args()
 
-    taxonomy = read(options.wordnet)
+    taxonomy = read_wordnet(options.wordnet)
     report: dict[str, dict[str, Any]] = {}
     for protocol in [options.protocol] if options.protocol else get_args(Protocol):
         task = make_task(taxonomy, protocol, options.seed, options.held_out)

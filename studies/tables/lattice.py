@@ -45,13 +45,13 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.diagram import by_violation, closure, through_pictures
-from hasse.models.evaluation.ground_truth import Meanings
+from hasse.models.evaluation.bootstrap import half_width
+from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.ranking import average_precisions
 from hasse.models.images.decoding import open_picture
 from hasse.models.order import join, meet, pairwise_violation
 from hasse.scenes import Scene, SceneTable, Statement, entails, sample_statements
 from hasse.scenes.concepts import THING_COLOURS, is_a, leaves
-from hasse.studies.tables.formatting import half_width
 
 SEED = 0
 OURS = "*"
@@ -117,7 +117,7 @@ def common(bench: Bench, questions: int) -> dict[str, list[Values]]:
     """Measure ways to ask for captions that are true of two pictures."""
     texts = [caption.text for caption in bench.dataset.captions]
     rows = np.unique(np.unique(texts, return_index=True)[1])
-    truth = Meanings(bench.dataset).holds(np.arange(len(bench.scenes)), rows)
+    truth = known_ground_truth(bench.dataset).holds(np.arange(len(bench.scenes)), rows)
     points = bench.captions([texts[row] for row in rows])
     draw = np.random.default_rng(SEED)
     pairs = np.array([draw.choice(len(bench.scenes), 2, replace=False) for _ in range(questions)])

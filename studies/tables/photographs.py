@@ -6,7 +6,7 @@ Of each dataset: the recalls of captions and of images with 95 % intervals, and 
 short queries bring a right picture first. The queries are made by a rule from the captions: of
 adjective-noun pairs the ten that are said of most pictures (of two at least), and for the rest the
 nouns that are, ties by the alphabet. A picture is right where its captions say or imply every word
-of the query. Then how many pictures are encoded in a second, from the file to the point.
+of the query.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.learning.encoders import BATCH, speed
-from hasse.models.captioning.lexicon import Lexicon
-from hasse.models.captioning.phrases import content_words, phrases, tagged
+from hasse.models.captioning.words import content_words
 from hasse.models.checkpoints.checkpoint import Checkpoint, find, load
 from hasse.models.datasets import Dataset, Image
 from hasse.models.datasets import load as load_dataset
@@ -33,9 +31,10 @@ from hasse.models.score import penalties_between
 from hasse.service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.studies.photographs.classes import article
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.phrases import phrases, tagged
 
 QUERIES, PAIRS = 30, 10
-TIMED = 128  # pictures
 
 
 def queries(images: Sequence[Image], lexicon: Lexicon) -> dict[str, set[int]]:
@@ -111,10 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = [load_dataset(folder) for folder in options.datasets]
     parts = [one.split(options.split) if options.split in one.splits() else one for one in found]
     rows = [row(checkpoint, part, lexicon) for part in parts]
-    timed = [image for part in parts for image in part.images][: TIMED + BATCH]
-    a_second, _ = speed(checkpoint.model.pixel_points, checkpoint.model.preprocessing, timed)
     if options.json:
-        print(json.dumps({"rows": rows, "pictures_a_second": a_second}, indent=2))
+        print(json.dumps({"rows": rows}, indent=2))
         return
     print(
         f"{checkpoint.name}; {platform.machine()}, {torch.get_num_threads()} threads of "
@@ -138,7 +135,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print()
     for one in rows:
         print(f"{one['dataset']}, wrong: {', '.join(one['wrong']) or 'none'}")
-    print(f"{a_second:.1f} pictures a second")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load, pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.evaluation.bootstrap import half_width
 from hasse.models.images.decoding import open_picture
 from hasse.models.model import ModelConfig, OrderEmbedding, Points
 from hasse.models.score import penalties
@@ -47,7 +48,6 @@ from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
 from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.studies.tables.formatting import half_width
 
 FIRST = 4  # hits that are looked at, as in the paper
 NEAREST = 10  # hits that are sorted again by their distance to their mean

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
+from hasse.models.evaluation.bootstrap import half_width
 from hasse.models.evaluation.ranking import average_precisions, best_ranks
 from hasse.models.images.decoding import open_picture
 from hasse.models.score import penalties_between
 from hasse.scenes import Scene, SceneTable, Statement, sample_statements
-from hasse.studies.tables.formatting import half_width
 
 Values = NDArray[np.float64]
 

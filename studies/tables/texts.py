@@ -31,7 +31,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.checkpoints.checkpoint import find, load
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Retrieval
@@ -42,6 +41,7 @@ from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.studies.photographs.chains import read_chains
 from hasse.studies.tables.photographs import answer
 from hasse.studies.tables.recipes import comparison
+from hasse.studies.wordnet.lexicon import Lexicon
 
 SOURCES = ("texts", "derived", "classes", "class_pictures")
 

@@ -81,8 +81,8 @@ def transfer(
       hasse study transfer senteval --model data/cap2img \\
           --model data/language --task MR
     """
-    from hasse.service.pipelines.embedding import SentenceEncoder
     from hasse.studies.transfer.evaluation import evaluate
+    from hasse.studies.transfer.sentence_encoder import SentenceEncoder
     from hasse.studies.transfer.tasks import read_tasks
     from hasse.studies.transfer.words import read_word_pairs, similarity
 

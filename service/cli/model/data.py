@@ -66,7 +66,7 @@ def scenes(
 
     The same seed draws the same pictures on every machine.
     """
-    from hasse.scenes import generate
+    from hasse.service.pipelines.scenes import generate
 
     again = "the same command draws them again, and the same ones"
     with progress("drawing scenes") as report, resumable(lambda: again):

@@ -96,7 +96,7 @@ def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
 def _scenes(folder: Path, count: int) -> Dataset:
     """Return the test split of the scenes; draw it if it is not there."""
     from hasse.models.datasets import DatasetError, load
-    from hasse.scenes import generate
+    from hasse.service.pipelines.scenes import generate
 
     try:
         found = load(folder)

@@ -15,9 +15,7 @@ from hasse.models.captioning import checkpoint as captioners
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.judgement import FACTS, Judgement, Lesson, Seen
 from hasse.models.captioning.language_model import LanguageModelConfig
-from hasse.models.captioning.lexicon import Lexicon
 from hasse.models.captioning.ranking import LIKELY, Judged, rank
-from hasse.models.captioning.structure import structure
 from hasse.models.captioning.writing import Writer, spelled
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -25,7 +23,9 @@ from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.datasets import DatasetError
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import join_by_picture, sentences
+from hasse.studies.captioner.structure import structure
 from hasse.studies.captioner.training import CaptionerTraining, perplexity
+from hasse.studies.wordnet.lexicon import Lexicon
 from tests.captioner import SIZES, TEXTS, TRAINING, captioned, prepare
 from tests.tiny import DIMENSION, tiny_checkpoint
 from tests.wordnet import write_wordnet

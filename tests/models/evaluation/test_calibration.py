@@ -21,9 +21,10 @@ from hasse.models.evaluation.calibration import (
     caption_pairs,
     further_words,
 )
-from hasse.models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
+from hasse.models.evaluation.ground_truth import Rows, known_ground_truth
 from hasse.models.score import SCORES, Score, penalties_between
-from hasse.scenes import Statement, compose, entails, sample_statements
+from hasse.scenes import Scene, Statement, compose, entails, sample_statements
+from hasse.scenes.truth import SceneTruth
 
 CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
 
@@ -192,12 +193,17 @@ def test_scenes_calibrate_images_and_captions_by_meaning_in_blocks_of_any_size(
 def test_caption_pairs_are_taken_from_the_first_caption_to_the_last() -> None:
     asked: list[list[int]] = []
 
-    class Watched(Meanings):
+    class Watched(SceneTruth):
         def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_]:
             asked.append(premises.tolist())
             return super().entails(premises, hypotheses)
 
-    ((penalties, _),) = caption_pairs(Watched(drawn_scenes()), some_points(24), "order", most=5)
+    dataset = drawn_scenes()
+    scenes = [Scene.from_json(image.meaning or {}) for image in dataset.images]
+    captions = list(dataset.captions)
+    ((penalties, _),) = caption_pairs(
+        Watched(scenes, _statements(captions)), some_points(24), "order", most=5
+    )
     assert asked == [[0, 5, 11, 17, 23]]
     assert len(penalties) == 5 * 4
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
 from hasse.scenes import Scene, Statement, entails, holds, scene_and_captions
 
@@ -79,6 +80,12 @@ def test_one_caption_or_picture_without_a_meaning_leaves_only_words() -> None:
         mixed = Dataset("mixed", (first, spoiled))
         assert not has_meanings(mixed)
         assert known_ground_truth(mixed).entails(np.arange(2), np.arange(2)) is None
+
+
+def test_meanings_that_no_package_reads_are_refused() -> None:
+    (image,) = photographs([[]]).images
+    with pytest.raises(DatasetError, match="meanings that no installed package reads"):
+        known_ground_truth(Dataset("other", (replace(image, meaning={"shape": "round"}),)))
 
 
 def test_captions_know_their_own_image() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hasse.models.captioning import checkpoint as captioners
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import save
-from hasse.scenes import generate
+from hasse.service.pipelines.scenes import generate
 from tests.captioner import captioned
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint

@@ -9,8 +9,7 @@ import torch
 
 from hasse.studies.hypernyms.drawing import EDGE, HEIGHT, WIDTH, draw
 from hasse.studies.hypernyms.plane import Plane, best_plane, learn_plane
-from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy
-from hasse.studies.hypernyms.wordnet import read
+from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, read_wordnet
 from tests.studies.hypernyms.dictionary import tree, write
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -18,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def taxonomy(tmp_path: Path) -> Taxonomy:
-    return read(write(tmp_path))
+    return read_wordnet(write(tmp_path))
 
 
 def test_a_few_concepts_are_learned_without_a_mistake(taxonomy: Taxonomy) -> None:
@@ -62,7 +61,7 @@ def test_the_start_with_the_fewest_mistakes_is_kept_and_what_it_misses_told(
 
 
 def test_too_few_and_too_many_and_a_seed_below_0_are_refused(tmp_path: Path) -> None:
-    taxonomy = read(write(tmp_path, tree()))
+    taxonomy = read_wordnet(write(tmp_path, tree()))
     for concepts in ([], [0, 0], range(61)):
         with pytest.raises(HypernymError, match="from 2 to 60"):
             learn_plane(taxonomy, list(concepts))

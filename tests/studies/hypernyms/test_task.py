@@ -11,8 +11,7 @@ from hasse.models.evaluation.bootstrap import interval
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
 from hasse.studies.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
 from hasse.studies.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
-from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, closure
-from hasse.studies.hypernyms.wordnet import read
+from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, closure, read_wordnet
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
 
 
@@ -20,7 +19,7 @@ from tests.studies.hypernyms.dictionary import SMALL, tree, write
 def taxonomy(tmp_path: Path) -> Taxonomy:
     words: dict[str, list[str]] = tree()
     words["w000"] = ["w00", "w01"]  # two ways up
-    return read(write(tmp_path, words))
+    return read_wordnet(write(tmp_path, words))
 
 
 def codes(pairs: np.ndarray) -> set[tuple[int, int]]:
@@ -73,7 +72,9 @@ def test_the_seed_decides_the_split_and_the_fingerprint_tells(taxonomy: Taxonomy
 
 
 def test_something_is_left_to_learn_from(tmp_path: Path) -> None:
-    chain = read(write(tmp_path, {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}))  # six pairs
+    chain = read_wordnet(
+        write(tmp_path, {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]})
+    )  # six pairs
     with pytest.raises(HypernymError, match="too few to withhold"):
         make_task(chain, "paper", held_out=3)
     with pytest.raises(HypernymError, match=r"has 6 pairs .* too few to withhold twice 4,000"):
@@ -88,14 +89,14 @@ def test_withholding_more_than_there_is_is_refused(taxonomy: Taxonomy, held_out:
 
 
 def test_a_hierarchy_without_false_pairs_is_refused(tmp_path: Path) -> None:
-    chain = read(write(tmp_path, {"a": [], "b": ["a"], "c": ["b"]}))
+    chain = read_wordnet(write(tmp_path, {"a": [], "b": ["a"], "c": ["b"]}))
     ends = np.array([[2, 0]])  # whatever replaces one of them makes a true pair
     with pytest.raises(HypernymError, match="no false pairs"):
         corrupt(ends, 3, np.random.default_rng(0), PairSet(chain.paths()[0], 3))
 
 
 def test_the_closure_of_edges_is_what_follows_from_them(tmp_path: Path) -> None:
-    found = read(write(tmp_path, SMALL))
+    found = read_wordnet(write(tmp_path, SMALL))
     assert codes(closure(found.edges)) == codes(found.paths()[0])
     assert closure(np.empty((0, 2), dtype=np.int64)).shape == (0, 2)
 

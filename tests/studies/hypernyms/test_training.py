@@ -21,7 +21,7 @@ from hasse.studies.hypernyms.embedding import COMPARISONS, Comparison, ConceptEm
 from hasse.studies.hypernyms.evaluation import evaluate, evaluate_closure
 from hasse.studies.hypernyms.query import ancestors
 from hasse.studies.hypernyms.task import PairSet, Task, make_task
-from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy
+from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, read_wordnet
 from hasse.studies.hypernyms.training import (
     PRESETS,
     HypernymRun,
@@ -30,7 +30,6 @@ from hasse.studies.hypernyms.training import (
     inferred,
     preset,
 )
-from hasse.studies.hypernyms.wordnet import read
 from tests.studies.hypernyms.dictionary import tree, write
 from tests.tiny import seal
 
@@ -39,7 +38,7 @@ HELD_OUT = 60
 
 @pytest.fixture(scope="module")
 def taxonomy(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
-    return read(write(tmp_path_factory.mktemp("wordnet"), tree()))
+    return read_wordnet(write(tmp_path_factory.mktemp("wordnet"), tree()))
 
 
 @pytest.fixture(scope="module")

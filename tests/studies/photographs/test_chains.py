@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.captioning.lexicon import AbstractionError, Lexicon
 from hasse.models.datasets import Caption, Image
 from hasse.studies.photographs.chain_making import chain_of, derive
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.synsets import AbstractionError
 from tests.wordnet import write_wordnet
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.captioning.lexicon import AbstractionError, Lexicon
 from hasse.studies.photographs.classes import (
     imagenet_classes,
     imagenet_synsets,
     read_classes,
     write_classes,
 )
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.synsets import AbstractionError
 from tests.wordnet import write_wordnet
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.captioning.lexicon import AbstractionError, Lexicon
 from hasse.studies.photographs.texts import collect, read_texts, write_texts
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.synsets import AbstractionError
 from tests.wordnet import write_wordnet
 
 CAPTIONS = ("a black dog runs", "the black dog sits on a branch", "a dog")

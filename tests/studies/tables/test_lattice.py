@@ -15,7 +15,8 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.decoding import open_picture
-from hasse.scenes import Scene, generate
+from hasse.scenes import Scene
+from hasse.service.pipelines.scenes import generate
 from hasse.studies.tables import lattice
 
 PICTURES = 40

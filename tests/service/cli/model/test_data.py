@@ -114,7 +114,7 @@ def test_ctrl_c_while_scenes_are_drawn_says_how_to_go_on(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hasse.scenes.generate", interrupted)
+    monkeypatch.setattr("hasse.service.pipelines.scenes.generate", interrupted)
     stopped = hasse("lab data", "import", "scenes", "--out", tmp_path)
     assert stopped.status == 130
     assert stopped.err == "stopped: the same command draws them again, and the same ones\n"

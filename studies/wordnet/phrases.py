@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
-from hasse.models.captioning.lexicon import PARTS_OF_SPEECH, Lexicon
+from hasse.models.captioning.words import DETERMINERS, FUNCTION_WORDS, TOKEN, word_set
+from hasse.studies.wordnet.lexicon import PARTS_OF_SPEECH, Lexicon
 
 Tag = Literal["determiner", "adjective", "noun", "verb", "function", "other", "mark"]
 
-_TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[.,;:!?]")
 
-
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
-
-
-DETERMINERS = word_set(
-    """
-    a an the some this that these those his her its their my our your another each every
-    several many few two three four five six seven eight nine ten one both all other various
-    multiple
-    """
-)
-FUNCTION_WORDS = word_set(
-    """
-    in on at by with from of to into onto over under near behind beside through across along
-    around between above below against during for while as up down off out outside inside
-    towards toward front next top upon after before about within without beneath underneath
-    past like than amid among amidst alongside atop and or but is are was were be been being
-    has have had who which whose where when there it he she they them him himself herself
-    itself themselves away back not no because so if very too also just only together apart
-    """
-)
 # Nouns that say where something is or how much of it there is, and not what.
 _VAGUE = word_set(
     """
@@ -72,7 +48,7 @@ class Phrase:
 def tagged(caption: str, lexicon: Lexicon) -> list[tuple[str, Tag]]:
     """Return the words and marks of a caption with their parts of speech."""
     found: list[tuple[str, Tag]] = []
-    for word in _TOKEN.findall(caption.lower()):
+    for word in TOKEN.findall(caption.lower()):
         before: Tag = found[-1][1] if found else "mark"
         found.append((word, _tag(word, before, lexicon)))
     return found
@@ -144,12 +120,3 @@ def _past(words: list[tuple[str, Tag]], at: int, tags: set[Tag]) -> int:
     while at < len(words) and words[at][1] in tags:
         at += 1
     return at
-
-
-def content_words(text: str) -> list[str]:
-    """Return the words of a text that say what is in a picture."""
-    return [
-        word
-        for word in _TOKEN.findall(text.lower())
-        if word[0].isalnum() and word not in DETERMINERS and word not in FUNCTION_WORDS
-    ]

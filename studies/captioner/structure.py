@@ -1,14 +1,15 @@
 """The structure of a caption: a part of speech for each of its words.
 
-WordNet knows nouns, verbs and adjectives. All other words are few, and are listed here and in
-`models.captioning.phrases`.
+WordNet knows nouns, verbs and adjectives. All other words are few: they are listed here and in
+`hasse.models.captioning.words`.
 """
 
 from __future__ import annotations
 
-from hasse.models.captioning.lexicon import Lexicon
-from hasse.models.captioning.phrases import tagged, word_set
+from hasse.models.captioning.words import word_set
 from hasse.models.vocabulary import words
+from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.phrases import tagged
 
 _AUXILIARIES = word_set("is are was were be been being has have had")
 _CONJUNCTIONS = word_set("and or but while as because if so when where than")
@@ -20,10 +21,6 @@ _PRONOUNS = word_set(
 _ADVERBS = word_set("away back not no very too also just only together apart")
 # They say how somebody looks, not what is done.
 _ATTIRE = word_set("wearing wears wear worn dressed dressing clad clothed")
-
-ACTIONS = frozenset({"verb", "verb-ing", "verb-ed", "verb-s"})
-NOUNS = frozenset({"noun", "nouns"})
-CONTENT = ACTIONS | NOUNS | {"adjective"}
 
 
 def structure(caption: str, lexicon: Lexicon) -> tuple[list[str], list[str]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.studies.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
-from hasse.studies.hypernyms.wordnet import read
+from hasse.studies.hypernyms.taxonomy import Concept, HypernymError, Taxonomy, read_wordnet
+from hasse.studies.wordnet.synsets import AbstractionError
 from tests.studies.hypernyms.dictionary import SMALL, lines, offset, write
 
 
@@ -16,7 +16,7 @@ def named(taxonomy: Taxonomy, concept: int) -> str:
 
 
 def test_hypernyms_and_instances_are_read_and_other_pointers_are_not(tmp_path: Path) -> None:
-    taxonomy = read(write(tmp_path))
+    taxonomy = read_wordnet(write(tmp_path))
     found = {(named(taxonomy, a), named(taxonomy, b)) for a, b in taxonomy.edges.tolist()}
     assert found == {
         (word, above.removeprefix("@i "))
@@ -30,29 +30,29 @@ def test_hypernyms_and_instances_are_read_and_other_pointers_are_not(tmp_path: P
 
 
 def test_a_hypernym_that_is_named_twice_is_above_once(tmp_path: Path) -> None:
-    taxonomy = read(write(tmp_path, {"entity": (), "object": ("entity", "@i entity")}))
+    taxonomy = read_wordnet(write(tmp_path, {"entity": (), "object": ("entity", "@i entity")}))
     assert taxonomy.edges.tolist() == [[1, 0]]
 
 
 def test_a_hypernym_of_another_part_of_speech_is_none(tmp_path: Path) -> None:
     text = "\n".join(lines()).replace("+ 00000002 v", "@ 00000002 v")
     (tmp_path / "data.noun").write_text(text)
-    assert read(tmp_path).edges.tolist() == read(write(tmp_path)).edges.tolist()
+    assert read_wordnet(tmp_path).edges.tolist() == read_wordnet(write(tmp_path)).edges.tolist()
 
 
 def test_only_a_new_line_ends_a_synset(tmp_path: Path) -> None:
     line = "00001740 03 n 01 entity 0 000 | what is \u2028 or \x0c was\n"
     (tmp_path / "data.noun").write_text(line, encoding="utf-8")
-    (concept,) = read(tmp_path).concepts
+    (concept,) = read_wordnet(tmp_path).concepts
     assert concept.gloss == "what is \u2028 or \x0c was"
 
 
 def test_the_file_may_be_named_instead_of_its_folder(tmp_path: Path) -> None:
-    assert len(read(write(tmp_path) / "data.noun")) == len(SMALL)
+    assert len(read_wordnet(write(tmp_path) / "data.noun")) == len(SMALL)
 
 
 def test_an_edge_of_the_closure_is_counted_once_for_each_path(tmp_path: Path) -> None:
-    taxonomy = read(write(tmp_path))
+    taxonomy = read_wordnet(write(tmp_path))
     pairs, ways = taxonomy.paths()
     found = Counter(
         {
@@ -76,12 +76,12 @@ def test_an_edge_of_the_closure_is_counted_once_for_each_path(tmp_path: Path) ->
 def test_a_circle_is_named(tmp_path: Path) -> None:
     round_about = dict(SMALL) | {"animal": ("object", "poodle")}
     with pytest.raises(HypernymError, match=r"circle: (?=.*animal)(?=.*poodle)(?=.*dog)"):
-        read(write(tmp_path, round_about))
+        read_wordnet(write(tmp_path, round_about))
 
 
 def test_a_synset_above_itself_is_a_circle(tmp_path: Path) -> None:
     with pytest.raises(HypernymError, match=r"circle: entity \(00001000\) -> entity"):
-        read(write(tmp_path, {"entity": ("entity",)}))
+        read_wordnet(write(tmp_path, {"entity": ("entity",)}))
 
 
 def test_a_long_circle_is_named_by_its_ends(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_a_long_circle_is_named_by_its_ends(tmp_path: Path) -> None:
     name = r"\w \(\d+\)"
     ends = rf"circle: ({name} -> ){{4}}\.\. 4 more \.\. -> ({name} -> ){{3}}{name};"
     with pytest.raises(HypernymError, match=ends):
-        read(write(tmp_path, circle))
+        read_wordnet(write(tmp_path, circle))
 
 
 def test_words_are_counted_in_hexadecimal(tmp_path: Path) -> None:
     words = " ".join(f"word{at} 0" for at in range(10))
     (tmp_path / "data.noun").write_text(f"00001740 03 n 0a {words} 000 | ten words\n")
-    (concept,) = read(tmp_path).concepts
+    (concept,) = read_wordnet(tmp_path).concepts
     assert concept.words == tuple(f"word{at}" for at in range(10))
 
 
@@ -104,7 +104,7 @@ def test_a_pointer_to_no_synset_is_named_with_its_line(tmp_path: Path) -> None:
     kept = [line for line in lines() if not line.startswith(offset("pet"))]
     (tmp_path / "data.noun").write_text("\n".join(kept))
     with pytest.raises(HypernymError, match=rf"line 5: dog .* points to {offset('pet')}"):
-        read(tmp_path)
+        read_wordnet(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -121,38 +121,38 @@ def test_a_pointer_to_no_synset_is_named_with_its_line(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_synset_is_named(tmp_path: Path, line: str, reason: str) -> None:
     (tmp_path / "data.noun").write_text(f"{lines()[1]}\n{line}\n")
-    with pytest.raises(HypernymError, match=rf"line 2 is no synset \(.*({reason})"):
-        read(tmp_path)
+    with pytest.raises(AbstractionError, match=rf"line 2 is no synset \(.*({reason})"):
+        read_wordnet(tmp_path)
 
 
 def test_a_synset_that_comes_twice_is_named(tmp_path: Path) -> None:
     (tmp_path / "data.noun").write_text("\n".join([*lines(), lines()[1]]))
     with pytest.raises(HypernymError, match="line 10: synset 00001000 comes twice"):
-        read(tmp_path)
+        read_wordnet(tmp_path)
 
 
 def test_what_is_not_wordnet_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(HypernymError, match=r"holds no data\.noun: .*apt-get"):
-        read(tmp_path)
-    with pytest.raises(HypernymError, match="there is no file"):
-        read(tmp_path / "nowhere")
+    with pytest.raises(AbstractionError, match=r"no file .*data\.noun: .*apt-get"):
+        read_wordnet(tmp_path)
+    with pytest.raises(AbstractionError, match="there is no file"):
+        read_wordnet(tmp_path / "nowhere")
     (tmp_path / "data.noun").mkdir()
-    with pytest.raises(HypernymError, match="cannot be read: Is a directory"):
-        read(tmp_path)
+    with pytest.raises(AbstractionError, match="cannot be read: Is a directory"):
+        read_wordnet(tmp_path)
     (tmp_path / "data.noun").rmdir()
     (tmp_path / "data.noun").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(HypernymError, match="not UTF-8 text"):
-        read(tmp_path)
-    with pytest.raises(HypernymError, match="there is no file"):
-        read(tmp_path / "data.noun" / "deeper")
+    with pytest.raises(AbstractionError, match="not UTF-8 text"):
+        read_wordnet(tmp_path)
+    with pytest.raises(AbstractionError, match="there is no file"):
+        read_wordnet(tmp_path / "data.noun" / "deeper")
     (tmp_path / "data.noun").write_text("  1 only the licence\n\n")
     with pytest.raises(HypernymError, match="no synset"):
-        read(tmp_path)
+        read_wordnet(tmp_path)
 
 
 def test_the_likeliest_meaning_of_a_word_comes_first(tmp_path: Path) -> None:
     words = {"entity": (), "rex": ("entity",)} | {k: v for k, v in SMALL.items() if k != "entity"}
-    taxonomy = read(write(tmp_path, words))
+    taxonomy = read_wordnet(write(tmp_path, words))
     assert [named(taxonomy, at) for at in taxonomy.senses("Rex")] == ["Rex", "rex"]
     assert [named(taxonomy, at) for at in taxonomy.senses("dog thing")] == ["dog"]
     assert taxonomy.senses("unicorn") == []

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
-from hasse.models.datasets.source import read_text
-from hasse.models.errors import HasseError
+from hasse.studies.wordnet.synsets import AbstractionError, database_lines, read_synsets
 
 PartOfSpeech = Literal["noun", "verb", "adj"]
 PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = ("noun", "verb", "adj")
@@ -42,10 +41,6 @@ _ENDINGS: Mapping[PartOfSpeech, tuple[tuple[str, str], ...]] = {
 _NUMBERED: Mapping[str, PartOfSpeech] = {"1": "noun", "2": "verb", "3": "adj", "5": "adj"}
 # Senses of a noun, the most frequent first, whose hypernyms count.
 _SENSES = 2
-
-
-class AbstractionError(HasseError):
-    """Word lists or chains that cannot be read; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +84,10 @@ class Lexicon:
                 word, rest = key.split("%")
                 if rest[0] in _NUMBERED:
                     counts[word, _NUMBERED[rest[0]]] += int(count)
-            for line in _lines(folder, "data.noun"):
-                data, _, gloss = line.partition(" | ")
-                row = data.split()
-                first = 4 + 2 * int(row[3], 16)
-                words[row[0]] = tuple(word.lower() for word in row[4:first:2])
-                glosses[row[0]] = gloss.partition(";")[0].strip()
-                pointers = row[first + 1 : first + 1 + 4 * int(row[first])]
-                above[row[0]] = tuple(
-                    target
-                    for symbol, target, part in zip(
-                        pointers[::4], pointers[1::4], pointers[2::4], strict=True
-                    )
-                    if symbol in {"@", "@i"} and part == "n"
-                )
+            for synset in read_synsets(folder):
+                words[synset.key] = tuple(word.lower() for word in synset.words)
+                glosses[synset.key] = synset.gloss.partition(";")[0].strip()
+                above[synset.key] = synset.above
         except (ValueError, IndexError) as error:
             raise AbstractionError(
                 f"{folder} does not hold WordNet's database files ({error}): name the folder "
@@ -163,11 +148,4 @@ def _closure(start: tuple[str, ...], above: Mapping[str, tuple[str, ...]]) -> li
 
 def _lines(folder: Path, name: str) -> list[str]:
     """Return the lines of a database file without those of its licence."""
-    file = folder / name
-    if not file.is_file():
-        raise AbstractionError(
-            f"there is no file {file}: name the folder of WordNet's database files "
-            f"(on Debian: apt-get install wordnet, then /usr/share/wordnet)"
-        )
-    lines = read_text(file, AbstractionError).splitlines()
-    return [line for line in lines if line and not line.startswith("  ")]
+    return [line for line in database_lines(folder / name) if line and not line.startswith("  ")]
