@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from hasse.index import durable
+from hasse.index import durable, generation
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
@@ -20,7 +20,7 @@ from hasse.index.errors import (
 from hasse.index.locking import locked
 from hasse.index.segments.compaction import WORKSPACE
 from hasse.index.segments.segment import SEGMENTS_FOLDER
-from hasse.index.segments.writer import LOCK
+from hasse.index.segments.writer import LOCK, LOCK_TIMEOUT
 from hasse.index.staging import STAGING
 from hasse.index.types import ModelIdentity
 
@@ -29,15 +29,17 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
     """Make the folder and the tables of an index at generation 0.
 
     Raises:
-        IndexExistsError: there is an index already.
+        IndexExistsError: there is an index already; where two processes make one, the second sees
+            this.
         NotAnIndexError: what is not ours has the name of one of its parts.
         DiskFullError: there is no room.
     """
-    is_file = catalog.url.get_backend_name() == "sqlite"
     with disk_full_reported(folder):
         durable.make_folder(folder)
-        with locked(folder, catalog, LOCK, 0.0):
-            if (not is_file or (folder / CATALOG).exists()) and catalog.exists():
+        if _is_made(folder, catalog):  # perhaps by a process that holds the lock for long
+            raise already_there(folder)
+        with locked(folder, catalog, LOCK, LOCK_TIMEOUT):
+            if _is_made(folder, catalog):
                 raise already_there(folder)
             _refuse_foreign(folder)
             (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
@@ -66,6 +68,7 @@ def open_catalog(folder: Path) -> Catalog:
                 f"{url.database} is not a catalog of ours: name the folder of an index, or build "
                 "one"
             )
+        generation.check(folder, catalog)
         if catalog.format() == FORMAT - 1:
             with suppress(ReadOnlyIndexError):
                 mutations.upgrade(catalog)
@@ -81,6 +84,10 @@ def already_there(folder: Path) -> IndexExistsError:
         f"{folder} already holds an index: add to it with 'hasse index add', or choose another "
         "folder"
     )
+
+
+def _is_made(folder: Path, catalog: Catalog) -> bool:
+    return (catalog.is_server or (folder / CATALOG).exists()) and catalog.exists()
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -96,6 +96,13 @@ def write_file(path: Path, data: bytes) -> None:
     rename(partial, path)
 
 
+def overwrite(path: Path, data: bytes) -> None:
+    """Write a few bytes in place of those of a small file; durable on return."""
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        write(file, data)
+        sync(file)
+
+
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal, read in blocks."""
     digest = hashlib.sha256()

@@ -27,6 +27,7 @@ from hasse.index.catalog.schema import (
     CAPTION_FACTS,
     CAPTIONS,
     DELETED,
+    FAR_IDS,
     FOLDERS,
     FORMAT,
     HASHED,
@@ -200,14 +201,11 @@ class Catalog(Database):
             return [ImageRow._make(row) for row in connection.execute(below)]
 
     def largest_ids(self) -> dict[Kind, int]:
-        """Return the largest id of the images and of the captions; 0 where there are none.
-
-        Ids of what was deleted count, as far as they are remembered: they are not given again.
-        """
+        """Return the largest id below `FAR_IDS` that an image, and a caption, has or had; or 0."""
         with self.reading() as connection:
             return {
-                "image": _largest(connection, IMAGES, "image"),
-                "caption": _largest(connection, CAPTIONS, "caption"),
+                "image": largest_id(connection, "image"),
+                "caption": largest_id(connection, "caption"),
             }
 
     def paths_of(self, image_ids: Iterable[int]) -> dict[int, list[PathRow]]:
@@ -383,7 +381,11 @@ def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
 
-def _largest(connection: Connection, table: Table, kind: Kind) -> int:
-    present = sql.select(sql.func.max(table.c.id))
-    gone = sql.select(sql.func.max(DELETED.c.id)).where(DELETED.c.kind == kind)
-    return max(int(connection.execute(ids).scalar() or 0) for ids in (present, gone))
+def largest_id(connection: Connection, kind: Kind) -> int:
+    """Return the largest id below `FAR_IDS` that a row of a kind has or had; 0 if there is none."""
+    table = IMAGES if kind == "image" else CAPTIONS
+    present = sql.select(sql.func.max(table.c.id)).where(table.c.id < FAR_IDS)
+    gone = sql.select(sql.func.max(DELETED.c.id)).where(
+        DELETED.c.kind == kind, DELETED.c.id < FAR_IDS
+    )
+    return max(0, *(int(connection.execute(ids).scalar() or 0) for ids in (present, gone)))

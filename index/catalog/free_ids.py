@@ -1,28 +1,29 @@
-"""Ids for new rows: after the largest there is, or where there is no larger one, in the gaps."""
+"""Ids for new rows: ids that no row has, and that no row had before it was deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 import sqlalchemy as sql
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.schema import CAPTIONS, DELETED, IMAGES
+from hasse.index.catalog.schema import CAPTIONS, DELETED, FAR_IDS, IMAGES
 from hasse.index.types import Kind
 
-LARGEST_ID = 2**63 - 1  # the largest SQL BIGINT
+LARGEST_ID = 2**53 - 1  # JSON readers with one type of number hold no larger one exactly
 
 
 def free_ids(catalog: Catalog, kind: Kind, largest: int) -> Iterator[int]:
-    """Yield ids that no row of `kind` has, in order, beginning after `largest`.
+    """Yield ids that no row of `kind` has or had, in order; the first is after `largest`.
 
-    Ids of what was removed are not given again, as far as they are remembered.
+    `largest` is that of `Catalog.largest_ids`, or larger.
     """
-    yield from range(largest + 1, LARGEST_ID + 1)
+    yield from range(largest + 1, FAR_IDS)
     table = IMAGES if kind == "image" else CAPTIONS
+    gone = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.id >= FAR_IDS)
     with catalog.reading() as connection:
-        taken = set(connection.execute(sql.select(table.c.id)).scalars())
-        gone = sql.select(DELETED.c.id).where(DELETED.c.kind == kind)
-        taken.update(connection.execute(gone).scalars())
-    yield from (id_ for id_ in count(1) if id_ not in taken)
+        used = set(
+            connection.execute(sql.select(table.c.id).where(table.c.id >= FAR_IDS)).scalars()
+        )
+        used.update(connection.execute(gone).scalars())
+    yield from (id_ for id_ in range(FAR_IDS, LARGEST_ID + 1) if id_ not in used)

@@ -13,7 +13,13 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Column, Connection, Table
 
-from hasse.index.catalog.catalog import Catalog, foreign_tables, model_of, refuse_other_model
+from hasse.index.catalog.catalog import (
+    Catalog,
+    foreign_tables,
+    largest_id,
+    model_of,
+    refuse_other_model,
+)
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import (
     CAPTIONS,
@@ -146,9 +152,16 @@ def drop_all_segments(connection: Connection) -> None:
 
 
 def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
-    """Forget deletions up to a generation, except those that `needed` (R,) rows are deleted by."""
+    """Forget deletions up to a generation, except those that `needed` (R,) rows are deleted by.
+
+    What `free_ids` goes by stays: the largest id, and ids that were named far beyond the others.
+    """
     # An id that was deleted again since then is needed for a younger segment.
-    old = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.generation <= generation)
+    old = sql.select(DELETED.c.id).where(
+        DELETED.c.kind == kind,
+        DELETED.c.generation <= generation,
+        DELETED.c.id < largest_id(connection, kind),
+    )
     ids = np.fromiter(connection.execute(old).scalars(), np.int64)
     gone: list[int] = np.setdiff1d(ids, needed).tolist()
     for at in range(0, len(gone), IDS_PER_STATEMENT):

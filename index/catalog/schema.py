@@ -11,6 +11,9 @@ import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
 FORMAT = 6
+# Ids from here on are remembered for good when they are deleted, and new ids do not go on after
+# them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
+FAR_IDS = 2**52
 IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
 # An INTEGER primary key is SQLite's row id: it needs no index beside the table.

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from hasse.index import durable
+from hasse.index import generation as generations
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
@@ -171,10 +172,8 @@ class Writer:
         records = self.publish(*finished)
         new = [row for row in addition.images if row.id not in change.replaced]
         replaced = [row for row in addition.images if row.id in change.replaced]
-        with self.catalog.writing() as connection:
-            present = [*change.removed_images, *(row.id for row in (*replaced, *change.rows))]
-            _require_images(connection, present)
-            generation = mutations.raise_generation(connection, self.model)
+        present = [*change.removed_images, *(row.id for row in (*replaced, *change.rows))]
+        with self._next_generation(present) as (connection, generation):
             mutations.delete_images(connection, change.removed_images, generation)
             mutations.delete_captions(connection, change.removed_captions, generation)
             mutations.delete_points(connection, "image", sorted(change.replaced), generation)
@@ -196,8 +195,7 @@ class Writer:
         captions: Iterable[CaptionRow] = (),
     ) -> int:
         """Make published segments and their rows visible, all at once; return the generation."""
-        with self.catalog.writing() as connection:
-            generation = mutations.raise_generation(connection, self.model)
+        with self._next_generation() as (connection, generation):
             mutations.insert_images(connection, images)
             mutations.insert_captions(connection, captions)
             mutations.insert_segments(connection, records, generation)
@@ -209,9 +207,7 @@ class Writer:
         Raises:
             BadRowsError: there is no such image.
         """
-        with self.catalog.writing() as connection:
-            _require_images(connection, image_ids)
-            generation = mutations.raise_generation(connection, self.model)
+        with self._next_generation(image_ids) as (connection, generation):
             mutations.delete_images(connection, image_ids, generation)
         return generation
 
@@ -224,8 +220,7 @@ class Writer:
         """
         seen = leases.oldest_leased(self.folder, self.catalog, merged.generation)
         records = self.publish(merged.finished) if merged.finished is not None else []
-        with self.catalog.writing() as connection:
-            generation = mutations.raise_generation(connection, self.model)
+        with self._next_generation() as (connection, generation):
             mutations.drop_segments(connection, merged.names)
             mutations.insert_segments(connection, records, merged.generation)
             mutations.forget_deletions(connection, merged.kind, merged.needed, seen)
@@ -242,8 +237,7 @@ class Writer:
         Raises:
             BadRowsError: the ids are not ids of the index, or captions are missing.
         """
-        with self.catalog.writing() as connection:
-            generation = mutations.raise_generation(connection, self.model)
+        with self._next_generation() as (connection, generation):
             mutations.set_model(connection, model, generation)
             images = set(connection.execute(sql.select(IMAGES.c.id)).scalars())
             absent = images.difference(ids["image"].tolist())
@@ -283,6 +277,19 @@ class Writer:
         for orphan in swept:
             durable.remove(orphan)
         return swept
+
+    @contextmanager
+    def _next_generation(self, required: Sequence[int] = ()) -> Iterator[tuple[Connection, int]]:
+        """Open the transaction that makes the next generation, and yield that number too.
+
+        Raises:
+            BadRowsError: one of the `required` images is not there.
+        """
+        with self.catalog.writing() as connection:
+            _require_images(connection, required)
+            number = mutations.raise_generation(connection, self.model)
+            generations.allow(self.folder, self.catalog, number)
+            yield connection, number
 
     def _check_ids(self, addition: Addition, replaced: frozenset[int]) -> None:
         with self.catalog.reading() as connection:

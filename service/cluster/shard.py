@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from hasse.index.catalog.records import SegmentRecord, State
 from hasse.index.creation import open_catalog
 from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Narrowing
+from hasse.index.search.compiling import compile_kernels
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import search, search_jointly
 from hasse.index.search.similar import search_similar
@@ -23,11 +22,10 @@ from hasse.index.segments.loading import Deletions, Loader, deletions_of
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.shards import no_plan, read_plan, require_server
-from hasse.index.types import KINDS, Kind, Mode, ModelIdentity, Points
+from hasse.index.types import Kind, ModelIdentity, Points
 from hasse.service.cluster.copies import local_copy, remove_others
 
 _HELD = 8  # generations: entrances may lag behind each other
-_WARMED: tuple[Mode, ...] = ("certified", "fast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +81,9 @@ class Shard:
         self._loader = Loader(folder, self._catalog, verify, locate)
         try:
             require_server(folder, self._catalog)
-            self._open(self._newest())
-            self._warm()
+            newest = self._newest()
+            self._open(newest)
+            compile_kernels(newest.model.score)
         except BaseException:
             self.close()
             raise
@@ -166,16 +165,3 @@ class Shard:
                 own = plan.of(self._number, state.segments)
                 return View(generation, state.model, own, deletions_of(state))
             lease.release()
-
-    def _warm(self) -> None:
-        """Compile the kernels now, and not for the first client.
-
-        A stored point asks, which few rows are as near to, and not by `exact`, which reads all.
-        """
-        (snapshot,) = self._held.values()
-        for kind in KINDS:
-            for live in snapshot.of(kind)[:1]:
-                point = live.segment.points[:1]
-                for mode in _WARMED:
-                    for batch in (point, np.repeat(point, 2, axis=0)):
-                        search(snapshot, batch, Query(kind, 1, mode), self._workers)

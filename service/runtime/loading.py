@@ -16,10 +16,11 @@ from hasse.index.errors import (
     NotLoadedError,
     ReadOnlyIndexError,
 )
+from hasse.index.search.compiling import compile_kernels
 from hasse.index.search.query import Query
 from hasse.index.segments import stored_pictures
 from hasse.index.store import Index
-from hasse.index.types import MODES, Kind
+from hasse.index.types import Kind
 from hasse.models.captioning.checkpoint import folder_of
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints import checkpoint
@@ -143,13 +144,13 @@ def sweep(index: Index) -> None:
 
 
 def warm(checkpoint: Checkpoint, index: Index) -> None:
-    """Do once what every answer needs: kernels are compiled now, and not for the first client."""
+    """Compile the kernels of searches and encoders now, and not for the first client."""
+    event("preparing kernels", note="they are compiled once for each installation, for up to 60 s")
+    compile_kernels(index.model.score)
     model = checkpoint.model
     captions = model.encode_captions(["a"])
     pictures = model.encode_images([Image.new("RGB", (32, 32))])
     asked: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
     for kind, points in asked:
-        for mode in MODES:
-            for batch in (points, np.repeat(points, 2, axis=0)):
-                index.search_batch(Query(kind, 1, mode), batch)
+        index.search_batch(Query(kind, 1), points)
     penalties_between(index.model.score, pictures, captions)

@@ -187,7 +187,8 @@ def check_use(folder: Path) -> None:
         index.compact(everything)
         assert index.search(Query("image", 50), POINTS[9]).ids.tolist() == before
         assert len(list(segments.iterdir())) == 2
-        names = {"catalog.db", "segments", "lock", "readers", "notifications", "compaction.lock"}
+        names = {"catalog.db", "compaction.lock", "generation", "lock", "notifications", "readers"}
+        names.add("segments")
         assert {path.name for path in folder.iterdir() if "catalog.db-" not in path.name} == names
 
 
@@ -198,7 +199,7 @@ def check_build(folder: Path, acknowledged: int) -> None:
     assert held(folder) == (1, set(range(20)), set(range(40)))
     with Index.open(folder, threads=1, thresholds=_LARGE) as index, index.writing():
         pass  # the next writer sweeps away what a kill after the commit left
-    parts = {"catalog.db", "segments", "lock", "readers", "notifications"}
+    parts = {"catalog.db", "generation", "segments", "lock", "readers", "notifications"}
     assert {path.name for path in folder.iterdir()} <= parts
 
 

@@ -96,6 +96,7 @@ def test_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Path
     check(index)
     assert {path.name for path in (tmp_path / "i").iterdir()} == {
         "catalog.db",
+        "generation",
         "segments",
         "lock",
         "readers",

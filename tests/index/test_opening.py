@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -37,6 +39,28 @@ def test_index_is_not_written_over_another(tmp_path: Path) -> None:
         Index.create(tmp_path / "i", model())
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == 12
+
+
+def test_create_at_once_by_two_makes_one_index_and_tells_the_other(tmp_path: Path) -> None:
+    together = threading.Barrier(2)
+
+    def made(_: int) -> bool:
+        together.wait()
+        try:
+            Index.create(tmp_path / "i", model(), threads=1).close()
+        except IndexExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(made, range(2))) == [False, True]
+
+
+def test_create_where_another_writes_for_long_tells_at_once_that_there_is_an_index(
+    tmp_path: Path,
+) -> None:
+    with small_index(tmp_path / "i") as index, index.writing(), pytest.raises(IndexExistsError):
+        Index.create(tmp_path / "i", model())
 
 
 @pytest.mark.parametrize("name", ["segments", "staging", "compaction"])
@@ -208,7 +232,11 @@ def test_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed(
     monkeypatch.setattr(os, "open", read_only)
     with Index.open(tmp_path / "i ?#") as index:
         assert index.search(Query("image", 5), np.ones(16)).ids.tolist() == before
-        assert {path.name for path in index.folder.iterdir()} == {"catalog.db", "segments"}
+        assert {path.name for path in index.folder.iterdir()} == {
+            "catalog.db",
+            "generation",
+            "segments",
+        }
 
         def refused(*_args: object) -> None:
             raise PermissionError(13, "Permission denied")

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from hasse.index.errors import HasseIndexError, IndexLockedError, MissingIndexError
+from hasse.index.errors import (
+    HasseIndexError,
+    IndexExistsError,
+    IndexLockedError,
+    MissingIndexError,
+)
 from hasse.index.store import Index
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
@@ -70,7 +75,11 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
         from hasse.models.checkpoints.checkpoint import find_or_default
 
         model = find_or_default(options.model, Dataset("", ()))
-        opened = created(folder, loaded(model, options.device))
+        checkpoint = loaded(model, options.device)
+        try:
+            opened = created(folder, checkpoint)
+        except IndexExistsError:  # another command made it meanwhile: both add to it
+            opened = Index.open(folder, checkpoint.fingerprint)
     with closing(opened):
         known = [opened.folder / path.path for path in opened.catalog.all_paths()]
         _require_present(paths, known)

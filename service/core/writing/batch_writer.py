@@ -13,6 +13,7 @@ import numpy as np
 
 from hasse.index import durable
 from hasse.index.catalog.free_ids import free_ids
+from hasse.index.catalog.schema import FAR_IDS
 from hasse.index.errors import BadRowsError, NotLoadedError
 from hasse.index.segments import stored_pictures
 from hasse.index.segments.writer import LOCK_TIMEOUT, Addition, Change
@@ -216,7 +217,7 @@ class _Plan:
             image_id = next(id_ for id_ in self._ids["image"] if not self._is_taken(id_))
         elif self._is_taken(image_id):
             return ServiceError("conflict", f"image {image_id} is already another picture")
-        elif image_id > self._largest["image"]:
+        elif self._largest["image"] < image_id < FAR_IDS:
             self._largest["image"] = image_id
             self._ids["image"] = self._free("image")
         self._texts[image_id] = set()

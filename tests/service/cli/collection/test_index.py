@@ -11,6 +11,8 @@ import pytest
 from hasse.index.errors import DiskFullError, HasseIndexError, IndexLockedError
 from hasse.index.store import Index
 from hasse.index.types import ImageRow, ModelIdentity
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.service.cli.collection import additions
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.collection import make_collection, png
 from tests.tiny import tiny_checkpoint
@@ -81,6 +83,22 @@ def test_additions_stay_where_segments_cannot_be_merged(
     assert added.out == "1 picture added; generation 2\n"
     assert told in added.err
     assert ("segments" in added.err) == bool(told)
+
+
+def test_first_add_adds_to_the_index_that_another_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_checkpoint(tmp_path / "model")
+    (tmp_path / "new.png").write_bytes(png(50))
+    create = additions.created
+
+    def second(folder: Path, checkpoint: Checkpoint) -> Index:
+        create(folder, checkpoint).close()
+        return create(folder, checkpoint)
+
+    monkeypatch.setattr(additions, "created", second)
+    added = done(hasse("index", "add", tmp_path / "i", tmp_path / "new.png", "--model", model))
+    assert added.out == "1 picture added; generation 1\n"
 
 
 def test_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:

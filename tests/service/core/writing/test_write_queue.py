@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.index.verify import verify
@@ -188,23 +189,36 @@ def test_add_with_chosen_id_conflicts_with_another_picture(writable: Client) -> 
     problem(add(writable, png(51), image_id="1000"), 409, "conflict")
     problem(add(writable, png(50), image_id="6"), 409, "conflict")
     assert added(add(writable, png(51), image_id=str(2**53 - 1))).image_id == 2**53 - 1
-    assert added(add(writable, png(52))).image_id == 2**53
+    assert added(add(writable, png(52))).image_id == 5_000_001
     assert added(add(writable, png(53), image_id="0")).image_id == 0
 
 
-def test_add_without_a_larger_caption_id_takes_the_smallest_free_one(
+def test_add_beside_a_caption_id_far_away_goes_on_after_the_others(
     writable: Client, folder: Path
 ) -> None:
     with Index.open(folder, threads=1) as index:
+        largest = index.catalog.largest_ids()["caption"]
         image = ImageRow(1, "one.png", "one.png", 1, 1, "")
         points = np.ones((1, index.model.dimension), np.float32)
         index.add([image], points, [CaptionRow(ID_MAXIMUM - 1, 1, "a dog")], points)
     captions = added(add(writable, png(50), caption=["a dog", "a cat"])).captions
     assert [(row.caption_id, row.caption) for row in captions] == [
-        (1, "a cat"),
-        (ID_MAXIMUM, "a dog"),
+        (largest + 1, "a dog"),
+        (largest + 2, "a cat"),
     ]
     assert verify(folder).ok
+
+
+def test_id_of_a_removed_picture_is_not_given_again_after_merges(
+    writable: Client, folder: Path
+) -> None:
+    image = added(add(writable, png(50), caption="a dog"))
+    assert writable.request("DELETE", f"/images/{image.image_id}").status_code == 204
+    with Index.open(folder, threads=1) as index:
+        index.compact(everything)
+    again = added(add(writable, png(51)))
+    assert again.image_id == image.image_id + 1
+    problem(writable.request("DELETE", f"/images/{image.image_id}"), 404, "not_found")
 
 
 def test_add_picture_whose_original_was_deleted_keeps_what_was_sent(
