@@ -116,7 +116,10 @@ class Settings(BaseSettings):
     buffered_bytes: int = Field(
         default=256_000_000,
         ge=1024,
-        description="Most bytes of bodies held in memory at one time; beyond them, 429.",
+        description=(
+            "Most bytes of bodies of requests held in memory at one time, and of long answers that "
+            "are being sent; beyond them, 429."
+        ),
     )
     caption_words: int = Field(
         default=100, ge=1, description="Most words a caption may have; beyond them, 422."

@@ -1,4 +1,4 @@
-"""What every request passes: an id, security headers, one log line, counters, no stray exception.
+"""Middleware of every request: its id, security headers, log line, counters and last resort.
 
 Plain ASGI, so that it costs microseconds and sees the whole life of a request.
 """
@@ -10,7 +10,7 @@ import logging
 import random
 import re
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -42,6 +42,9 @@ _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _NO_HOST = ServiceError("malformed", "HTTP/1.1 asks for the header Host, once")
 _GONE = ServiceError("client_gone", "the client did not wait for the answer")
 _STOPPING = ServiceError("not_ready", Phase.STOPPING.value, retry_after=1)
+_UNREAD = ServiceError(
+    "busy", "too many long answers wait for their clients to read them", retry_after=1
+)
 _INTERNAL = ServiceError("internal", "something went wrong inside; the log has the details")
 
 
@@ -53,109 +56,140 @@ class RequestMiddleware:
     """
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
-        self._app = app
-        self._services = services
+        self.app = app
+        self.services = services
+        self.unread_bytes = 0  # of long answers that are being sent
         self._root_path = services.settings.root_path
         self._trusted = networks_of(services.settings.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         if (self._root_path or self._trusted) and (
             root_path := root_path_of(scope, self._root_path, self._trusted)
         ):
             token = ROOT_PATH.set(root_path)
             try:
-                await self._serve(with_root_path(scope, root_path), receive, send)
+                await _Exchange(self, with_root_path(scope, root_path), receive, send).serve()
             finally:
                 ROOT_PATH.reset(token)
         else:
-            await self._serve(scope, receive, send)
+            await _Exchange(self, scope, receive, send).serve()
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = perf_counter()
-        request_id = request_id_of(scope["headers"])
-        method = scope["method"]
-        scope = {**scope, "hasse.request_id": request_id}
+
+class _Exchange:
+    """A request and its answer."""
+
+    def __init__(
+        self, middleware: RequestMiddleware, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._start = perf_counter()
+        self._middleware = middleware
+        self._services = middleware.services
+        self._id = request_id_of(scope["headers"])
+        self._method = scope["method"]
+        self._receive = receive
+        self._send_raw = send
         # A client that waits for "100 Continue" in vain may send its body or not: where its next
         # request begins is unknown.
-        withheld = scope["hasse.body_withheld"] = _is_body_withheld(scope)
-        if method == "HEAD":
-            scope["method"] = "GET"  # the server leaves the body out
-        status = 0
+        self._withheld = _is_body_withheld(scope)
+        self._scope = {
+            **scope,
+            "hasse.request_id": self._id,
+            "hasse.body_withheld": self._withheld,
+            # The server leaves the body out.
+            "method": "GET" if self._method == "HEAD" else self._method,
+        }
+        self._status = self._unread = 0
+        self._is_replaced = False
 
-        async def receive_on() -> Message:
-            nonlocal withheld
-            withheld = False
-            return await receive()
-
-        async def send_on(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = message["headers"] = list(message.get("headers", ()))
-                present = {name for name, _ in headers}
-                headers += [pair for pair in SECURITY_HEADERS if pair[0] not in present]
-                headers.append((b"x-request-id", request_id.encode()))
-                if withheld or self._services.readiness.phase is Phase.STOPPING:
-                    headers.append((b"connection", b"close"))
-            elif len(body := message.get("body", b"")) > _PIECE:
-                # The server waits after a piece until the client has read most of it.
-                for at in range(0, len(body) - _PIECE, _PIECE):
-                    piece = body[at : at + _PIECE]
-                    await send({"type": message["type"], "body": piece, "more_body": True})
-                message = {**message, "body": body[at + _PIECE :]}
-            await send(message)
-
-        async def answer(error: ServiceError) -> None:
-            scope["hasse.reason"] = error.reason
-            await problem(error, request_id)(scope, receive, send_on)
-
+    async def serve(self) -> None:
+        """Answer the request, whatever happens, and count and log it."""
         try:
-            if (refusal := self._wrong_host(scope)) is not None:
-                await answer(refusal)
+            if (refusal := self._wrong_host()) is not None:
+                await self._answer(refusal)
             else:
-                await self._app(scope, receive_on if withheld else receive, send_on)
+                receive = self._receive_withheld if self._withheld else self._receive
+                await self._middleware.app(self._scope, receive, self._send)
         except asyncio.CancelledError as error:
             is_gone = error.args == (CLIENT_GONE,)
-            if status != 0 and not is_gone:
+            if self._status != 0 and not is_gone:
                 raise
             # A client that is gone reads no answer, but it is counted and logged.
-            await answer(_GONE if is_gone else _STOPPING)
+            await self._answer(_GONE if is_gone else _STOPPING)
         except Exception:
-            LOGGER.exception("failed", extra={"facts": {"id": request_id}})
-            if status != 0:
+            LOGGER.exception("failed", extra={"facts": {"id": self._id}})
+            if self._status != 0:
                 raise  # too late for another answer: the server closes the connection
-            await answer(_INTERNAL)
+            await self._answer(_INTERNAL)
         finally:
-            self._services.bodies.release(scope)
-            record = partial(
-                record_answer,
-                self._services.metrics,
-                request_id,
-                method=method,
-                path=scope["path"],
-                route=getattr(scope.get("route"), "path", "other"),
-                status=status,
-                reason=scope.get("hasse.reason"),
-                key=scope.get("hasse.key"),
-                seconds=perf_counter() - start,
-            )
+            self._services.bodies.release(self._scope)
+            self._middleware.unread_bytes -= self._unread
             # Later, since uvloop sends the answer at the end of this turn of the loop.
-            asyncio.get_running_loop().call_soon(record)
+            asyncio.get_running_loop().call_soon(self._record, perf_counter() - self._start)
 
-    def _wrong_host(self, scope: Scope) -> ServiceError | None:
+    def _wrong_host(self) -> ServiceError | None:
         """Return the error for a request without one Host header that names this service."""
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if not hosts and scope["http_version"] == "1.0":  # which may lack it (RFC 9112, 3.2)
+        hosts = [value for name, value in self._scope["headers"] if name == b"host"]
+        if not hosts and self._scope["http_version"] == "1.0":  # may lack it (RFC 9112, 3.2)
             return None
         if len(hosts) != 1:
             return _NO_HOST
-        connected_to = (scope.get("server") or ("",))[0]
+        connected_to = (self._scope.get("server") or ("",))[0]
         known = self._services.hosts.knows(hosts[0].decode("latin-1"), connected_to)
         return None if known else WRONG_HOST
+
+    async def _receive_withheld(self) -> Message:
+        self._withheld = False
+        return await self._receive()
+
+    async def _send(self, message: Message) -> None:
+        """Send what the application answers, unless too many long answers are being sent."""
+        if message["type"] == "http.response.start" and (size := _length(message)) > _PIECE:
+            self._unread = size
+            self._middleware.unread_bytes += size
+            if self._middleware.unread_bytes > self._services.settings.buffered_bytes:
+                self._is_replaced = True
+                await self._answer(_UNREAD)
+        if not self._is_replaced:
+            await self._send_on(message)
+
+    async def _send_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = message["headers"] = list(message.get("headers", ()))
+            present = {name for name, _ in headers}
+            headers += [pair for pair in SECURITY_HEADERS if pair[0] not in present]
+            headers.append((b"x-request-id", self._id.encode()))
+            if self._withheld or self._services.readiness.phase is Phase.STOPPING:
+                headers.append((b"connection", b"close"))
+        elif len(body := message.get("body", b"")) > _PIECE:
+            # The server waits after a piece until the client has read most of it.
+            for at in range(0, len(body) - _PIECE, _PIECE):
+                piece = body[at : at + _PIECE]
+                await self._send_raw({"type": message["type"], "body": piece, "more_body": True})
+            message = {**message, "body": body[at + _PIECE :]}
+        await self._send_raw(message)
+
+    async def _answer(self, error: ServiceError) -> None:
+        self._scope["hasse.reason"] = error.reason
+        await problem(error, self._id)(self._scope, self._receive, self._send_on)
+
+    def _record(self, seconds: float) -> None:
+        scope = self._scope
+        record_answer(
+            self._services.metrics,
+            self._id,
+            method=self._method,
+            path=scope["path"],
+            route=getattr(scope.get("route"), "path", "other"),
+            status=self._status,
+            reason=scope.get("hasse.reason"),
+            key=scope.get("hasse.key"),
+            seconds=seconds,
+        )
 
 
 def record_answer(
@@ -216,6 +250,12 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
     return f"{random.getrandbits(64):016x}"  # tells log lines apart; no secret
+
+
+def _length(start: Message) -> int:
+    """Return the bytes that an answer is about to have, or 0 where its head does not tell."""
+    sizes = (value for name, value in start.get("headers", ()) if name == b"content-length")
+    return int(next(sizes, b"0"))
 
 
 def _is_body_withheld(scope: Scope) -> bool:
