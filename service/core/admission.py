@@ -18,6 +18,10 @@ _WEIGHT = 0.1
 # A search that would probably take more than this share of the deadline is refused.
 _SAFE = 0.8
 
+# Cost (hits, times their parts) beyond which a search is costly: making its answer takes longer
+# than the event loop may be held up.
+PLAIN_COST = 250
+_COSTLY_IN_FLIGHT = 2  # Python makes one answer at a time; another is searched for meanwhile
 _TOGETHER = 8  # searches that are made together also where they are more than half of all
 
 
@@ -25,13 +29,15 @@ class Admission:
     """A bounded number of searches in flight, and a bounded queue before them.
 
     A search that finds the queue full is refused at once; one that cannot be answered within the
-    deadline is given up. Belongs to one event loop.
+    deadline is given up. Costly ones have a queue of their own before that, and few of them are in
+    flight, so that others are answered meanwhile. Belongs to one event loop.
 
     Args:
         capacity: most searches in flight.
         queued: most searches that wait.
         deadline: seconds from a search's arrival within which it is answered.
         clock: tells the time in seconds.
+        costly: the queue of costly searches; without it they are like others.
     """
 
     def __init__(
@@ -40,12 +46,14 @@ class Admission:
         queued: int,
         deadline: float,
         clock: Callable[[], float] = perf_counter,
+        costly: Admission | None = None,
     ) -> None:
         self.in_flight = 0
         self._capacity = capacity
         self._queued = queued
         self._deadline = deadline
         self._clock = clock
+        self._costly = costly
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._arriving = 0  # let in by `refusal` in this turn of the loop
         self._mean_seconds = 0.0
@@ -53,12 +61,14 @@ class Admission:
     @classmethod
     def of(cls, settings: Settings) -> Admission:
         """Return the admission of searches that settings describe."""
-        return cls(settings.in_flight, settings.queued, settings.deadline_seconds)
+        queued, deadline = settings.queued, settings.deadline_seconds
+        costly = cls(_COSTLY_IN_FLIGHT, queued, deadline)
+        return cls(settings.in_flight, queued, deadline, costly=costly)
 
     @property
     def waiting(self) -> int:
         """Count the searches that wait for their turn."""
-        return len(self._waiting)
+        return len(self._waiting) + (self._costly.waiting if self._costly else 0)
 
     def refusal(self) -> ServiceError | None:
         """Return the error for a search whose head has come, or None to let it in.
@@ -74,13 +84,21 @@ class Admission:
         return None
 
     @asynccontextmanager
-    async def enter(self, stages: Stages) -> AsyncIterator[None]:
+    async def enter(self, stages: Stages, cost: int = 1) -> AsyncIterator[None]:
         """Hold a place while the block runs.
+
+        Args:
+            stages: counts the wait as `queue`.
+            cost: number of hits that are made, times their parts.
 
         Raises:
             ServiceError: `busy` when the queue is full or the turn did not come before the
                 deadline, `late` when the deadline passed during the work.
         """
+        if self._costly is not None and cost > PLAIN_COST:
+            async with self._costly.enter(stages), self.enter(stages):
+                yield
+            return
         admitted = False
         arrived = self._clock()
         try:

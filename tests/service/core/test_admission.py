@@ -10,6 +10,7 @@ import pytest
 from hasse.service.core.admission import Admission
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
+from hasse.service.settings import Settings
 
 
 class Clock:
@@ -31,9 +32,9 @@ class Searches:
         self.ends: dict[int, asyncio.Event] = {}
         self.on_end: Callable[[], object] = lambda: None
 
-    def start(self, name: int) -> asyncio.Task[None]:
+    def start(self, name: int, cost: int = 1) -> asyncio.Task[None]:
         self.ends[name] = asyncio.Event()
-        return asyncio.create_task(self._search(name))
+        return asyncio.create_task(self._search(name, cost))
 
     def end_all(self) -> None:
         for event in self.ends.values():
@@ -47,8 +48,8 @@ class Searches:
         self.ends[0].set()
         await search
 
-    async def _search(self, name: int) -> None:
-        async with self.admission.enter(Stages()):
+    async def _search(self, name: int, cost: int) -> None:
+        async with self.admission.enter(Stages(), cost):
             self.running.append(name)
             try:
                 await self.ends[name].wait()
@@ -303,5 +304,47 @@ def test_enter_that_waits_counts_its_wait_as_queue() -> None:
         first.end_all()
         await asyncio.gather(running, waiting)
         assert stages.seconds["queue"] == 3.0
+
+    run(main)
+
+
+def test_costly_searches_leave_places_to_others() -> None:
+    async def main() -> None:
+        searches = Searches(Admission.of(Settings(in_flight=8, queued=20)))
+        costly = [searches.start(at, cost=16_000) for at in range(10)]
+        await settled()
+        assert len(searches.running) == 2
+        plain = [searches.start(at) for at in range(10, 16)]
+        await settled()
+        assert searches.running[2:] == list(range(10, 16))
+        assert (searches.admission.in_flight, searches.admission.waiting) == (8, 8)
+        searches.end_all()
+        await asyncio.gather(*costly, *plain)
+        assert (searches.admission.in_flight, searches.admission.waiting) == (0, 0)
+
+    run(main)
+
+
+def test_costly_searches_beyond_their_queue_are_busy_at_once() -> None:
+    async def main() -> None:
+        searches = Searches(Admission.of(Settings(queued=3)))
+        tasks = [searches.start(at, cost=16_000) for at in range(10)]
+        await settled()
+        refused = [task.exception() for task in tasks if task.done()]
+        assert len(refused) == 5
+        assert all(isinstance(one, ServiceError) and one.reason == "busy" for one in refused)
+        await cancel(tasks)
+
+    run(main)
+
+
+def test_costly_search_past_its_deadline_gives_both_places_back() -> None:
+    async def main() -> None:
+        searches = Searches(Admission.of(Settings(deadline_seconds=0.05)))
+        with pytest.raises(ServiceError) as refusal:
+            await searches.start(0, cost=16_000)
+        assert refusal.value.reason == "late"
+        await settled()
+        assert (searches.admission.in_flight, searches.admission.waiting) == (0, 0)
 
     run(main)
