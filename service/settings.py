@@ -203,7 +203,21 @@ class Settings(BaseSettings):
         ),
     )
     decode_workers: int = Field(
-        default=2, ge=1, le=256, description="Threads that decode pictures and make thumbnails."
+        default=2,
+        ge=1,
+        le=256,
+        description=(
+            "Pictures that are decoded at a time, of those that clients send; as many thumbnails "
+            "of stored pictures are made beside them."
+        ),
+    )
+    decode_seconds: Seconds = Field(
+        default=10.0,
+        gt=0,
+        description=(
+            "Most processor time to decode one picture, by commands too, rounded up to whole "
+            "seconds; beyond it, 422."
+        ),
     )
     thumbnail_size: int = Field(
         default=320, ge=16, le=2048, description="Longest side of a thumbnail, in pixels."
@@ -259,8 +273,8 @@ class Settings(BaseSettings):
 
     @property
     def picture_limits(self) -> PictureLimits:
-        """How large a picture may be."""
-        return PictureLimits(self.picture_pixels)
+        """How much a picture may cost to decode."""
+        return PictureLimits(self.picture_pixels, self.decode_seconds)
 
     @property
     def takes_writes(self) -> bool:

@@ -12,8 +12,8 @@ from pathspec import GitIgnoreSpec
 
 from hasse.models.datasets.dataset import DatasetError
 from hasse.models.datasets.source import read_text
-from hasse.models.images.decoding import raise_system_error
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
+from hasse.models.regular_file import raise_system_error
 
 IGNORE_FILE = ".hasseignore"
 

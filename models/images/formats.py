@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from hasse.models.regular_file import NotRegularFileError, open_regular
 
 START = 64  # bytes that tell a format
 
@@ -79,11 +80,12 @@ def format_of(file: IO[bytes]) -> Format | None:
 
 
 def is_picture(path: Path) -> bool:
-    """Tell whether a file begins like a picture; raises OSError if it cannot be read."""
-    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block
+    """Return whether a file begins like a picture; raises OSError if it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return _by_start(file.read(START)) is not None
+    except NotRegularFileError:
         return False
-    with path.open("rb") as file:
-        return _by_start(file.read(START)) is not None
 
 
 def _by_start(start: bytes) -> Format | None:

@@ -1,4 +1,4 @@
-"""Which pictures are refused, and what is said of them. Standard library only."""
+"""Size limits of pictures, and the error for a picture that is refused. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hasse.models.errors import HasseError
-
-MAX_SCANS = 100  # of a JPEG: programs write about ten, and each goes through all pixels
-MAX_METADATA = 10_000  # blocks beside the pixels of a JPEG or PNG
 
 Reason = Literal["not_a_picture", "too_many_pixels", "damaged", "missing_package"]
 
@@ -23,18 +20,39 @@ class PictureError(HasseError):
 
 @dataclass(frozen=True, slots=True)
 class PictureLimits:
-    """How large a picture may be. Memory for decoding is bounded by it.
+    """How much a picture may cost to decode.
 
     Attributes:
         pixels: most pixels that are decoded.
+        seconds: most processor time for one picture, rounded up to whole seconds.
     """
 
     pixels: int = 50_000_000
+    seconds: float = 10.0
 
     @property
     def reducible(self) -> int:
         """Most pixels of a picture that can be decoded at a reduced size."""
         return 10 * self.pixels
+
+    @property
+    def scanned(self) -> int:
+        """Most pixels of all scans of a JPEG together.
+
+        A progressive JPEG has about ten scans, and each goes through all pixels. A file of 1 MB
+        can have hundreds.
+        """
+        return 40 * self.pixels
+
+    @property
+    def file_bytes(self) -> int:
+        """Largest file: a picture of 16-bit colours with alpha takes 8 bytes a pixel."""
+        return 16 * self.reducible
+
+    @property
+    def memory(self) -> int:
+        """Address space of a process that decodes: its libraries, and 32 bytes a pixel."""
+        return 1_000_000_000 + 32 * self.pixels
 
 
 DEFAULT_LIMITS = PictureLimits()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from hasse.models.errors import pip_install
 from hasse.models.images.limits import PictureError, PictureLimits, too_many_pixels
-from hasse.models.images.stripping import strip_jpeg
 
 if TYPE_CHECKING:
     from rawpy import RawPy
@@ -22,16 +20,16 @@ _SIDEWAYS = {5, 6}  # LibRaw's turns by a quarter
 _SMALLEST_PREVIEW = 256  # pixels of its shortest side; smaller ones are for a camera's screen
 
 
-def size(source: Path | bytes, limits: PictureLimits) -> tuple[int, int]:
+def size(file: IO[bytes], limits: PictureLimits) -> tuple[int, int]:
     """Return the width and height as displayed; raises PictureError as `read`."""
-    with _opened(source, limits) as found:
+    with _opened(file, limits) as found:
         sizes = found.sizes
         if sizes.flip in _SIDEWAYS:
             return sizes.height, sizes.width
         return sizes.width, sizes.height
 
 
-def read(source: Path | bytes, limits: PictureLimits, at_least: int) -> bytes | Image.Image:
+def read(file: IO[bytes], limits: PictureLimits, at_least: int) -> bytes | Image.Image:
     """Return the JPEG preview of a RAW picture; develop it where there is none, or one too small.
 
     LibRaw adds the orientation to a preview that has none.
@@ -39,7 +37,7 @@ def read(source: Path | bytes, limits: PictureLimits, at_least: int) -> bytes | 
     Raises:
         PictureError: rawpy is missing, the camera is unknown, damaged, or too many pixels.
     """
-    with _opened(source, limits) as found:
+    with _opened(file, limits) as found:
         preview = _preview(found)
         if preview and _shortest_side(preview) >= max(at_least, _SMALLEST_PREVIEW):
             return preview
@@ -60,7 +58,7 @@ def _preview(found: RawPy) -> bytes:
 
 
 @contextmanager
-def _opened(source: Path | bytes, limits: PictureLimits) -> Iterator[RawPy]:
+def _opened(file: IO[bytes], limits: PictureLimits) -> Iterator[RawPy]:
     try:
         import rawpy
     except ImportError:
@@ -68,7 +66,8 @@ def _opened(source: Path | bytes, limits: PictureLimits) -> Iterator[RawPy]:
             "missing_package", f"a RAW picture: {pip_install('raw')} reads these"
         ) from None
     try:
-        with rawpy.imread(BytesIO(source) if isinstance(source, bytes) else str(source)) as found:
+        file.seek(0)
+        with rawpy.imread(cast(BinaryIO, file)) as found:
             sizes = found.sizes
             if sizes.raw_width * sizes.raw_height > limits.reducible:
                 raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.reducible)
@@ -83,6 +82,6 @@ def _opened(source: Path | bytes, limits: PictureLimits) -> Iterator[RawPy]:
 
 def _shortest_side(preview: bytes) -> int:
     try:
-        return min(JpegImageFile(strip_jpeg(BytesIO(preview), whole=False).file).size)
-    except (OSError, SyntaxError, ValueError, PictureError):
+        return min(JpegImageFile(BytesIO(preview)).size)
+    except (OSError, SyntaxError, ValueError):
         return 0

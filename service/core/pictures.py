@@ -1,9 +1,10 @@
-"""Decodes pictures, sent or stored, in a bounded number of threads, and caches thumbnails."""
+"""Decodes pictures, sent or stored, a bounded number at a time, and caches thumbnails."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from asyncio import Semaphore, Task
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,9 @@ from typing import TypeAlias, TypeVar
 from PIL import Image
 from torch import Tensor
 
-from hasse.models.images.decoding import open_picture, picture_size
+from hasse.models.images.codecs import Decoded
+from hasse.models.images.decoder import Cancellation
+from hasse.models.images.decoding import decode
 from hasse.models.images.formats import format_of
 from hasse.models.images.limits import PictureError, PictureLimits, Reason
 from hasse.models.images.preprocessing import Preprocessing
@@ -24,7 +27,8 @@ from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
-Opener: TypeAlias = Callable[[bytes | Path, PictureLimits, int], Image.Image]
+Work: TypeAlias = Callable[[Cancellation], Result]
+Decode: TypeAlias = Callable[[bytes | Path, PictureLimits, int, Cancellation], Decoded]
 
 _REASONS: Mapping[Reason, str] = {
     "not_a_picture": "not_a_picture",
@@ -32,6 +36,7 @@ _REASONS: Mapping[Reason, str] = {
     "too_many_pixels": "too_many_pixels",
     "damaged": "damaged_picture",
 }
+QUICK_SECONDS = 0.5  # a picture that takes longer gives its place to others
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 
 
@@ -48,19 +53,27 @@ class InspectedPicture:
 
 
 class PictureReader:
-    """Decodes pictures in a thread pool and caches thumbnails. Belongs to one event loop.
+    """Decodes pictures and caches thumbnails. Belongs to one event loop.
 
-    Each thread holds one decoded picture at a time, so memory is bounded by the number of threads
-    and the limit on pixels.
+    Sent pictures and stored ones have places of their own, `decode_workers` each, so that nobody's
+    thumbnail waits for what others send. A picture that takes longer than `QUICK_SECONDS` leaves
+    its place. It goes on in a slow place, or starts again when one is free. Each place holds one
+    decoded picture, so memory is bounded by the number of places and the limit on pixels.
     """
 
     def __init__(
-        self, settings: Settings, preprocessing: Preprocessing, open_: Opener = open_picture
+        self, settings: Settings, preprocessing: Preprocessing, decode_: Decode = decode
     ) -> None:
         self._settings = settings
         self._preprocessing = preprocessing
-        self._open_picture = open_
-        self._pool = ThreadPoolExecutor(settings.decode_workers, thread_name_prefix="decode")
+        self._decode_picture = decode_
+        workers = settings.decode_workers
+        self._places: dict[type, Semaphore] = {
+            source: Semaphore(workers) for source in (bytes, Path)
+        }
+        self._slow_places = Semaphore((workers + 1) // 2)
+        self._pool = ThreadPoolExecutor(3 * workers, thread_name_prefix="decode")
+        self._running: set[Cancellation] = set()
         self._free = settings.in_flight + settings.queued
         self._thumbnails = ThumbnailCache(settings.thumbnail_cache_bytes)
 
@@ -72,7 +85,7 @@ class PictureReader:
                 picture `picture_missing`; `busy` if too many wait.
         """
         with stages.measure("decode"):
-            return await self._in_pool(lambda: self._pixels(source))
+            return await self._in_turn(source, lambda stop: self._pixels(source, stop))
 
     async def inspected(self, picture: bytes, stages: Stages) -> InspectedPicture:
         """Decode a picture that is to be added, and make its thumbnail.
@@ -81,7 +94,7 @@ class PictureReader:
             ServiceError: as `pixels`.
         """
         with stages.measure("decode"):
-            return await self._in_pool(lambda: self._inspected(picture))
+            return await self._in_turn(picture, lambda stop: self._inspected(picture, stop))
 
     async def preview(self, picture: bytes) -> bytes:
         """Return the JPEG thumbnail of a picture that a client sent; it is not cached.
@@ -89,7 +102,7 @@ class PictureReader:
         Raises:
             ServiceError: as `pixels`.
         """
-        return await self._in_pool(lambda: self._thumbnail(picture))
+        return await self._in_turn(picture, lambda stop: self._thumbnail(picture, stop))
 
     async def thumbnail(self, path: Path, version: str) -> bytes:
         """Return the JPEG thumbnail of a stored picture.
@@ -99,7 +112,7 @@ class PictureReader:
         """
         cached = self._thumbnails.get(version)
         if cached is None:
-            cached = await self._in_pool(lambda: self._thumbnail(path))
+            cached = await self._in_turn(path, lambda stop: self._thumbnail(path, stop))
             self._thumbnails.put(version, cached)
         return cached
 
@@ -112,53 +125,69 @@ class PictureReader:
         self._thumbnails.put(version_of(path, self._settings.thumbnail_size), thumbnail)
 
     def close(self) -> None:
-        """Wait for running work and end the threads."""
+        """Stop decoding and end the threads."""
+        for running in list(self._running):
+            running.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    async def _in_pool(self, work: Callable[[], Result]) -> Result:
+    async def _in_turn(self, source: bytes | Path, work: Work[Result]) -> Result:
         if self._free <= 0:
             raise ServiceError("busy", "too many pictures wait to be decoded", retry_after=1)
         self._free -= 1
-        waiting = [work]
-
-        def begin() -> Result:
-            return waiting.pop()()
-
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, begin)
+            async with self._places[bytes if isinstance(source, bytes) else Path]:
+                attempt = asyncio.create_task(self._attempt(work))
+                quick = await _finished(attempt)
+                again = not quick and self._slow_places.locked()
+                if again:
+                    attempt.cancel()
+            if quick:
+                return attempt.result()
+            async with self._slow_places:
+                return await (self._attempt(work) if again else attempt)
         finally:
-            # If the client left, its picture is freed now and not when a thread gets to it.
-            waiting.clear()
             self._free += 1
 
-    def _pixels(self, source: bytes | Path) -> Tensor:
-        return self._preprocessing.apply(self._open(source, self._preprocessing.resize))
+    async def _attempt(self, work: Work[Result]) -> Result:
+        """Run in a thread. The picture is no longer decoded when this is cancelled."""
+        cancellation = Cancellation()
+        self._running.add(cancellation)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work, cancellation)
+        finally:
+            cancellation.cancel()
+            self._running.discard(cancellation)
 
-    def _inspected(self, picture: bytes) -> InspectedPicture:
-        pixels = self._pixels(picture)  # refuses what cannot be read
-        found = format_of(BytesIO(picture))
-        suffix = "" if found is None else found.suffix
-        width, height = picture_size(picture, self._settings.picture_limits)
+    def _pixels(self, source: bytes | Path, stop: Cancellation) -> Tensor:
+        size = self._preprocessing.resize
+        return self._preprocessing.apply(self._decode(source, size, stop).image)
+
+    def _inspected(self, picture: bytes, stop: Cancellation) -> InspectedPicture:
+        found = self._decode(picture, self._preprocessing.resize, stop)
+        width, height = found.size
+        large = max(found.image.size) >= min(self._settings.thumbnail_size, max(found.size))
         return InspectedPicture(
             sha256=hashlib.sha256(picture).hexdigest(),
-            suffix=suffix,
+            suffix=found.format.suffix,
             width=width,
             height=height,
-            pixels=pixels,
-            thumbnail=self._thumbnail(picture),
+            pixels=self._preprocessing.apply(found.image),
+            thumbnail=self._scaled(found.image) if large else self._thumbnail(picture, stop),
         )
 
-    def _thumbnail(self, source: bytes | Path) -> bytes:
+    def _thumbnail(self, source: bytes | Path, stop: Cancellation) -> bytes:
+        return self._scaled(self._decode(source, self._settings.thumbnail_size, stop).image)
+
+    def _scaled(self, picture: Image.Image) -> bytes:
         size = self._settings.thumbnail_size
-        picture = self._open(source, size)
         picture.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
         out = BytesIO()
         picture.save(out, "JPEG", quality=88, subsampling=0, optimize=True)
         return out.getvalue()
 
-    def _open(self, source: bytes | Path, at_least: int) -> Image.Image:
+    def _decode(self, source: bytes | Path, at_least: int, stop: Cancellation) -> Decoded:
         try:
-            return self._open_picture(source, self._settings.picture_limits, at_least)
+            return self._decode_picture(source, self._settings.picture_limits, at_least, stop)
         except OSError:  # a stored file that cannot be opened now
             raise picture_missing() from None
         except PictureError as error:
@@ -168,6 +197,16 @@ class PictureReader:
             message = str(error).partition(" (")[0]
             reason = _REASONS[error.reason]
             raise ServiceError(reason, f"image: {message}", errors=(("image", message),)) from None
+
+
+async def _finished(attempt: Task[Result]) -> bool:
+    """Return whether an attempt ends within `QUICK_SECONDS`; cancel it if the caller leaves."""
+    try:
+        await asyncio.wait({attempt}, timeout=QUICK_SECONDS)
+    except asyncio.CancelledError:
+        attempt.cancel()
+        raise
+    return attempt.done()
 
 
 class ThumbnailCache:

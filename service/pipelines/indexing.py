@@ -21,9 +21,9 @@ from hasse.index.store import Index
 from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.images.decoding import raise_system_error
 from hasse.models.images.taken import taken_at
 from hasse.models.model import Points
+from hasse.models.regular_file import raise_system_error
 from hasse.service.pipelines.dataset_encoding import ImageSource
 
 CAPTIONS_PER_BLOCK = 2048

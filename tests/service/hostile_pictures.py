@@ -11,6 +11,7 @@ import numpy as np
 import pillow_heif
 from PIL import Image
 
+from tests.models.images.pictures import scanned
 from tests.models.images.raw_pictures import dng
 from tests.service.collection import picture
 
@@ -77,9 +78,7 @@ def _bomb() -> bytes:
 
 def _scans() -> bytes:
     # Each goes through all pixels again, and is a few bytes long.
-    data = encoded(picture(1), "JPEG", progressive=True)
-    last = data.rindex(b"\xff\xda")
-    return data[:-2] + data[last:-2] * 1000 + data[-2:]
+    return scanned(1000, (2000, 1100))
 
 
 def _profiles() -> bytes:

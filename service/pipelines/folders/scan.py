@@ -15,7 +15,7 @@ from hasse.index import durable
 from hasse.models.datasets import source
 from hasse.models.datasets.folder import FolderCaptions, captions_beside, captions_in, pictures_of
 from hasse.models.datasets.skipped_rows import SkippedRows
-from hasse.models.images.decoding import raise_system_error
+from hasse.models.regular_file import raise_system_error
 
 _THREADS = 8
 # A file may be written again within one tick of the clock of its file system.

@@ -42,6 +42,13 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"")
 
 
+def scanned(times: int, size: tuple[int, int] = (16, 16)) -> bytes:
+    """Return a progressive JPEG of so many scans, most of which add nothing."""
+    data = encode(Image.new("L", size, 128), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    return data[:-2] + data[last:-2] * (times - data.count(b"\xff\xda")) + data[-2:]
+
+
 def refusal(source: bytes | Path, **options: Any) -> PictureError:
     with pytest.raises(PictureError) as caught:
         open_picture(source, **options)

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from hasse.models.images import codecs
 from hasse.models.images.decoding import open_picture, picture_size, picture_stamp
 from hasse.models.images.limits import PictureError, PictureLimits
 from tests.models.images.pictures import chunk, close, encode, flat, noise, refusal
@@ -59,7 +60,8 @@ def test_file_without_permission_to_read_is_refused(
         raise PermissionError
 
     (tmp_path / "a.png").touch()
-    monkeypatch.setattr(Path, "open", forbidden)  # a superuser may read everything
+    # A superuser may read everything.
+    monkeypatch.setattr("hasse.models.images.decoding.open_regular", forbidden)
     refused = refusal(tmp_path / "a.png")
     assert (refused.reason, str(refused)) == ("not_a_picture", "no permission to read the file")
 
@@ -72,22 +74,20 @@ def test_open_picture_raises_errors_of_the_system_as_they_are(
         raise OSError(number, os.strerror(number))
 
     (tmp_path / "a.png").write_bytes(encode(noise(), "PNG"))
-    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr("hasse.models.images.decoding.open_regular", refused)
     for read in (open_picture, picture_size):
         with pytest.raises(OSError, match=re.escape(os.strerror(number))):
             read(tmp_path / "a.png")
 
 
-def test_sector_that_cannot_be_read_damages_its_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decode_file_with_a_sector_that_cannot_be_read_is_damaged() -> None:
     class Broken(io.BytesIO):
         def read(self, _: int | None = -1) -> bytes:
             raise OSError(errno.EIO, "Input/output error")
 
-    (tmp_path / "a.png").touch()
-    monkeypatch.setattr(Path, "open", lambda *_: Broken())
-    assert refusal(tmp_path / "a.png").reason == "damaged"
+    with pytest.raises(PictureError) as caught:
+        codecs.decode(Broken(), PictureLimits())
+    assert caught.value.reason == "damaged"
 
 
 def test_pipe_is_refused_without_waiting(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from hasse.models.datasets import folder
+from hasse.models.images import codecs
 from hasse.models.images.decoding import open_picture, picture_size
 from hasse.models.images.formats import FORMATS, Format, format_of
 from hasse.models.images.limits import PictureError, PictureLimits
@@ -200,9 +201,9 @@ def test_format_whose_package_is_missing_names_it(
     package: str, make: Make, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    for read in (open_picture, picture_size):
+    for read in (codecs.decode, codecs.size_of):
         with pytest.raises(PictureError) as caught:
-            read(make())
+            read(io.BytesIO(make()), PictureLimits())
         assert (caught.value.reason, str(caught.value)) == ("missing_package", said)
 
 

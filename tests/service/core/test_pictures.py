@@ -9,12 +9,18 @@ import os
 import resource
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
+from typing import IO
 
 import pytest
 from PIL import Image
 
-from hasse.models.images.formats import FORMATS
+from hasse.models.images import codecs
+from hasse.models.images.codecs import Decoded
+from hasse.models.images.decoder import Cancellation
+from hasse.models.images.formats import FORMATS, PNG
+from hasse.models.images.limits import PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.app import create_app
 from hasse.service.core.pictures import PictureReader, ThumbnailCache, read_picture
@@ -26,7 +32,11 @@ from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
 from tests.service.problems import problem
 
 
-@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def decoded(seed: int) -> Decoded:
+    image = picture(seed)
+    return Decoded(image, image.size, PNG)
+
+
 @pytest.mark.parametrize("name", GOOD)
 def test_search_by_odd_picture_succeeds(client: Client, name: str) -> None:
     response = client.post(
@@ -53,8 +63,12 @@ def test_search_by_bad_picture_is_refused_with_a_reason(client: Client, name: st
 def test_search_by_picture_whose_package_is_missing_names_it(
     client: Client, package: str, name: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def here(_: object, file: IO[bytes], limits: PictureLimits, *__: object) -> object:
+        return codecs.decode(file, limits)
+
     body = GOOD[name]()
     monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("hasse.models.images.decoding.DECODERS.ask", here)
     response = client.post("/search/captions", files={"image": ("a", body)})
     found = problem(response, 415, "not_a_picture")
     assert found.detail == f'image: a {name} picture: pip install -e ".[{extra}]" reads these'
@@ -85,10 +99,10 @@ def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
         def __del__(self) -> None:
             gone.set()
 
-    def slowly(*args: object) -> Image.Image:
+    def slowly(*args: object) -> Decoded:
         begun.set()
         gate.wait(60)
-        return picture(1)
+        return decoded(1)
 
     async def main() -> None:
         pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), slowly)
@@ -110,9 +124,9 @@ def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
 def test_preview_beyond_the_queue_is_busy() -> None:
     gate = threading.Event()
 
-    def slowly(*args: object) -> Image.Image:
+    def slowly(*args: object) -> Decoded:
         gate.wait(60)
-        return picture(1)
+        return decoded(1)
 
     async def main() -> None:
         pictures = PictureReader(Settings(in_flight=1, queued=1), Preprocessing(), slowly)
@@ -127,6 +141,57 @@ def test_preview_beyond_the_queue_is_busy() -> None:
         pictures.close()
 
     asyncio.run(main())
+
+
+def test_slow_pictures_leave_their_places_to_others(tmp_path: Path) -> None:
+    gate, begun = threading.Event(), Counter[object]()
+
+    def decode(source: bytes | Path, _: object, __: object, stop: Cancellation) -> Decoded:
+        begun[source] += 1
+        if isinstance(source, bytes) and source.startswith(b"slow"):
+            gate.wait(60)
+        return decoded(1)
+
+    async def main() -> None:
+        pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), decode)
+        slow = [asyncio.create_task(pictures.preview(b"slow %d" % at)) for at in range(2)]
+        await asyncio.sleep(0)
+        assert await pictures.thumbnail(tmp_path / "stored.png", "1"), "stored ones do not wait"
+        assert await pictures.preview(b"quick"), "each slow one leaves its place"
+        assert not any(task.done() for task in slow)
+        gate.set()
+        assert all(await asyncio.gather(*slow))
+        pictures.close()
+
+    asyncio.run(main())
+    assert (begun[b"slow 0"], begun[b"slow 1"]) == (1, 2), "the second starts again"
+
+
+def test_preview_that_is_cancelled_ends_its_decoder() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    class Stop(Cancellation):
+        def cancel(self) -> None:
+            super().cancel()
+            ended.set()
+
+    def decode(_: object, __: object, ___: object, stop: Cancellation) -> Decoded:
+        begun.set()
+        assert ended.wait(60)
+        return decoded(1)
+
+    async def main() -> None:
+        pictures = PictureReader(Settings(), Preprocessing(), decode)
+        waiting = asyncio.create_task(pictures.preview(b"slow"))
+        await asyncio.to_thread(begun.wait, 60)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert await asyncio.to_thread(ended.wait, 60)
+        pictures.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hasse.service.core.pictures.Cancellation", Stop)
+        asyncio.run(main())
 
 
 def test_picture_pixels_setting_limits_searches(collection: Path) -> None:
@@ -173,7 +238,7 @@ def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection:
 
 
 def test_thumbnail_of_a_file_that_cannot_be_opened_is_missing(tmp_path: Path) -> None:
-    def refused(*_: object) -> Image.Image:
+    def refused(*_: object) -> Decoded:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     pictures = PictureReader(Settings(), Preprocessing(), refused)

@@ -1,0 +1,268 @@
+"""Decodes pictures in processes of their own, which can be killed.
+
+Some of Pillow's readers hold Python's interpreter lock, a damaged file may crash a library, and a
+small file may take hours. Such a process has limits of processor time and memory, which the kernel
+keeps, and a file is given to it open. It imports Pillow and the packages of formats, and not torch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from threading import Lock
+from typing import IO, Any
+
+from PIL import AvifImagePlugin, Image
+
+from hasse.models.images import codecs
+from hasse.models.images.limits import PictureError, PictureLimits
+
+_PROGRAM = "import sys; from hasse.models.images.decoder import serve; serve(int(sys.argv[1]))"
+_LENGTH = struct.Struct("<I")
+_STRIP = 1_000_000  # pixels that are handed over at a time
+_MOST_IDLE = 16  # processes kept for the next pictures
+_NICENESS = 5  # answers to other requests come first
+_PATIENCE = 20.0  # seconds to wait for each second of processor time, on a busy machine
+
+
+class DecodingCancelledError(Exception):
+    """The caller no longer wants the picture."""
+
+
+class Cancellation:
+    """Ends the decoding of a picture from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._decoder: Decoder | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Kill the process that decodes the picture, or refuse to begin."""
+        with self._lock:
+            self._cancelled = True
+            if self._decoder is not None:
+                self._decoder.kill()
+
+    @contextmanager
+    def ending(self, decoder: Decoder) -> Iterator[None]:
+        """Let `cancel` kill this process until the block ends.
+
+        Raises:
+            DecodingCancelledError: `cancel` was called before or during the block.
+        """
+        with self._lock:
+            if self._cancelled:
+                raise DecodingCancelledError
+            self._decoder = decoder
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._decoder = None
+                if self._cancelled:
+                    raise DecodingCancelledError
+
+
+class Decoder:
+    """A process that decodes one picture at a time."""
+
+    def __init__(self) -> None:
+        self._link, theirs = socket.socketpair()
+        paths = os.pathsep.join(path for path in sys.path if path)
+        # Each thread would reserve address space, which is limited.
+        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **threads, "PYTHONPATH": paths},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # libtiff writes many lines, which name no file
+                start_new_session=True,  # Ctrl-C is for the commands that decode
+            )
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can take a picture."""
+        return self._process.poll() is None
+
+    def ask(self, request: dict[str, Any], file: IO[bytes], limits: PictureLimits) -> Answer:
+        """Have a file decoded.
+
+        Raises:
+            PictureError: the picture took too long, or crashed the process, which is then dead.
+        """
+        content = json.dumps(request | {"limits": asdict(limits)}).encode()
+        self._link.settimeout(_PATIENCE * max(1.0, limits.seconds))
+        try:
+            socket.send_fds(self._link, [_LENGTH.pack(len(content)) + content], [file.fileno()])
+            (length,) = _LENGTH.unpack(self._received(_LENGTH.size))
+            head = json.loads(self._received(length))
+            width, height = head.get("pixels", (0, 0))
+            if width * height <= limits.pixels:
+                return head, (width, height), self._received(3 * width * height)
+            ended = 0
+        except TimeoutError:
+            self.kill()
+            ended = signal.SIGXCPU
+        except (ConnectionError, EOFError):
+            ended = -self._process.wait()
+        if ended == signal.SIGXCPU:
+            raise PictureError(
+                "damaged",
+                f"it takes more than {limits.seconds:g} s of processor time to decode: convert it, "
+                f"or raise HASSE_DECODE_SECONDS",
+            )
+        raise PictureError("damaged", f"damaged (the process that decodes ended by {ended})")
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process, and wait until it has ended."""
+        self._link.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _received(self, size: int) -> bytearray:
+        content = bytearray(size)
+        view = memoryview(content)
+        while view:
+            count = self._link.recv_into(view)
+            if not count:
+                raise EOFError
+            view = view[count:]
+        return content
+
+
+Answer = tuple[dict[str, Any], tuple[int, int], bytearray]
+
+
+class Decoders:
+    """Processes that decode pictures, started when they are needed."""
+
+    def __init__(self) -> None:
+        self._idle: list[Decoder] = []
+
+    def ask(
+        self,
+        request: dict[str, Any],
+        file: IO[bytes],
+        limits: PictureLimits,
+        cancellation: Cancellation | None = None,
+    ) -> Answer:
+        """Have a file decoded by an idle process, or a new one.
+
+        Raises:
+            PictureError: the picture is refused.
+            OSError: the system has no more open files, processes or memory to give.
+            DecodingCancelledError: `cancellation` was cancelled.
+        """
+        decoder = self._take()
+        try:
+            with (cancellation or Cancellation()).ending(decoder):
+                answer = decoder.ask(request, file, limits)
+        except BaseException:
+            decoder.close()
+            raise
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(decoder)
+        else:
+            decoder.close()
+        head = answer[0]
+        if "errno" in head:
+            raise OSError(head["errno"], os.strerror(head["errno"]))
+        if "reason" in head:
+            raise PictureError(head["reason"], head["message"])
+        return answer
+
+    def close(self) -> None:
+        """End the idle processes."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def forget(self) -> None:
+        """Leave the processes to the parent of this process."""
+        self._idle = []
+
+    def _take(self) -> Decoder:
+        while self._idle:
+            with suppress(IndexError):  # another thread took the last one
+                if (decoder := self._idle.pop()).alive:
+                    return decoder
+                decoder.close()
+        return Decoder()
+
+
+DECODERS = Decoders()
+atexit.register(DECODERS.close)
+os.register_at_fork(after_in_child=DECODERS.forget)
+
+
+def serve(descriptor: int) -> None:
+    """Decode the pictures whose files come over a socket, until it is closed."""
+    os.nice(_NICENESS)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # several pictures are decoded at a time
+    link = socket.socket(fileno=descriptor)
+    while True:
+        start, files, *_ = socket.recv_fds(link, _LENGTH.size, 1)
+        if not start:
+            return
+        (length,) = _LENGTH.unpack(start)
+        request = json.loads(link.recv(length, socket.MSG_WAITALL))
+        with os.fdopen(files[0], "rb") as file:
+            head, image = _answer(request, file)
+        content = json.dumps(head).encode()
+        link.sendall(_LENGTH.pack(len(content)) + content)
+        if image is not None:
+            width, height = image.size
+            rows = max(1, _STRIP // width)
+            for top in range(0, height, rows):
+                strip = image.crop((0, top, width, min(height, top + rows)))
+                link.sendall(strip.tobytes())
+
+
+def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], Image.Image | None]:
+    limits = PictureLimits(**request["limits"])
+    _set_limits(limits)
+    try:
+        if request["header_only"]:
+            return {"size": codecs.size_of(file, limits)}, None
+        found = codecs.decode(file, limits, request["at_least"])
+        head = {"size": found.size, "format": found.format.name, "pixels": found.image.size}
+        return head, found.image
+    except PictureError as error:
+        return {"reason": error.reason, "message": str(error)}, None
+    except MemoryError:
+        return {"reason": "too_many_pixels", "message": "it takes too much memory to decode"}, None
+    except OSError as error:
+        return {"errno": error.errno}, None
+
+
+def _set_limits(limits: PictureLimits) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = math.ceil(used.ru_utime + used.ru_stime + limits.seconds)
+    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, limits.memory)):
+        _, hard = resource.getrlimit(kind)
+        with suppress(ValueError, OSError):  # macOS has no limit of memory
+            resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))

@@ -1,0 +1,42 @@
+"""Opens regular files without waiting. Standard library only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+# Errors of the system, which say nothing about the file: no more open files or memory, or a
+# disk on another machine that is gone. A sector that cannot be read is damage.
+_SYSTEM_ERRORS = frozenset(
+    {
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+        *(errno.ENOTCONN, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN),
+    }
+)
+
+
+class NotRegularFileError(OSError):
+    """A folder, a pipe, a socket or a device, which might block or never end."""
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file, or a link to one, to read its bytes.
+
+    Raises:
+        NotRegularFileError: it is no regular file.
+        OSError: there is no such file, or it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise NotRegularFileError(f"not a regular file: {path}")
+
+
+def raise_system_error(error: Exception) -> None:
+    """Raise an error of reading a file again if it is the system's, not the file's."""
+    if isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS:
+        raise error
