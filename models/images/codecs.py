@@ -12,14 +12,14 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, Any, cast
 
 import numpy as np
-from PIL import ExifTags, Image, ImageFile, PngImagePlugin
+from PIL import ExifTags, Image, ImageFile
 from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -37,6 +37,7 @@ from hasse.models.images.limits import PictureError, PictureLimits, too_many_pix
 from hasse.models.regular_file import raise_system_error
 
 _MOST_ROWS = 0.8  # of a picture that is cut short, for it to be read
+_BESIDE_PNG = {b"tRNS", b"iCCP", b"eXIf"}  # blocks beside the pixels of a PNG that are read
 _TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of TIFF
 
 # Broken metadata (EXIF, animation) spoils no pixel, so it needs no warning.
@@ -187,17 +188,9 @@ def _format_of(file: IO[bytes]) -> Format:
 def _opened(file: IO[bytes], found: Format, limits: PictureLimits) -> ImageFile.ImageFile:
     """Read the header and check the size."""
     Image.MAX_IMAGE_PIXELS = limits.pixels
-    PngImagePlugin.MAX_TEXT_MEMORY = limits.memory  # each block of text is bounded by itself
-    read = reader_of(found)
     try:
         with _tolerance():
-            try:
-                picture = read(file)
-            except (SyntaxError, ValueError, IndexError):
-                if found not in _WITHOUT_METADATA:
-                    raise
-                file.seek(0)
-                picture = read(BytesIO(_WITHOUT_METADATA[found](file.read())))
+            picture = _read(file, found)
     except _BOMBS as error:
         raise PictureError("too_many_pixels", f"more than {limits.pixels:,} pixels") from error
     sizes = [picture.size]
@@ -211,14 +204,35 @@ def _opened(file: IO[bytes], found: Format, limits: PictureLimits) -> ImageFile.
     return picture
 
 
-def _bare_png(content: bytes) -> bytes:
-    """Leave out the blocks of a PNG that its pixels do not need."""
-    kept, at = [content[:8]], 8
+def _read(file: IO[bytes], found: Format) -> ImageFile.ImageFile:
+    """Read the header; if its metadata is too damaged for Pillow, without it."""
+    read = reader_of(found)
+    if found not in {formats.JPEG, formats.PNG}:
+        return read(file)
+    content = b""
+    if found is formats.PNG:
+        content = file.read()
+        file = BytesIO(_png(content, _BESIDE_PNG))
+    try:
+        return read(file)
+    except (SyntaxError, ValueError, IndexError):
+        file.seek(0)
+        bare = _png(content, {b"tRNS"}) if content else _bare_jpeg(file.read())
+        return read(BytesIO(bare))
+
+
+def _png(content: bytes, beside: Set[bytes]) -> bytes:
+    """Return the blocks of a PNG that its pixels need, and the first one of each kind `beside`.
+
+    Pillow reads only the orientation before the pixels, but it may stand behind them.
+    """
+    kept, left, at = [content[:8]], set(beside), 8
     while at + 8 <= len(content):
         size, kind = struct.unpack_from(">I4s", content, at)
         stop = at + 12 + size  # size, kind, content and checksum
-        if not kind[0] & 0x20 or kind == b"tRNS":
-            kept.append(content[at:stop])
+        if kind in left or not kind[0] & 0x20:
+            kept.insert(2 if kind == b"eXIf" else len(kept), content[at:stop])
+            left.discard(kind)
         at = stop
     return b"".join(kept)
 
@@ -236,9 +250,6 @@ def _bare_jpeg(content: bytes) -> bytes:
         at = stop
     # A segment that is too long ends within the next marker.
     return b"".join(kept) + b"\xff" + content[at:].removeprefix(b"\xff")
-
-
-_WITHOUT_METADATA = {formats.PNG: _bare_png, formats.JPEG: _bare_jpeg}
 
 
 def _draft(picture: JpegImageFile, limits: PictureLimits, at_least: int | None) -> bool:

@@ -73,8 +73,6 @@ def decode(
 def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -> tuple[int, int]:
     """Return a picture's width and height as displayed, from its header alone.
 
-    An orientation behind the pixels of a PNG is not seen.
-
     Raises:
         PictureError: as `open_picture`, as far as the header shows it.
         OSError: as `open_picture`.
