@@ -18,7 +18,7 @@ _SYSTEM_ERRORS = frozenset(
 )
 
 
-class NotRegularFileError(OSError):
+class NotRegularFile(OSError):
     """A folder, a pipe, a socket or a device, which might block or never end."""
 
 
@@ -26,14 +26,14 @@ def open_regular(path: Path) -> IO[bytes]:
     """Open a regular file, or a link to one, to read its bytes.
 
     Raises:
-        NotRegularFileError: it is no regular file.
+        NotRegularFile: it is no regular file.
         OSError: there is no such file, or it cannot be opened.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    raise NotRegularFileError(f"not a regular file: {path}")
+    raise NotRegularFile(f"not a regular file: {path}")
 
 
 def raise_system_error(error: Exception) -> None:

@@ -36,7 +36,7 @@ _NICENESS = 5  # answers to other requests come first
 _PATIENCE = 20.0  # seconds to wait for each second of processor time, on a busy machine
 
 
-class DecodingCancelledError(Exception):
+class DecodingCancelled(Exception):
     """The caller no longer wants the picture."""
 
 
@@ -60,11 +60,11 @@ class Cancellation:
         """Let `cancel` kill this process until the block ends.
 
         Raises:
-            DecodingCancelledError: `cancel` was called before or during the block.
+            DecodingCancelled: `cancel` was called before or during the block.
         """
         with self._lock:
             if self._cancelled:
-                raise DecodingCancelledError
+                raise DecodingCancelled
             self._decoder = decoder
         try:
             yield
@@ -72,7 +72,7 @@ class Cancellation:
             with self._lock:
                 self._decoder = None
                 if self._cancelled:
-                    raise DecodingCancelledError
+                    raise DecodingCancelled
 
 
 class Decoder:
@@ -175,7 +175,7 @@ class Decoders:
         Raises:
             PictureError: the picture is refused.
             OSError: the system has no more open files, processes or memory to give.
-            DecodingCancelledError: `cancellation` was cancelled.
+            DecodingCancelled: `cancellation` was cancelled.
         """
         decoder = self._take()
         try:

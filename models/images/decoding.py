@@ -17,7 +17,7 @@ from hasse.models.images.codecs import Decoded, reader_of
 from hasse.models.images.decoder import DECODERS, Answer, Cancellation
 from hasse.models.images.formats import FORMATS, format_of
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from hasse.models.regular_file import NotRegularFileError, open_regular, raise_system_error
+from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
 
 _FORMATS = {each.name: each for each in FORMATS}
 
@@ -61,7 +61,7 @@ def decode(
 
     Raises:
         PictureError, OSError: as `open_picture`.
-        DecodingCancelledError: `cancellation` was cancelled in another thread.
+        DecodingCancelled: `cancellation` was cancelled in another thread.
     """
     request = {"header_only": False, "at_least": at_least}
     head, size, pixels = _ask(source, request, limits, cancellation)
@@ -138,7 +138,7 @@ def _opened(source: Path | bytes) -> IO[bytes]:
         return file
     try:
         return open_regular(source)
-    except NotRegularFileError as error:
+    except NotRegularFile as error:
         raise PictureError("not_a_picture", "not a file") from error
     except FileNotFoundError as error:
         raise PictureError("not_a_picture", "file not found") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from hasse.models.regular_file import NotRegularFileError, open_regular
+from hasse.models.regular_file import NotRegularFile, open_regular
 
 START = 64  # bytes that tell a format
 
@@ -84,7 +84,7 @@ def is_picture(path: Path) -> bool:
     try:
         with open_regular(path) as file:
             return _by_start(file.read(START)) is not None
-    except NotRegularFileError:
+    except NotRegularFile:
         return False
 
 

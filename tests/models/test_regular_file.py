@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.regular_file import NotRegularFileError, open_regular, raise_system_error
+from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
 
 
 def test_open_regular_reads_a_file_and_a_link_to_one(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_open_regular_refuses_all_other_kinds_without_waiting(tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero", "."):
-        with pytest.raises(NotRegularFileError):
+        with pytest.raises(NotRegularFile):
             open_regular(tmp_path / name)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))

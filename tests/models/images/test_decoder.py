@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.images.decoder import Cancellation, Decoder, Decoders, DecodingCancelledError
+from hasse.models.images.decoder import Cancellation, Decoder, Decoders, DecodingCancelled
 from hasse.models.images.decoding import decode, open_picture
 from hasse.models.images.limits import PictureError, PictureLimits
 from tests.models.images.pictures import encode, noise
@@ -61,10 +61,10 @@ def test_decode_that_is_cancelled_ends_and_the_next_picture_is_read() -> None:
     content = endless()
     timer = threading.Timer(0.2, cancellation.cancel)
     timer.start()
-    with pytest.raises(DecodingCancelledError):
+    with pytest.raises(DecodingCancelled):
         decode(content, cancellation=cancellation)
     timer.join()
-    with pytest.raises(DecodingCancelledError):  # it stays cancelled
+    with pytest.raises(DecodingCancelled):  # it stays cancelled
         decode(encode(noise(), "PNG"), cancellation=cancellation)
     assert open_picture(encode(noise(), "PNG")).size == (48, 32)
 
