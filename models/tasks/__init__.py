@@ -1,1 +1,0 @@
-"""Tasks beyond retrieval that use the same order: hypernyms and textual entailment."""

@@ -1,1 +1,0 @@
-"""Abstraction: what follows from a caption, by rules and WordNet."""

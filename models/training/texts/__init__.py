@@ -1,1 +1,0 @@
-"""What a caption encoder learns from texts: of a sentence encoder, or by writing captions."""
