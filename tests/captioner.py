@@ -1,56 +1,51 @@
-"""A captioner for the tiny model, trained in a second."""
+"""A captioner with random weights for the tiny model."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+import torch
+
+from hasse.models.captioning.captioner import Captioner, hash_of, unit
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
-from hasse.models.captioning.language_model import LanguageModelConfig
+from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
+from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.datasets import Caption, Dataset, Image
-from hasse.studies.captioner.building import Prepared
-from hasse.studies.captioner.corpus import sentences
-from hasse.studies.captioner.training import CaptionerTraining
-from hasse.studies.wordnet.lexicon import Lexicon
-from tests.wordnet import write_wordnet
+from hasse.models.vocabulary import Vocabulary
 
-TEXTS = ("a dog runs in the park", "the blue dog runs", "a man in the park", "a black man walks")
 SIZES = LanguageModelConfig(word_dimension=12, slices=12, factors=8, context=3, ahead=2)
-TRAINING = CaptionerTraining(SIZES, epochs=3, batch_size=4, min_word_count=1, learning_rate=0.01)
+TAGS = ("determiner", "noun", "preposition", "adjective", "verb-s")
+# Training captions with the numbers of their parts of speech.
+STRUCTURES = {
+    "a dog runs in the park": (1, 2, 5, 3, 1, 2),
+    "the blue dog runs": (1, 4, 2, 5),
+    "a man in the park": (1, 2, 3, 1, 2),
+    "a black man walks": (1, 4, 2, 5),
+}
+TEXTS = tuple(STRUCTURES)
+_LONGEST = 12
 
 
-def captioned(number: int = 24, texts: tuple[str, ...] = TEXTS) -> Dataset:
-    """Return images without files in the splits train and val, with two captions each."""
-    images = [
-        Image(
-            at,
-            f"{at}.jpg",
-            Path(f"{at}.jpg"),
-            "val" if at % 4 == 3 else "train",
-            captions=tuple(Caption(2 * at + n, at, texts[(at + n) % len(texts)]) for n in range(2)),
-        )
-        for at in range(1, number + 1)
-    ]
-    return Dataset("captioned", tuple(images))
-
-
-def prepare(encoder: Checkpoint, folder: Path, training: CaptionerTraining = TRAINING) -> Prepared:
-    """Read the captions of `captioned`; WordNet's files go to `folder`."""
-    lexicon = Lexicon.read(write_wordnet(folder))
-    train, validation = (sentences(captioned().split(name), lexicon) for name in ("train", "val"))
-    return Prepared.of(train, validation, encoder, training.min_word_count)
-
-
-def make_captioner(
-    encoder: Checkpoint, out: Path, training: CaptionerTraining = TRAINING
-) -> CaptionerCheckpoint:
-    """Train a captioner for a model, and write it to `out`."""
-    prepared = prepare(encoder, out.parent / "wordnet")
-    run = prepared.training(training, encoder)
-    run.run()
-    perplexity = {"perplexity": -run.notes["best"]}
-    captioner, trained = prepared.captioner(run.best, encoder), asdict(training)
-    found = CaptionerCheckpoint(captioner, encoder.fingerprint, trained, None, perplexity)
+def make_captioner(encoder: Checkpoint, out: Path, seed: int = 0) -> CaptionerCheckpoint:
+    """Write a captioner of that seed for a model to `out`."""
+    torch.manual_seed(seed)
+    vocabulary = Vocabulary(sorted({word for text in TEXTS for word in text.split()}))
+    model = LanguageModel(SIZES, len(vocabulary), 1 + len(TAGS), encoder.model.config.dimension)
+    rows = sorted({tags + (0,) * (_LONGEST - len(tags)) for tags in STRUCTURES.values()})
+    numbered = (vocabulary.encode(text, _LONGEST) for text in TEXTS)
+    captioner = Captioner(
+        model,
+        vocabulary,
+        TAGS,
+        torch.tensor(rows),
+        torch.ones(len(rows), dtype=torch.int64),
+        Trigrams.count(numbered, len(vocabulary)),
+        unit(encoder.model.encode_captions(TEXTS)),
+        np.unique(hash_of(TEXTS)),
+    )
+    trained = {"model": asdict(SIZES)}
+    found = CaptionerCheckpoint(captioner, encoder.fingerprint, trained, None, {"perplexity": 9.0})
     save(found, out, encoder.name)
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from hasse.models.checkpoints import checkpoint
 from hasse.service.app import create_app
 from hasse.service.pipelines.describing import describe_index
 from hasse.service.settings import Settings
-from tests.captioner import TRAINING, make_captioner
+from tests.captioner import make_captioner
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
@@ -179,7 +178,7 @@ def test_index_describe_that_was_stopped_goes_on_and_another_captioner_writes_an
     folder = make_collection(tmp_path, captions_each=0)
     model = checkpoint.load(folder.parent / "model")
     make_captioner(model, tmp_path / "first")
-    make_captioner(model, tmp_path / "second", replace(TRAINING, seed=1))
+    make_captioner(model, tmp_path / "second", seed=1)
     first, second = (Writer.of(model, tmp_path / name) for name in ("first", "second"))
 
     def stop(done: int, total: int) -> None:

@@ -3,95 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from hasse.models.captioning import checkpoint as captioners
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.judgement import FACTS, Judgement, Lesson, Seen
-from hasse.models.captioning.language_model import LanguageModelConfig
 from hasse.models.captioning.ranking import LIKELY, Judged, rank
 from hasse.models.captioning.writing import Writer, spelled
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
-from hasse.models.datasets import DatasetError
-from hasse.studies.captioner.building import Prepared
-from hasse.studies.captioner.corpus import join_by_picture, sentences
-from hasse.studies.captioner.structure import structure
-from hasse.studies.captioner.training import CaptionerTraining, perplexity
-from hasse.studies.wordnet.lexicon import Lexicon
-from tests.captioner import SIZES, TEXTS, TRAINING, captioned, prepare
+from tests.captioner import TEXTS
 from tests.tiny import DIMENSION, tiny_checkpoint
-from tests.wordnet import write_wordnet
 
 
 def picture(seed: int = 0) -> NDArray[np.float32]:
     point = np.abs(np.random.default_rng(seed).normal(size=DIMENSION)).astype(np.float32)
     unit: NDArray[np.float32] = point / np.linalg.norm(point)
     return unit
-
-
-def test_structure_tells_verbs_nouns_and_words_about_clothes(tmp_path: Path) -> None:
-    lexicon = Lexicon.read(write_wordnet(tmp_path))
-    words, tags = structure("The dogs run, wearing blue, in and out", lexicon)
-    assert words == ["the", "dogs", "run", "wearing", "blue", "in", "and", "out"]
-    expected = "determiner nouns verb attire adjective preposition conjunction preposition"
-    assert tags == expected.split()
-    assert structure("狗在公园里", lexicon) == ([], [])
-
-
-@pytest.mark.parametrize(
-    "sizes", [SIZES, replace(SIZES, structure=False), replace(SIZES, content=False)]
-)
-def test_training_lowers_the_perplexity_with_and_without_tags_and_content(
-    encoder: Checkpoint, tmp_path: Path, sizes: LanguageModelConfig
-) -> None:
-    prepared = prepare(encoder, tmp_path)
-    run = prepared.training(replace(TRAINING, model=sizes), encoder)
-    before = perplexity(run.model, prepared.validation)
-    run.run()
-    assert perplexity(run.best, prepared.validation) == pytest.approx(-run.notes["best"])
-    assert -run.notes["best"] < before / 2
-
-
-def test_same_seed_trains_the_same_captioner(encoder: Checkpoint, tmp_path: Path) -> None:
-    runs = [prepare(encoder, tmp_path).training(TRAINING, encoder) for _ in range(2)]
-    for run in runs:
-        run.run()
-    first, second = (run.best.state_dict() for run in runs)
-    assert all(torch.equal(first[key], second[key]) for key in first)
-
-
-def test_joint_point_of_a_picture_has_all_that_its_captions_have(
-    encoder: Checkpoint, tmp_path: Path
-) -> None:
-    train = prepare(encoder, tmp_path).train
-    joint = join_by_picture(train, "order")
-    expected = torch.maximum(train.points[0], train.points[1])
-    assert torch.allclose(joint[0], expected / expected.norm())
-    assert len(joint) == len(train) / 2
-
-
-@pytest.mark.parametrize(
-    ("texts", "reason"), [(("狗在公园里",), "no captions in English"), (("q w e r",), "no word")]
-)
-def test_captions_that_cannot_be_learned_are_refused(
-    encoder: Checkpoint, tmp_path: Path, texts: tuple[str, ...], reason: str
-) -> None:
-    lexicon = Lexicon.read(write_wordnet(tmp_path))
-
-    def read() -> Prepared:
-        found = sentences(captioned(texts=texts), lexicon)
-        return Prepared.of(found, found, encoder, 1)
-
-    with pytest.raises(DatasetError, match=reason):
-        read()
 
 
 def test_drawn_texts_have_structures_of_training_captions_and_come_again(writer: Writer) -> None:
@@ -190,11 +123,3 @@ def test_judgement_learns_what_tells_truth() -> None:
         (judgement.probability(one) > 0.5) == truth for one, truth in zip(seen, true, strict=True)
     ]
     assert np.mean(right) > 0.9
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"epochs": 0}, {"learning_rate": 0.0}, {"drop": 1.0}, {"joined": -0.1}, {"seed": -1}]
-)
-def test_training_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        CaptionerTraining(**wrong)  # type: ignore[arg-type]

@@ -16,7 +16,6 @@ from hasse.models.evaluation.significance import (
     intervals,
     resampled,
 )
-from hasse.studies.tables.recipes import differences_of_trainings
 
 
 def ranking(images: np.ndarray, rng: np.random.Generator, highest: int = 20) -> Ranking:
@@ -136,23 +135,6 @@ def test_pairing_makes_a_small_steady_gain_visible() -> None:
         intervals([one]).metrics["image_retrieval"]["mean"] for one in (block, gain)
     )
     assert low < before, "apart, their intervals overlap"
-
-
-def test_trainings_that_differ_widen_the_interval_and_copies_of_one_do_not_shrink_it() -> None:
-    one, other = retrieval(5, highest=6), retrieval(6, highest=60)
-    alone = differences([one], [other])
-    copies = differences_of_trainings([one] * 3, [other] * 3)
-    assert copies.rsum == pytest.approx(alone.rsum)
-    mixed = differences_of_trainings([one, other, other], [other] * 3)
-    low, high = mixed.rsum
-    assert low == 0, "a draw may hold none of the better training"
-    assert high - low > alone.rsum[1] - alone.rsum[0]
-    low, high = differences_of_trainings([one, other], [one, other]).rsum
-    assert low < 0 < high, "the trainings of each recipe are drawn by themselves"
-    few = retrieval(11, images=29)
-    for mine, others in (([one, few], [other]), ([one], [other, few])):
-        with pytest.raises(ValueError, match="same images and captions"):
-            differences_of_trainings(mine, others)
 
 
 def test_every_metric_is_averaged_over_blocks_and_counts_are_added_up() -> None:

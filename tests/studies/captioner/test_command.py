@@ -10,8 +10,8 @@ from hasse.models.captioning import checkpoint as captioners
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import save
 from hasse.service.pipelines.scenes import generate
-from tests.captioner import captioned
 from tests.service.cli.shell import hasse
+from tests.studies.captioner.prepared import captioned
 from tests.tiny import tiny_checkpoint
 from tests.wordnet import write_wordnet
 

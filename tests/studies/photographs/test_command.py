@@ -1,4 +1,4 @@
-"""`hasse study photographs features`, with a transformer of random weights."""
+"""`hasse study photographs`, with a transformer of random weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ import numpy as np
 import pytest
 
 from hasse.models.encoders import registry
+from hasse.studies.photographs.chains import read_chains
 from hasse.studies.photographs.sentence_encoder import SentenceEncoder
 from hasse.studies.photographs.text_features import TextFeatures
 from tests.service.cli.shell import hasse
+from tests.service.collection import picture
+from tests.wordnet import write_wordnet
 
 TEXTS = ("a dog runs", "a cat", "a dog and a cat")
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for at, word in enumerate(("dog", "cat", "child")):
+        picture(at).save(folder / f"{word}.jpg")
+        (folder / f"{word}.txt").write_text(f"a {word} runs\na {word}\n")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +119,43 @@ def test_train_refuses_texts_without_features_and_classes_without_texts(tmp_path
     train = ("lab", "train", tmp_path, "--out", tmp_path / "model")
     assert "name some with --features" in hasse(*train, "--texts", tmp_path).error
     assert "name those with --texts" in hasse(*train, "--classes", tmp_path).error
+
+
+def test_texts_collects_captions_of_others_and_names_of_classes(
+    pictures: Path, tmp_path: Path
+) -> None:
+    out, wordnet = tmp_path / "data", write_wordnet(tmp_path / "wordnet")
+    assert hasse("lab data", "import", "folder", pictures, "--out", out).status == 0
+    (tmp_path / "others.txt").write_text("a zebra sleeps\n")
+    (tmp_path / "classes.jsonl").write_text('{"synset": "1", "texts": ["a tench"], "steps": [0]}\n')
+    options = ("--captions", tmp_path / "others.txt", "--classes", tmp_path / "classes.jsonl")
+    texts = tmp_path / "texts.txt"
+    to = ("--split", "", "--wordnet", wordnet, "--out", texts)
+    told = hasse("study photographs", "texts", out, *options, *to)
+    found = texts.read_text().splitlines()
+    assert told.out == f"{texts}: {len(found)} texts\n", told.err
+    assert {"a dog runs", "a zebra sleeps", "a tench", "dog"} <= set(found)
+
+
+def test_classes_needs_the_wordnet_that_they_are_of(tmp_path: Path) -> None:
+    wordnet = write_wordnet(tmp_path / "wordnet")
+    refused = hasse(
+        "study photographs", "classes", "--wordnet", wordnet, "--out", tmp_path / "classes.jsonl"
+    )
+    assert "WordNet has no noun 01440764: its version is not 3.0" in refused.error
+
+
+def test_abstract_derives_chains_and_leaves_the_dataset_alone(
+    pictures: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "data"
+    assert hasse("lab data", "import", "folder", pictures, "--out", out).status == 0
+    before = (out / "dataset.json").read_bytes()
+    chains = tmp_path / "chains.jsonl"
+    wordnet = write_wordnet(tmp_path / "wordnet")
+    derive = ("study photographs", "abstract", out, "--split", "", "--out", chains, "--wordnet")
+    told = hasse(*derive, wordnet)
+    assert told.out == f"{chains}: 6 chains of 6 captions\n", told.err
+    assert ("animal", "dog", "a dog runs") in [chain.texts for chain in read_chains(chains)]
+    assert (out / "dataset.json").read_bytes() == before
+    assert "apt-get install wordnet" in hasse(*derive, tmp_path).error

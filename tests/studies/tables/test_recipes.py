@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from hasse.models.checkpoints.checkpoint import load
+from hasse.models.evaluation.significance import differences
 from hasse.studies.tables import recipes
+from hasse.studies.tables.recipes import differences_of_trainings
+from tests.models.evaluation.test_significance import retrieval
 from tests.studies.tables.drawn import make
 
 NETWORK = "torchvision/regnet_y_400mf"
@@ -88,3 +91,20 @@ def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
     printed = capsys.readouterr().out
     assert "| the last state of a caption, not the largest of all |" in printed
     assert "last less sharper: rsum" in printed
+
+
+def test_trainings_that_differ_widen_the_interval_and_copies_of_one_do_not_shrink_it() -> None:
+    one, other = retrieval(5, highest=6), retrieval(6, highest=60)
+    alone = differences([one], [other])
+    copies = differences_of_trainings([one] * 3, [other] * 3)
+    assert copies.rsum == pytest.approx(alone.rsum)
+    mixed = differences_of_trainings([one, other, other], [other] * 3)
+    low, high = mixed.rsum
+    assert low == 0, "a draw may hold none of the better training"
+    assert high - low > alone.rsum[1] - alone.rsum[0]
+    low, high = differences_of_trainings([one, other], [one, other]).rsum
+    assert low < 0 < high, "the trainings of each recipe are drawn by themselves"
+    few = retrieval(11, images=29)
+    for mine, others in (([one, few], [other]), ([one], [other, few])):
+        with pytest.raises(ValueError, match="same images and captions"):
+            differences_of_trainings(mine, others)

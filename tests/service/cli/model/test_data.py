@@ -9,10 +9,8 @@ import pytest
 
 from hasse.models.datasets import load
 from hasse.models.datasets.skipped_rows import LINES_PER_REASON
-from hasse.studies.photographs.chains import read_chains
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
-from tests.wordnet import write_wordnet
 
 
 @pytest.fixture
@@ -168,43 +166,3 @@ def test_import_of_nothing_usable_is_one_sentence_with_the_remedy(
     assert failed.status == 1
     assert ":" in failed.error.removeprefix("error: ")
     assert not (tmp_path / "out" / "dataset.json").exists()
-
-
-def test_texts_collects_captions_of_others_and_names_of_classes(
-    pictures: Path, tmp_path: Path
-) -> None:
-    out, wordnet = tmp_path / "data", write_wordnet(tmp_path / "wordnet")
-    assert hasse("lab data", "import", "folder", pictures, "--out", out).status == 0
-    (tmp_path / "others.txt").write_text("a zebra sleeps\n")
-    (tmp_path / "classes.jsonl").write_text('{"synset": "1", "texts": ["a tench"], "steps": [0]}\n')
-    options = ("--captions", tmp_path / "others.txt", "--classes", tmp_path / "classes.jsonl")
-    texts = tmp_path / "texts.txt"
-    to = ("--split", "", "--wordnet", wordnet, "--out", texts)
-    told = hasse("study photographs", "texts", out, *options, *to)
-    found = texts.read_text().splitlines()
-    assert told.out == f"{texts}: {len(found)} texts\n", told.err
-    assert {"a dog runs", "a zebra sleeps", "a tench", "dog"} <= set(found)
-
-
-def test_classes_needs_the_wordnet_that_they_are_of(tmp_path: Path) -> None:
-    wordnet = write_wordnet(tmp_path / "wordnet")
-    refused = hasse(
-        "study photographs", "classes", "--wordnet", wordnet, "--out", tmp_path / "classes.jsonl"
-    )
-    assert "WordNet has no noun 01440764: its version is not 3.0" in refused.error
-
-
-def test_abstract_derives_chains_and_leaves_the_dataset_alone(
-    pictures: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "data"
-    assert hasse("lab data", "import", "folder", pictures, "--out", out).status == 0
-    before = (out / "dataset.json").read_bytes()
-    chains = tmp_path / "chains.jsonl"
-    wordnet = write_wordnet(tmp_path / "wordnet")
-    derive = ("study photographs", "abstract", out, "--split", "", "--out", chains, "--wordnet")
-    told = hasse(*derive, wordnet)
-    assert told.out == f"{chains}: 6 chains of 6 captions\n", told.err
-    assert ("animal", "dog", "a dog runs") in [chain.texts for chain in read_chains(chains)]
-    assert (out / "dataset.json").read_bytes() == before
-    assert "apt-get install wordnet" in hasse(*derive, tmp_path).error
