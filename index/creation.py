@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from hasse.index import durable, generation
+from hasse.index import durable
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
+from hasse.index.catalog.generation_file import refuse_newer
 from hasse.index.catalog.schema import FORMAT
 from hasse.index.errors import (
     IndexExistsError,
@@ -68,7 +69,7 @@ def open_catalog(folder: Path) -> Catalog:
                 f"{url.database} is not a catalog of ours: name the folder of an index, or build "
                 "one"
             )
-        generation.check(folder, catalog)
+        refuse_newer(catalog.url, catalog.generation())
         if catalog.format() == FORMAT - 1:
             with suppress(ReadOnlyIndexError):
                 mutations.upgrade(catalog)

@@ -7,7 +7,7 @@ INDEX/pictures/           pictures that came by the service, see `index.segments
 INDEX/staging/            a build that has not ended, see `index.staging`
 INDEX/compaction/         a merge under way, see `hasse.index.segments.compaction`
 INDEX/lock                held by the one writer
-INDEX/generation          the newest generation that the catalog may hold, see `index.generation`
+INDEX/generation          the newest generation allowed, see `index.catalog.generation_file`
 INDEX/readers             which generations are being read, see `hasse.index.segments.leases`
 INDEX/notifications       that there is a change, see `index.reader`
 """

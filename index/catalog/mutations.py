@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Column, Connection, Table
 
+from hasse.index.catalog import generation_file
 from hasse.index.catalog.catalog import (
     Catalog,
     foreign_tables,
@@ -205,9 +206,11 @@ def raise_generation(connection: Connection, model: ModelIdentity) -> int:
 
     Raises:
         ModelMismatchError: the points of the index are no longer those of `model`.
+        DamagedIndexError: the catalog is newer than INDEX/generation allows.
     """
     meta = connection.execute(sql.select(META)).one()
     refuse_other_model(model, model_of(meta))
+    generation_file.allow(connection.engine.url, meta.generation + 1)
     set_model(connection, model_of(meta), meta.generation + 1)
     return int(meta.generation) + 1
 

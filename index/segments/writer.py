@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from hasse.index import durable
-from hasse.index import generation as generations
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
@@ -287,9 +286,7 @@ class Writer:
         """
         with self.catalog.writing() as connection:
             _require_images(connection, required)
-            number = mutations.raise_generation(connection, self.model)
-            generations.allow(self.folder, self.catalog, number)
-            yield connection, number
+            yield connection, mutations.raise_generation(connection, self.model)
 
     def _check_ids(self, addition: Addition, replaced: frozenset[int]) -> None:
         with self.catalog.reading() as connection:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.index.catalog.generation_file import GENERATION
 from hasse.index.errors import DamagedIndexError
-from hasse.index.generation import GENERATION
 from hasse.index.store import Index
 from hasse.index.verify import verify
 from tests.index.samples import embeddings, images, small_index
