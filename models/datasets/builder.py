@@ -18,6 +18,7 @@ from hasse.models.datasets.skipped_rows import SkippedRows
 from hasse.models.datasets.source import is_file, is_text
 from hasse.models.images.decoding import picture_size
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.vocabulary import words
 
 Tally = Callable[[int, int], None]  # told how many are done, of how many
 
@@ -32,7 +33,7 @@ SPLITS = {
     "dev": "val",
     "test": "test",
 }
-NO_TEXT = "caption that is not text"
+MOST_WORDS = 100  # that the models read of a caption, unless they were trained otherwise
 _AT_A_TIME = 256
 _THREADS = 8
 
@@ -114,16 +115,14 @@ class DatasetBuilder:
             self.skipped.add(subject, number)
         elif number in self._caption_ids:
             self.skipped.add(subject, "id of an earlier caption")
-        elif not isinstance(text, str):
-            self.skipped.add(subject, NO_TEXT)
-        elif (fault := fault_of_caption(text)) is not None:
-            self.skipped.add(subject, fault)
+        elif (plain := caption_text(text, subject, self.skipped)) is None:
+            return
         elif isinstance(of_image, str) or of_image not in self._rows:
             if not isinstance(image_id, int | str) or image_id not in self._refused:
                 self.skipped.add(subject, "caption of an unknown image")
         else:
             self._caption_ids.add(number)
-            self._rows[of_image].captions.append(Caption(number, of_image, " ".join(text.split())))
+            self._rows[of_image].captions.append(Caption(number, of_image, plain))
 
     def finish(
         self,
@@ -201,8 +200,18 @@ def note_unusable(skipped: SkippedRows, subject: str, path: Path, error: Picture
         skipped.add(subject, reason, detail=str(error))
 
 
-def fault_of_caption(text: str) -> str | None:
-    """Say why a text cannot be a caption; None where it can."""
-    if not text.strip():
-        return "empty caption"
-    return None if is_text(text) else "caption with broken characters"
+def caption_text(value: object, subject: str, skipped: SkippedRows) -> str | None:
+    """Return a caption with single spaces, or None where it cannot be one; note what is wrong."""
+    if not isinstance(value, str):
+        skipped.add(subject, "caption that is not text")
+    elif not value.strip():
+        skipped.add(subject, "empty caption")
+    elif not is_text(value):
+        skipped.add(subject, "caption with broken characters")
+    else:
+        text = " ".join(value.split())
+        if len(text) > MOST_WORDS and len(words(text)) > MOST_WORDS:
+            reason = f"caption of more than {MOST_WORDS} words"
+            skipped.add(subject, reason, f"kept, models read the first {MOST_WORDS} words")
+        return text
+    return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from hasse.models.datasets.source import is_file
@@ -19,10 +20,7 @@ def plain_name(name: str) -> str:
 
 
 def comparable(name: str) -> str:
-    """Return what is the same for all ways in which a file name may be written.
-
-    A letter and its accent are one character or two.
-    """
+    """Return a plain name in one Unicode form: a letter and its accent are one character or two."""
     return unicodedata.normalize("NFC", plain_name(name))
 
 
@@ -43,11 +41,53 @@ def as_id(value: object) -> int | str:
     return value if value <= LARGEST_ID else "id of more than 64 bits"
 
 
+class NameIndex:
+    """Finds names that the disk has by names as people write them.
+
+    A name may be in another Unicode form, in other case, or without its extension. The way that is
+    closest decides; a name that fits several files alike finds none.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    def find(self, written: str) -> str | None:
+        """Return the name that is meant, or None."""
+        if written in self._names:
+            return written
+        composed = unicodedata.normalize("NFC", written)
+        ways = ((composed, self._composed), (composed.casefold(), self._folded))
+        for key, names in (*ways, (composed.casefold(), self._stems)):
+            if key in names:
+                return names[key]
+        return None
+
+    @cached_property
+    def _composed(self) -> dict[str, str | None]:
+        return self._by(lambda name: name)
+
+    @cached_property
+    def _folded(self) -> dict[str, str | None]:
+        return self._by(str.casefold)
+
+    @cached_property
+    def _stems(self) -> dict[str, str | None]:
+        return self._by(lambda name: PurePosixPath(name).with_suffix("").as_posix().casefold())
+
+    def _by(self, key: Callable[[str], str]) -> dict[str, str | None]:
+        """Return the names by a key of them; None where several have the same."""
+        found: dict[str, str | None] = {}
+        for name in self._names:
+            of_name = key(unicodedata.normalize("NFC", name))
+            found[of_name] = None if of_name in found else name
+        return found
+
+
 class FileFinder:
     """Finds files by names that may be written otherwise than on the disk."""
 
     def __init__(self) -> None:
-        self._names: dict[Path, dict[str, str]] = {}
+        self._listed: dict[Path, NameIndex] = {}
 
     def find(self, folders: Sequence[Path], name: str) -> tuple[str, Path]:
         """Return a name, with forward slashes where needed, and the path of its file.
@@ -66,22 +106,19 @@ class FileFinder:
         return plain, folders[-1] / plain
 
     def _otherwise(self, folder: Path, name: str) -> Path | None:
-        """Return the file whose name is the same in another Unicode form."""
-        if name.isascii():
-            return None
+        """Return the file whose name is written in another way."""
         place = folder
         for part in PurePosixPath(name).parts:
-            actual = self._listed(place).get(unicodedata.normalize("NFC", part))
+            actual = self._names_in(place).find(part)
             if actual is None:
                 return None
             place = place / actual
         return place if is_file(place) else None
 
-    def _listed(self, folder: Path) -> dict[str, str]:
-        if folder not in self._names:
+    def _names_in(self, folder: Path) -> NameIndex:
+        if folder not in self._listed:
             try:
-                names = [path.name for path in folder.iterdir()]
+                self._listed[folder] = NameIndex(path.name for path in folder.iterdir())
             except OSError:
-                names = []
-            self._names[folder] = {unicodedata.normalize("NFC", name): name for name in names}
-        return self._names[folder]
+                self._listed[folder] = NameIndex(())
+        return self._listed[folder]

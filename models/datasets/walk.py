@@ -6,10 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from hasse.models.datasets.caption_files import caption_files
 from hasse.models.datasets.dataset import DatasetError
 from hasse.models.datasets.source import read_text
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
@@ -44,13 +45,13 @@ _OTHER_PICTURES = """
 """
 # Files that are not opened to see whether they are pictures.
 _NO_PICTURES = """
-.3gp .7z .aac .aae .aif .aiff .apk .avi .bak .bat .bin .bz2 .c .cfg .cpp .css .csv .db .deb .dll
-.dmg .doc .docx .dop .epub .exe .flac .flv .gz .h .htm .html .ics .ini .insv .iso .jar .java .js
-.json .jsonl .lnk .log .lrv .m2ts .m4a .m4v .md .mkv .mov .mp3 .mp4 .mpeg .mpg .msi .mts .ndjson
-.npy .npz .numbers .odp .ods .odt .ogg .ogv .opus .pages .parquet .part .pdf .php .plist .pp3 .ppt
-.pptx .pt .pth .py .rar .rb .rs .rst .rtf .safetensors .sh .so .sql .sqlite .srt .tar .tex .tgz
-.thm .tmp .toml .ts .tsv .ttf .txt .vcf .vtt .wav .webm .wma .wmv .woff .woff2 .xls .xlsx .xml .xmp
-.xz .yaml .yml .zip .zst
+.3gp .7z .aac .aae .aif .aiff .apk .avi .bak .bat .bin .bz2 .c .caption .cfg .cpp .css .csv .db
+.deb .dll .dmg .doc .docx .dop .epub .exe .flac .flv .gz .h .htm .html .ics .ini .insv .iso .jar
+.java .js .json .jsonl .lnk .log .lrv .m2ts .m4a .m4v .md .mkv .mov .mp3 .mp4 .mpeg .mpg .msi .mts
+.ndjson .npy .npz .numbers .odp .ods .odt .ogg .ogv .opus .pages .parquet .part .pdf .php .plist
+.pp3 .ppt .pptx .pt .pth .py .rar .rb .rs .rst .rtf .safetensors .sh .so .sql .sqlite .srt .tar
+.tex .tgz .thm .tmp .toml .ts .tsv .ttf .txt .vcf .vtt .wav .webm .wma .wmv .woff .woff2 .xls
+.xlsx .xml .xmp .xz .yaml .yml .zip .zst
 """
 _OTHER = frozenset(_OTHER_PICTURES.split())
 _KNOWN = frozenset(_NO_PICTURES.split())
@@ -122,19 +123,19 @@ def walk(root: Path, exclude: Sequence[str] = (), captions: Path | None = None) 
 def _sort_files(
     folder: Path, base: str, names: Iterable[str], captions: Path | None, found: Walked
 ) -> None:
-    stems, other = set(), []
+    pictures, other = [], []
     for name in names:
         kind = _kind(folder / name)
         if kind == "picture":
-            found.pictures.append(base + name)
-            stems.add(PurePath(name).stem)
+            pictures.append(name)
         elif kind == "other picture":
             found.other_pictures.append(base + name)
         else:
             other.append((name, kind))
+    found.pictures += [base + name for name in pictures]
+    beside = caption_files((name for name, _ in other), set(pictures)) if captions is None else ()
     for name, kind in other:
-        has_captions = captions is None and kind == ".txt" and PurePath(name).stem in stems
-        if not has_captions and folder / name != captions:
+        if name not in beside and folder / name != captions:
             found.passed_over[kind] += 1
 
 

@@ -138,7 +138,7 @@ def _take(
     # A folder may be named, and one within it.
     names = [name for name in names if f"{root}/{name}" not in found.files]
     beside = captions_beside(root, names, skipped)
-    of_table = FolderCaptions() if table is None else captions_in(table, names, skipped)
+    of_table = FolderCaptions() if table is None else captions_in(table, root, names, skipped)
     for name in names:
         path = f"{root}/{name}"
         if not source.is_text(path):

@@ -213,8 +213,8 @@ def test_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
     ("name", "content", "said"),
     [
         ("c.csv", "", "is empty"),
-        ("c.csv", "image,text\na,b\n", "has the columns image, text: it needs"),
-        ("c.csv", "file_name,text\na,b\n", "has the columns file_name, text: it needs"),
+        ("c.csv", "photo,words\na,b\n", "has the columns photo, words: it needs"),
+        ("c.csv", "file_name,words\na,b\n", "has the columns file_name, words: it needs"),
         ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
         ("c.csv", "x" * 200_000, "broken at line"),
         ("c.csv", 'file_name,caption\na,"a dog\nb,a cat\n', "never closed, before 'a dog"),

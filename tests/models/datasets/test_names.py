@@ -75,6 +75,16 @@ def test_importer_finds_a_picture_however_its_name_is_written(
     assert [caption.text for caption in image.captions] == ["a dog"]
 
 
+@pytest.mark.parametrize("name", ["Été/PLAGE.JPG", "été/plage"])
+@pytest.mark.parametrize("read", [read_coco, read_table])
+def test_importer_finds_a_picture_in_other_case_or_without_its_extension(
+    read: Callable[[Path, str], tuple[Dataset, SkippedRows]], name: str, root: Path
+) -> None:
+    dataset, skipped = read(root, name)
+    assert skipped.total == 0, skipped.lines
+    assert dataset.images[0].path.is_file()
+
+
 @pytest.mark.parametrize("name", WAYS[:2])
 def test_karpathys_file_may_name_folders_with_backslashes(name: str, tmp_path: Path) -> None:
     place = tmp_path / "pictures" / NAME

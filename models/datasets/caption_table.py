@@ -1,0 +1,171 @@
+"""Tables of captions: CSV, TSV or JSON lines, with the columns that people give them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from hasse.models.datasets import source
+from hasse.models.datasets.dataset import DatasetError
+from hasse.models.datasets.names import NameIndex, plain_name
+from hasse.models.datasets.skipped_rows import SkippedRows
+
+# What people call each column, the likeliest name first.
+_COLUMNS = {
+    "file_name": (
+        *("file_name", "filename", "file", "image_name", "image_file", "image", "filepath"),
+        *("file_path", "image_path", "path", "name"),
+    ),
+    "caption": ("caption", "captions", "text", "description", "comment"),
+    "split": ("split", "set", "subset"),
+}
+_EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
+_SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
+_JSON = frozenset({".jsonl", ".ndjson", ".json"})
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionRow:
+    """A caption of a picture; `subject` says where it stands."""
+
+    subject: str
+    file_name: str
+    caption: object
+    split: str = ""
+
+
+def read_table(
+    path: Path, root: Path, names: Sequence[str], skipped: SkippedRows
+) -> Iterator[CaptionRow]:
+    """Yield the captions of the pictures of a folder, and note rows of other files.
+
+    Args:
+        root: the folder of the pictures.
+        names: the pictures, relative to it.
+
+    Raises:
+        DatasetError: the file is missing, is no table, or lacks a column.
+    """
+    index = NameIndex(names)
+    text = source.read_text(path)
+    rows = _json_rows if path.suffix.lower() in _JSON else _csv_rows
+    for number, row in rows(text, path, skipped):
+        subject = f"{path.name}, line {number}"
+        written, captions, split = (row.get(column) for column in _COLUMNS)
+        if not isinstance(written, str) or not written.strip():
+            skipped.add(subject, "no file name")
+            continue
+        plain = plain_name(written)
+        name = next(filter(None, map(index.find, _below(root, plain))), None)
+        if name is None:
+            skipped.add(f"{subject} ({plain})", "file not found")
+            continue
+        named = split.strip() if isinstance(split, str) else ""
+        for caption in captions if isinstance(captions, list) else [captions]:
+            yield CaptionRow(subject, name, caption, named)
+
+
+def _below(root: Path, name: str) -> Iterator[str]:
+    """Yield a path as written, then what follows the folder's name in it."""
+    yield name
+    parts = PurePosixPath(name).parts
+    for at, part in enumerate(parts, start=1):
+        if part.casefold() == root.name.casefold():
+            yield "/".join(parts[at:])
+
+
+def _columns(names: Iterable[str]) -> dict[str, str]:
+    """Return which of the names stands for which column."""
+    written = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in names}
+    found = {
+        column: next((written[one] for one in known if one in written), None)
+        for column, known in _COLUMNS.items()
+    }
+    return {column: name for column, name in found.items() if name is not None}
+
+
+def _csv_rows(
+    text: str, path: Path, skipped: SkippedRows
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    mark = _separator(text, path)
+    file = io.StringIO(text, newline="")
+    reader = csv.DictReader(file, delimiter=mark, skipinitialspace=True)
+    try:
+        header = list(reader.fieldnames or ())
+        columns = _columns(header)
+        if not {"file_name", "caption"} <= columns.keys():
+            written = ", ".join(name.strip().lower() for name in header)
+            raise DatasetError(f"{path} has the columns {written}: {_EXPECTED}")
+        lines, begin = text.split("\n"), reader.line_num
+        row: Mapping[str | None, Any]
+        for row in reader:
+            of_row, begin = lines[begin : reader.line_num], reader.line_num
+            # A quote that is never closed makes one caption of all rows up to the next quote.
+            cells = (*row.values(), *row.get(None, ()))
+            rest = next((cell for cell in cells if isinstance(cell, str) and "\n" in cell), None)
+            if rest is not None and not _is_well_quoted(of_row, mark):
+                raise DatasetError(
+                    f"{path} has a quote that is never closed, before {rest[:20]!r}: close it, "
+                    f'and write " twice where a caption has one'
+                )
+            if any(row.get(None, ())):  # what is behind an unquoted comma of a caption
+                subject = f"{path.name}, line {reader.line_num}"
+                remedy = f"quote a caption that holds a {_SEPARATORS[mark]}"
+                skipped.add(subject, "more cells than columns", detail=remedy)
+                continue
+            yield reader.line_num, {column: row[name] for column, name in columns.items()}
+    except csv.Error as error:
+        raise DatasetError(
+            f"{path} is broken at line {reader.line_num}: {error}; quote captions that hold "
+            f"a comma or a line break"
+        ) from error
+
+
+def _separator(text: str, path: Path) -> str:
+    """Return what separates the cells: what makes both columns of the first line."""
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    header = text.lstrip("\n").partition("\n")[0]
+    for mark in (usual, *_SEPARATORS):
+        names = _columns(name.strip(' "') for name in header.split(mark))
+        if {"file_name", "caption"} <= names.keys():
+            return mark
+    return usual
+
+
+def _is_well_quoted(lines: Sequence[str], mark: str) -> bool:
+    try:
+        for _ in csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True):
+            pass
+    except csv.Error:
+        return False
+    return True
+
+
+def _json_rows(
+    text: str, path: Path, skipped: SkippedRows
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    complete = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            skipped.add(f"{path.name}, line {number}", "line that is not JSON", detail=str(error))
+            continue
+        if not isinstance(row, dict):
+            skipped.add(f"{path.name}, line {number}", "row that is no object")
+            continue
+        columns = _columns(row)
+        complete = complete or {"file_name", "caption"} <= columns.keys()
+        yield number, {column: row[name] for column, name in columns.items()}
+    if not complete:
+        raise DatasetError(
+            f"{path} has no line that is a JSON object with 'file_name' and 'caption': it needs "
+            f"one object a line, and each may have 'split'"
+        )
