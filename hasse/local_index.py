@@ -28,7 +28,7 @@ from hasse.service.client.call import (
 from hasse.service.client.errors import problem_error
 from hasse.service.core import by_picture, describing, lattice
 from hasse.service.core.engine import Engine
-from hasse.service.core.pictures import read_picture
+from hasse.service.core.pictures import open_original
 from hasse.service.core.stages import Stages
 from hasse.service.core.writing.write_queue import Upload
 from hasse.service.errors import ServiceError, invalid, problem_body, reason_of
@@ -214,8 +214,8 @@ class LocalIndex:
     async def picture(self, image_id: int) -> bytes:
         """Return the stored picture of an image."""
         path = await self._engine.picture_path(image_id)
-        content, _ = await self._engine.in_catalog(lambda: read_picture(path))
-        return content
+        original = await self._engine.in_catalog(lambda: open_original(path))
+        return b"".join(original.pieces())
 
     @_blocking
     async def add_image(

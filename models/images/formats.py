@@ -21,20 +21,25 @@ PICTURE_SUFFIXES = frozenset(_SUFFIXES.split())
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that is read: what people call it, its media type and its usual extension."""
+    """A format that is read: its common name, media type and usual extension.
+
+    Attributes:
+        shown: whether browsers show it.
+    """
 
     name: str
     media_type: str
     suffix: str
+    shown: bool = False
 
 
-JPEG = Format("JPEG", "image/jpeg", ".jpg")  # MPO is a JPEG with more behind it
-PNG = Format("PNG", "image/png", ".png")
-WEBP = Format("WebP", "image/webp", ".webp")
-GIF = Format("GIF", "image/gif", ".gif")
-AVIF = Format("AVIF", "image/avif", ".avif")
+JPEG = Format("JPEG", "image/jpeg", ".jpg", shown=True)  # MPO is a JPEG with more behind it
+PNG = Format("PNG", "image/png", ".png", shown=True)
+WEBP = Format("WebP", "image/webp", ".webp", shown=True)
+GIF = Format("GIF", "image/gif", ".gif", shown=True)
+AVIF = Format("AVIF", "image/avif", ".avif", shown=True)
 TIFF = Format("TIFF", "image/tiff", ".tif")
-BMP = Format("BMP", "image/bmp", ".bmp")
+BMP = Format("BMP", "image/bmp", ".bmp", shown=True)
 JPEG_2000 = Format("JPEG 2000", "image/jp2", ".jp2")
 HEIC = Format("HEIC", "image/heic", ".heic")
 RAW = Format("RAW", "image/x-dcraw", ".raw")

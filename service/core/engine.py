@@ -273,10 +273,15 @@ class Engine:
             raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
         return caption_record(rows[caption_id])
 
-    async def picture_path(self, image_id: int) -> Path:
-        """Return where the picture of an image lies; raises ServiceError `not_found`."""
+    async def picture_file(self, image_id: int) -> tuple[Path, str]:
+        """Return the picture file of an image and its name; raises ServiceError `not_found`."""
         rows = await self.in_catalog(lambda: self.index.images([image_id]))
-        return self.index.path_of(_there(rows, image_id))
+        row = _there(rows, image_id)
+        return self.index.path_of(row), row.file_name
+
+    async def picture_path(self, image_id: int) -> Path:
+        """Return the picture file of an image; raises ServiceError `not_found`."""
+        return (await self.picture_file(image_id))[0]
 
     async def thumbnail(self, image_id: int, known: Callable[[str], bool]) -> tuple[str, bytes]:
         """Return the version of an image's thumbnail, and the JPEG unless that is `known`.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from asyncio import Semaphore, Task
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import IO, TypeAlias, TypeVar
 
 from PIL import Image
 from torch import Tensor
@@ -19,9 +20,10 @@ from torch import Tensor
 from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoder import Cancellation
 from hasse.models.images.decoding import decode
-from hasse.models.images.formats import format_of
+from hasse.models.images.formats import Format, format_of
 from hasse.models.images.limits import PictureError, PictureLimits, Reason
 from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.regular_file import open_regular
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
@@ -37,6 +39,7 @@ _REASONS: Mapping[Reason, str] = {
     "damaged": "damaged_picture",
 }
 QUICK_SECONDS = 0.5  # a picture that takes longer gives its place to others
+_PIECE = 1 << 18  # bytes of a file that are read at a time
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 
 
@@ -254,17 +257,36 @@ def version_of(path: Path, *parts: int) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def read_picture(path: Path) -> tuple[bytes, str]:
-    """Return the bytes of a stored picture and its media type.
+@dataclass(frozen=True, slots=True)
+class OriginalPicture:
+    """The file of a stored picture, open for reading."""
+
+    file: IO[bytes]
+    size: int
+    format: Format
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes that the file had when it was opened, and close it."""
+        with self.file:
+            left = self.size
+            while left > 0 and (piece := self.file.read(min(left, _PIECE))):
+                left -= len(piece)
+                yield piece
+
+
+def open_original(path: Path) -> OriginalPicture:
+    """Open the file of a stored picture.
 
     Raises:
-        ServiceError: `picture_missing` if there is no file, or its format is not one we read.
+        ServiceError: `picture_missing` if there is no regular file, or its format is not one we
+            read.
     """
     try:
-        content = path.read_bytes()
+        file = open_regular(path)
+        found = format_of(file)
     except OSError:
         raise picture_missing() from None
-    found = format_of(BytesIO(content))
     if found is None:
+        file.close()
         raise picture_missing()
-    return content, found.media_type
+    return OriginalPicture(file, os.fstat(file.fileno()).st_size, found)

@@ -147,7 +147,8 @@ class _Exchange:
 
     async def _send(self, message: Message) -> None:
         """Send what the application answers, unless too many long answers are being sent."""
-        if message["type"] == "http.response.start" and (size := _length(message)) > _PIECE:
+        is_long = message["type"] == "http.response.start" and "hasse.in_pieces" not in self._scope
+        if is_long and (size := _length(message)) > _PIECE:
             self._unread = size
             self._middleware.unread_bytes += size
             if self._middleware.unread_bytes > self._services.settings.buffered_bytes:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import collapse_rfc2231_value
+from urllib.parse import unquote
 
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
@@ -108,9 +109,13 @@ def _field(headers: Message, content: bytes) -> FormField:
 
 
 def _decoded(value: str | tuple[str | None, str | None, str]) -> str:
-    """Decode an option of a header: UTF-8 as browsers send it, or RFC 8187 with its charset."""
+    """Decode an option of a header: UTF-8 as browsers send it, or RFC 8187 with its charset.
+
+    Browsers escape a quote and line breaks as in a URL, and nothing else.
+    """
     if isinstance(value, str):
-        return value.encode("latin-1").decode("utf-8", "replace")
+        text = value.encode("latin-1").decode("utf-8", "replace")
+        return re.sub("%(22|0D|0A)", lambda escape: unquote(escape[0]), text)
     try:
         return collapse_rfc2231_value(value)
     except ValueError:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
-from hasse.models.images.formats import FORMATS
-from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, read_picture, version_of
+from hasse.models.images.formats import FORMATS, Format
+from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, open_original, version_of
 from hasse.service.routes.documentation import Id, problems
 from hasse.service.schemas import CaptionRecord, ImageRecord
 from hasse.service.services import ServicesHere
@@ -25,6 +27,8 @@ _UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client 
 # An id may come to mean another picture (a rebuilt collection, a deleted image), so a client
 # may keep what it got but asks, and is told 304 without the bytes.
 _CACHE_CONTROL = "public, no-cache"
+# Originals are files of strangers: a browser that opens one runs nothing of it.
+_ORIGINAL_POLICY = "default-src 'none'; sandbox"
 
 
 @router.get(
@@ -63,15 +67,25 @@ async def image(image_id: Id, services: ServicesHere) -> Response:
     },
 )
 async def image_file(
-    image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
+    request: Request, image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
     """Return the bytes of the picture; files are served by id only."""
-    path = await services.engine.picture_path(image_id)
+    path, name = await services.engine.picture_file(image_id)
     version = version_of(path)
     if _has(if_none_match, version):
         return _unchanged(version)
-    content, media_type = await services.engine.in_catalog(lambda: read_picture(path))
-    return Response(content, headers=_headers(version), media_type=media_type)
+    original = await services.engine.in_catalog(lambda: open_original(path))
+    request.scope["hasse.in_pieces"] = True  # it is not held in memory
+    return StreamingResponse(
+        original.pieces(),
+        media_type=original.format.media_type,
+        headers=_headers(version)
+        | {
+            "Content-Length": str(original.size),
+            "Content-Disposition": _disposition(name, original.format),
+            "Content-Security-Policy": _ORIGINAL_POLICY,
+        },
+    )
 
 
 @router.get(
@@ -126,6 +140,17 @@ async def caption(caption_id: Id, services: ServicesHere) -> Response:
 
 def _headers(version: str) -> dict[str, str]:
     return {"ETag": f'"{version}"', "Cache-Control": _CACHE_CONTROL}
+
+
+def _disposition(name: str, found: Format) -> str:
+    """Return the header that names a file (RFC 6266), and has it saved unless browsers show it."""
+    kind = "inline" if found.shown else "attachment"
+    name = name.rpartition("/")[2]
+    plain = "".join(each if " " <= each <= "~" and each not in '"\\%' else "_" for each in name)
+    encoded = quote(name.encode(errors="replace"), safe="")
+    return f'{kind}; filename="{plain}"' + (
+        f"; filename*=UTF-8''{encoded}" if plain != name else ""
+    )
 
 
 def _has(if_none_match: str | None, version: str) -> bool:

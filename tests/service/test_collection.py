@@ -13,7 +13,7 @@ from hasse.service.app import create_app
 from hasse.service.schemas import CaptionRecord, ImageRecord
 from hasse.service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection
+from tests.service.collection import make_collection, picture
 from tests.service.problems import problem
 
 
@@ -38,6 +38,54 @@ def test_image_file_is_the_stored_file(client: Client, collection: Path) -> None
     assert response.content == stored.read_bytes()
     assert response.headers["content-type"] == "image/png"
     assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_image_file_that_browsers_show_runs_nothing(client: Client) -> None:
+    headers = client.get("/images/1003/file").headers
+    assert headers["content-disposition"] == 'inline; filename="picture-3.png"'
+    assert headers["content-security-policy"] == "default-src 'none'; sandbox"
+
+
+def test_image_file_of_another_type_is_saved_under_its_own_name(tmp_path: Path) -> None:
+    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+    stored = io.BytesIO()
+    picture(99).save(stored, "TIFF")
+    name = 'the "größte" dog, 100%.tif'
+    with Client(create_app(settings)) as client:
+        added = client.post("/images", files={"image": (name, stored.getvalue())})
+        image_id = added.json()["image_id"]
+        response = client.get(f"/images/{image_id}/file")
+    assert response.content == stored.getvalue()
+    assert response.headers["content-type"] == "image/tiff"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["content-disposition"] == (
+        'attachment; filename="the _gr__te_ dog, 100_.tif"; '
+        "filename*=UTF-8''the%20%22gr%C3%B6%C3%9Fte%22%20dog%2C%20100%25.tif"
+    )
+
+
+def test_image_file_larger_than_memory_for_answers_is_sent_in_pieces(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    path = tmp_path / "pictures" / "picture-0.png"
+    content = path.read_bytes() + bytes(2_000_000)
+    path.write_bytes(content)
+    settings = Settings(index=index, device="cpu", buffered_bytes=1_000_000)
+    with Client(create_app(settings)) as client:
+        response = client.get("/images/1000/file")
+        assert response.headers["content-length"] == str(len(content))
+        assert response.content == content
+
+
+def test_image_file_that_became_no_regular_file_is_missing(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    pictures = tmp_path / "pictures"
+    for at in range(2):
+        (pictures / f"picture-{at}.png").unlink()
+    os.mkfifo(pictures / "picture-0.png")
+    (pictures / "picture-1.png").symlink_to("/dev/zero")
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        for url in ("1000/file", "1000/thumbnail", "1001/file", "1001/thumbnail"):
+            problem(client.get(f"/images/{url}"), 404, "picture_missing")
 
 
 def test_thumbnail_is_a_jpeg_of_the_picture(client: Client) -> None:

@@ -31,6 +31,8 @@ def parsed(headers: str, content: bytes = b"x", preamble: bytes = b"") -> FormFi
         ("; filename=plain.png; filename*=UTF-8''caf%C3%A9.png", "caf\u00e9.png"),
         ('; filename="C:\\\\some\\\\place;\\".png"', 'place;".png'),
         ('; filename="/etc/passwd"', "passwd"),
+        ('; filename="the %22good%22 dog, 100%25.png"', 'the "good" dog, 100%25.png'),
+        ('; filename="two%0D%0Alines.png"', "twolines.png"),
         ("\r\nContent-Type: image/png", ""),
     ],
 )
