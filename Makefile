@@ -65,8 +65,8 @@ format: $(READY_DEV) ## Rewrite the code in the house format
 
 train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="--device cuda")
 	@$(RUN) -m hasse lab data import scenes --out data/scenes
-	@$(RUN) -m hasse lab train data/scenes --preset scenes --out data/models/first/scenes $(ARGS)
-	@$(RUN) -m hasse lab train data/scenes --preset scenes --start data/models/first/scenes \
+	@$(RUN) -m hasse lab train data/scenes --recipe scenes --out data/models/first/scenes $(ARGS)
+	@$(RUN) -m hasse lab train data/scenes --recipe scenes --start data/models/first/scenes \
 		--epochs 5 --learning-rate 1e-3 --seed 1 --set warm_up=100 --set entailment=0.5 \
 		--out data/models/scenes $(ARGS)
 

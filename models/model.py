@@ -22,10 +22,10 @@ from hasse.models.encoders.text_encoder import (
     CaptionEncoder,
     CaptionPooling,
     Ensemble,
-    TextUnit,
     padded,
 )
 from hasse.models.encoders.text_inference import TextInference
+from hasse.models.encoders.units.registry import text_units
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.score import SCORES, Score
 from hasse.models.vocabulary import Vocabulary
@@ -43,7 +43,6 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "score": SCORES,
     "image_pooling": get_args(ImagePooling),
     "caption_pooling": get_args(CaptionPooling),
-    "text_encoder": get_args(TextUnit),
     "length": get_args(PointLength),
     "directions": get_args(Directions),
     "word_vectors": get_args(WordTable),
@@ -64,9 +63,8 @@ class ModelConfig:
             and the mean of the points of the whole and of nine regions of it, which features of a
             frozen network may have.
         dimension: N, the dimension of a point; also the width of the text encoder.
-        text_encoder: what reads the words of a caption: "gru", as in the paper; "lstm", with
-            peepholes; "bilstm", the larger of an LSTM forwards and one backwards; or "sum", of
-            word vectors, which knows no order of words.
+        text_encoder: the unit that reads the words of a caption: "gru", as in the paper, or
+            another one that is registered; see `hasse.models.encoders.units.registry`.
         word_dimension: the dimension of a word vector.
         caption_pooling: of a caption's states: "last" is the paper's; "max" keeps the largest of
             all in each coordinate.
@@ -104,7 +102,7 @@ class ModelConfig:
     ensemble: int = 1
     directions: Directions = "forward"
     hubness: int = 0
-    text_encoder: TextUnit = "gru"
+    text_encoder: str = "gru"
     states: int = 0
     word_vectors: WordTable = "learned"
     image_map: ImageMap = "linear"
@@ -114,6 +112,10 @@ class ModelConfig:
             if getattr(self, name) not in choices:
                 known = ", ".join(choices)
                 raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
+        if self.text_encoder != "gru" and self.text_encoder not in text_units():
+            raise ValueError(
+                f"text_encoder is one of {', '.join(text_units())}, not '{self.text_encoder}'"
+            )
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
         if min(self.hubness, self.states) < 0:

@@ -10,7 +10,7 @@ step reads the recurrent weights once for all captions, and does two operations 
 for each caption: alone a caption waits for the memory, among many for the processor.
 
 A second table is of what lengths that even out hubs (`models.encoders.hubness`) take beside that,
-by the hubness correction of the preset `hasse`; alone a point waits for the references to be read.
+by the hubness correction of the recipe `hasse`; alone a point waits for the references to be read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
 from hasse.models.encoders.text_inference import TextInference
 from hasse.models.kernels.cpu_gru import packed
-from hasse.models.training.presets import PRESETS
+from hasse.models.training.recipe import Recipe, find
 
 BATCHES = (1, 8, 32, 256)
 SCENES = 500
@@ -101,7 +101,7 @@ def measure(
 
 def evening(rounds: int) -> list[tuple[int, float, float]]:
     """Return batch sizes, with microseconds a caption and an image to even out their lengths."""
-    config = PRESETS["hasse"].config.model
+    config = Recipe.read(find("hasse")).config.model
     draw = torch.Generator().manual_seed(0)
 
     def points(count: int) -> Tensor:
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"| {row.name} | {row.batch} | {row.plain:,.0f} | {row.ours:,.0f} "
             f"| {row.plain / row.ours:.1f} x | {row.read:.0f} | {row.done:.0f} |"
         )
-    shape = PRESETS["hasse"].config.model
+    shape = Recipe.read(find("hasse")).config.model
     size = 4e-9 * shape.hubness * shape.dimension  # in gigabytes
     print(f"\nmicroseconds more for its length, with hubness correction by {shape.hubness:,}\n")
     print("| batch | a caption | an image | GB/s, captions |")

@@ -4,7 +4,7 @@
 
 The plain way is that of the VSE family: `torch.nn.GRU` over padded batches, the last state
 gathered, the cube of differences broadcast, clamped, squared and summed, the hinge as a matrix,
-autograd for all of it. Ours is `hasse lab train` itself, by the preset `order`, in float32 and, on
+autograd for all of it. Ours is `hasse lab train` itself, by the recipe `order`, in float32 and, on
 a device that has them, with products in bfloat16. All start from the same weights and see the same
 batches, and the run fails unless the losses of a round's first steps agree. They take turns, so
 that all meet the same load, and the median step is what counts.
@@ -49,11 +49,12 @@ from hasse.models.model import OrderEmbedding
 from hasse.models.order import pairwise_violation
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
-from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.inputs import FeatureInput, TrainingInputs
+from hasse.models.training.lesson import Measurement
 from hasse.models.training.loss import ranking_loss
-from hasse.models.training.presets import PRESETS
+from hasse.models.training.recipe import Recipe, find
 from hasse.models.training.run import Progress, TrainingStopped
-from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.training.trainer import RetrievalTraining
 from hasse.models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "torchvision/mobilenet_v2"
@@ -167,8 +168,8 @@ def make(captions: int) -> MadeUpData:
 
 
 def config_of(precision: Precision) -> TrainingConfig:
-    """Return the preset `order` on the features of this benchmark."""
-    paper = PRESETS["order"].config
+    """Return the recipe `order` on the features of this benchmark."""
+    paper = Recipe.read(find("order")).config
     return replace(paper, model=replace(paper.model, backbone=BACKBONE), precision=precision)
 
 
@@ -186,13 +187,13 @@ def ours(
         began.append((time.perf_counter(), time.process_time()))
         return len(began) > steps
 
-    def report(progress: Progress[Measured]) -> None:
+    def report(progress: Progress[Measurement]) -> None:
         found.losses.append(progress.loss * progress.step - sum(found.losses))
 
     both = (data.dataset, images)
     with tempfile.TemporaryDirectory() as folder, suppress(TrainingStopped):
         RetrievalTraining(
-            config_of(precision), "benchmark", Path(folder), both, both, world=World(device)
+            config_of(precision), Path(folder), TrainingInputs(both, both), world=World(device)
         ).train(report, stop)
     found.clock, found.processor = np.diff(began, axis=0).T.tolist()
     # One batch more was read than learned from: the next is prepared while a step is under way.

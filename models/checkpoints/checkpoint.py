@@ -247,7 +247,8 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
         raise CheckpointError(
             f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
             "lab "
-            f"embed' or 'hasse study transfer' on texts; for pictures, train with --preset cap2both"
+            f"embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
+            f"grounding --recipe cap2both'"
         )
     model = OrderEmbedding(
         shape,

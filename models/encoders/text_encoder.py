@@ -1,9 +1,9 @@
-"""Captions to points: word embeddings, and a GRU (Vendrov et al., section 4.2) or another unit."""
+"""Captions to points: word vectors, and a GRU (Vendrov et al., section 4.2) or another unit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -12,20 +12,12 @@ from torch.nn.functional import elu, normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from hasse.models.encoders.units.gru import GRU
+from hasse.models.encoders.units.registry import TextUnit, make_text_unit
 from hasse.models.vocabulary import PADDING
-from hasse.studies.grounding.lstm import LSTM, BiLSTM
-from hasse.studies.grounding.word_sum import WordSum
 
 CaptionPooling = Literal["last", "max"]
 Length = Literal["unit", "learned", "free"]
-TextUnit = Literal["gru", "lstm", "bilstm", "sum"]
-_UNITS: Mapping[TextUnit, Callable[[int, int], GRU | LSTM | BiLSTM | WordSum]] = {
-    "gru": GRU,
-    "lstm": LSTM,
-    "bilstm": BiLSTM,
-    "sum": WordSum,
-}
-WIDEST = 1000  # a word_range beyond which nothing is learned
+WIDEST = 1000  # largest word_range that training makes progress from
 MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
 
 
@@ -46,12 +38,12 @@ class CaptionEncoder(nn.Module):
     """Read a caption word by word and pool the states of a unit, such as a GRU.
 
     Attributes:
-        kind: which unit it is.
-        head: maps the state that a caption leaves to its point (Kiela et al., 2018); None: the
-            state is the point.
+        kind: the name of the unit.
+        head: maps a caption's state to its point (Kiela et al., 2018); None: the state is the
+            point.
         word_map: maps word vectors that do not learn; None: they learn themselves.
-        gru: the unit, if it is a GRU. Checkpoints have each kind of unit under its own name.
-        dimension: N, of a point.
+        gru: the unit, if it is a GRU. Checkpoints store each kind of unit under its own name.
+        dimension: N, the coordinates of a point.
         pooling: "last" state, as in the paper, or "max": the largest of all states in each
             coordinate, so that no word is forgotten in the words after it.
         signed: whether points keep their signs.
@@ -71,7 +63,7 @@ class CaptionEncoder(nn.Module):
         dimension: int,
         word_range: float = 0.1,
         *,
-        unit: TextUnit = "gru",
+        unit: str = "gru",
         pooling: CaptionPooling = "last",
         signed: bool = False,
         length: Length = "unit",
@@ -79,7 +71,7 @@ class CaptionEncoder(nn.Module):
         states: int = 0,
         fixed_words: bool = False,
     ) -> None:
-        """Make an encoder with random weights; of `states`, 0 are the dimension, without a head."""
+        """Make an encoder with random weights; with 0 `states` the state is the point."""
         super().__init__()
         self.pooling = pooling
         self.signed = signed
@@ -87,7 +79,8 @@ class CaptionEncoder(nn.Module):
         self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.kind, self.dimension = unit, dimension
-        self.add_module(unit, _UNITS[unit](word_dimension, states or dimension))
+        # Under its own name, as checkpoints store it.
+        self.add_module(unit, make_text_unit(unit, word_dimension, states or dimension))
         self.matmul_dtype = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
@@ -108,21 +101,21 @@ class CaptionEncoder(nn.Module):
 
     @property
     def encoders(self) -> tuple[CaptionEncoder, ...]:
-        """The members of the ensemble, as `Ensemble` has them: this one alone."""
+        """This encoder alone, as the only member of an ensemble."""
         return (self,)
 
     @property
-    def unit(self) -> GRU | LSTM | BiLSTM | WordSum:
-        """What reads the word vectors."""
-        found: GRU | LSTM | BiLSTM | WordSum = getattr(self, self.kind)
+    def unit(self) -> TextUnit:
+        """The unit that reads word vectors."""
+        found: TextUnit = getattr(self, self.kind)
         return found
 
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Return the points of padded captions, of the length asked for; as `forward`."""
+        """Return the points of padded captions: (B, T), (B,), as of `forward`, -> (B, N)."""
         return self.points_of(self(tokens, lengths))
 
     def points_of(self, states: Tensor) -> Tensor:
-        """Return the points of captions by what `forward` returned: (B, S) -> (B, N)."""
+        """Return the points of captions from their states: (B, S) -> (B, N)."""
         encoded = states if self.head is None else elu(self.head(states))
         if not self.signed:
             encoded = encoded.abs()
@@ -138,9 +131,7 @@ class CaptionEncoder(nn.Module):
             self.head.weight.copy_(self.head.weight[order])
             self.head.bias.copy_(self.head.bias[order])
         else:
-            self.unit.renumber(order)
-            if self.kind == "sum" and self.unit.weight is None:  # vectors are points
-                self.embedding.weight.copy_(self.embedding.weight[:, order])
+            self.unit.renumber(order, self.embedding.weight)
         if self.length_head is not None:
             self.length_head.weight.copy_(self.length_head.weight[:, order])
 
@@ -156,7 +147,7 @@ class CaptionEncoder(nn.Module):
         return self.unit.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
 
     def vectors(self, tokens: Tensor) -> Tensor:
-        """Return what the unit reads of words: (...,) -> (..., word_dimension)."""
+        """Return the word vectors that the unit reads: (...,) -> (..., word_dimension)."""
         found: Tensor = self.embedding(tokens)
         return found if self.word_map is None else self.word_map(found)
 

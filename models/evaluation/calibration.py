@@ -1,18 +1,18 @@
 """From a violation to the probability that a caption is true, measured on validation data.
 
-A violation ranks; whether the best one found is good enough to be called true is another
-question, and its answer differs from model to model. Pairs of a validation split, true and
-false, answer it: the share of true pairs among those of about one violation, forced to fall as
-the violation grows (isotonic regression by pooling adjacent violators; Zadrozny and Elkan,
-"Transforming classifier scores into accurate multiclass probability estimates", 2002).
+A violation ranks, but the violation below which a pair counts as true differs from model to
+model. It is measured on the pairs of a validation split: the share of true pairs among those of
+about one violation, forced to fall as the violation grows (isotonic regression by pooling adjacent
+violators; Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
+estimates", 2002).
 
-The probabilities are those of pairs drawn as the split has them: where one caption in a
-thousand is true of a picture, few pairs are certain.
+The probabilities hold for pairs as frequent as in the split: where one caption in a thousand is
+true of a picture, few pairs are certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
@@ -24,22 +24,15 @@ from hasse.models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
-from hasse.studies.photographs.chain_evaluation import Pairs as ChainPairs
-from hasse.studies.photographs.chain_evaluation import mean_tau, pair
-from hasse.studies.photographs.chains import Chain
 
-# Points are no longer than one and an order's have no negative coordinate, so that no violation is
-# above 1; the cosine's penalties above it count as 1. Square-root spacing keeps small violations,
-# where most truths are, apart.
+# Points are at most 1 long, and those of the order scores have no negative coordinate, so no
+# violation is above 1. The cosine's penalties above 1 count as 1. Square-root spacing separates
+# small violations, where most true pairs are.
 BINS = 2048
 # Rows of a block of pairs, and captions that are paired with each other.
 BLOCK_ROWS = 256
 PAIRED_CAPTIONS = 2000
 
-# What each further word of a text may add to a violation, and the tau it is to bring. A tau of 0.5
-# on chains that rules derive was about 0.3 on chains that people looked through.
-WORD_WEIGHTS = tuple(step / 1000 for step in range(21))
-LEAST_TAU = 0.5
 _ARTICLES = frozenset({"a", "an", "the"})
 
 Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
@@ -48,17 +41,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What violations mean, for one kind of pair.
+    """The probability of truth by violation, for one kind of pair.
 
     Attributes:
         violations: (n,), rising; `probabilities` are given at these.
         probabilities: (n,), falling, of a pair of that violation being true.
-        threshold: call true what violates less: then as many false pairs are called true as
-            true ones are missed (equal precision and recall).
-        pairs: how many pairs were looked at.
-        true: how many of them are true.
-        word_weight: what each further word of a text (`further_words`) adds to a violation; the
-            curve is that of a text of one word. Points of texts have one length, so general ones
+        threshold: pairs of a smaller violation count as true. Then precision equals recall.
+        pairs: the number of pairs that were measured.
+        true: the number of true ones among them.
+        word_weight: added to a violation for each further word of a text (`further_words`); the
+            curve is for texts of one word. Points of texts have one length, so general texts
             violate as much as specific ones, though they are true more often.
     """
 
@@ -70,7 +62,7 @@ class Calibration:
     word_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is not a falling curve of probabilities (ValueError)."""
+        """Refuse a curve of probabilities that does not fall (ValueError)."""
         at, p = np.array(self.violations), np.array(self.probabilities)
         falls = len(at) == len(p) > 0 and (np.diff(at) > 0).all() and (np.diff(p) <= 0).all()
         if not (falls and (p >= 0).all() and (p <= 1).all() and self.threshold >= 0):
@@ -109,7 +101,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
-        """Read what `to_json` gave; raises TypeError, KeyError or ValueError."""
+        """Read the result of `to_json`; raises TypeError, KeyError or ValueError."""
         return cls(
             tuple(map(float, found["violations"])),
             tuple(map(float, found["probabilities"])),
@@ -127,11 +119,11 @@ def further_words(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Calibrations:
-    """What a model's violations mean; None where nothing was there to tell.
+    """A model's calibrations; None where there were no pairs to measure.
 
     Attributes:
-        image: of a caption and an image: is the caption true of it?
-        caption: of two captions: does the first entail the second? Known for scenes only.
+        image: whether a caption is true of an image.
+        caption: whether one caption entails another. Known for scenes only.
     """
 
     image: Calibration | None = None
@@ -143,10 +135,10 @@ class Calibrations:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
-        """Read what `to_json` gave; raises TypeError, KeyError or ValueError.
+        """Read the result of `to_json`; raises TypeError, KeyError or ValueError.
 
-        A calibration with a `length_weight` is of a former version, which counted words otherwise:
-        the model counts as not calibrated.
+        An earlier version wrote a `length_weight` and counted words in another way. Its models
+        count as not calibrated.
         """
         image, caption = found["image"], found["caption"]
         if isinstance(image, dict) and image.get("length_weight"):
@@ -165,13 +157,13 @@ def calibrations(
     *,
     block_rows: int = BLOCK_ROWS,
 ) -> Calibrations:
-    """Measure what a model's violations mean on a dataset that it has not learned from.
+    """Calibrate a model on a dataset that it has not learned from.
 
     Args:
-        dataset: says which captions are true of which images.
+        dataset: knows which captions are true of which images.
         images: (I, N), in the order of `dataset.images`.
         captions: (C, N), in the order of `dataset.captions`.
-        score: how the model compares them.
+        score: the model's score.
     """
     truth = known_ground_truth(dataset)
     return Calibrations(
@@ -196,7 +188,7 @@ def caption_pairs(
     block: int = BLOCK_ROWS,
     most: int = PAIRED_CAPTIONS,
 ) -> Pairs:
-    """Pair captions, evenly taken from all of them, with each other and not with themselves.
+    """Pair at most `most` captions with each other; none is paired with itself.
 
     There are no pairs where it is not known which caption follows from which.
     """
@@ -215,14 +207,14 @@ def caption_pairs(
 def calibrate(
     blocks: Iterable[tuple[NDArray[np.floating], NDArray[np.bool_]]],
 ) -> Calibration | None:
-    """Measure what violations mean, in memory that does not grow with the number of pairs.
+    """Fit a calibration, in memory that does not grow with the number of pairs.
 
     Args:
-        blocks: penalties, of which those above 1 count as 1, and, of the same shape, which of the
-            pairs are true.
+        blocks: penalties, and an array of the same shape, true for true pairs. Penalties above 1
+            count as 1.
 
     Returns:
-        None where all pairs are true, or all false: nothing can be told then.
+        None where all pairs are true, or all are false.
     """
     counts = np.zeros((2, BINS))
     sums = np.zeros(BINS)  # of the violations in each bin
@@ -241,7 +233,7 @@ def calibrate(
     starts = filled[blocks_of]
     pooled_true = np.add.reduceat(true_counts, starts)
     pooled = pooled_true + np.add.reduceat(false, starts)
-    # A pair more of either kind keeps small blocks from claiming certainty.
+    # Half a pair of each kind is added, so that small blocks are not certain.
     probabilities = np.minimum.accumulate((pooled_true + 0.5) / (pooled + 1))
     at = np.add.reduceat(sums, starts) / pooled
     return Calibration(
@@ -251,52 +243,6 @@ def calibrate(
         int(counts.sum()),
         int(true_counts.sum()),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ChainedImages:
-    """Images with chains from general to specific; points (I, N) in the order of the dataset's."""
-
-    dataset: Dataset
-    points: Points
-    chains: Sequence[Chain]
-
-    def pairs(
-        self, encode: Callable[[Sequence[str]], Points], score: Score
-    ) -> tuple[ChainPairs, Floats, Floats]:
-        """Return pairs (P,), their violations, and the numbers of further words of their texts."""
-        pairs, _ = pair(self.dataset, self.chains)
-        rows, of_pair = np.unique(pairs.images, return_inverse=True)
-        every = penalties_between(score, self.points[rows], encode(pairs.texts))
-        further = np.array([further_words(text) for text in pairs.texts], dtype=np.float64)
-        violations = every[of_pair, pairs.text_rows].astype(np.float64)
-        return pairs, violations, further[pairs.text_rows]
-
-
-def calibrate_chains(
-    first: ChainedImages,
-    *others: ChainedImages,
-    encode: Callable[[Sequence[str]], Points],
-    score: Score,
-) -> Calibration | None:
-    """Measure what violations of texts of all lengths mean, on chains from general to specific.
-
-    As many pairs are false as `chain_evaluation.pair` draws. The word weight is the
-    smallest of `WORD_WEIGHTS` by which general texts are called truer than specific ones that
-    are as true (Kendall's tau on the first images is at least `LEAST_TAU`), or the largest.
-
-    Args:
-        first, others: images of several kinds, so that the probability holds for more than one.
-        encode: gives texts their points.
-        score: how the model compares them.
-    """
-    shown = [one.pairs(encode, score) for one in (first, *others)]
-    pairs, violations, further = shown[0]
-    for weight in WORD_WEIGHTS:
-        if mean_tau(pairs, -(violations + weight * further)) >= LEAST_TAU:
-            break
-    found = calibrate((penalty + weight * count, of.true) for of, penalty, count in shown)
-    return None if found is None else replace(found, word_weight=weight)
 
 
 def _falling(true: Floats, false: Floats) -> NDArray[np.int64]:
@@ -312,7 +258,7 @@ def _falling(true: Floats, false: Floats) -> NDArray[np.int64]:
 
 
 def _equal_precision_and_recall(true: Floats, false: Floats) -> float:
-    """Find where as many pairs lie below as there are true ones, between two edges of bins."""
+    """Return the violation below which lie as many pairs as there are true ones."""
     below = np.concatenate(([0.0], np.cumsum(true + false)))
     edges = (np.arange(BINS + 1) / BINS) ** 2
     return float(np.interp(true.sum(), below, edges))

@@ -1,1 +1,1 @@
-"""Training: batches, losses, schedules, presets, and runs that go on after a kill."""
+"""Training: recipes, batches, losses, lessons, and runs that can be stopped and resumed."""

@@ -1,4 +1,4 @@
-"""What each step of a training reads, drawn from (seed, epoch, step) alone."""
+"""The batches of a training, drawn from (seed, epoch, step) alone."""
 
 from __future__ import annotations
 
@@ -17,49 +17,32 @@ from hasse.models.vocabulary import END, PADDING, UNKNOWN
 Rows = NDArray[np.int64]
 
 
-class TextInputs(NamedTuple):
-    """What one step learns from texts without pictures; see `hasse.studies.photographs.lesson`.
-
-    Attributes:
-        captions: (C, F), features of the batch's captions.
-        others: tokens, lengths and features of other texts.
-        derived: images (D,) of the batch; tokens, lengths and features of a text derived from a
-            caption of each; and which texts hold of which images, (D, D).
-        classes: features of pictures of classes, then as `derived` without images.
-    """
-
-    captions: Tensor
-    others: tuple[Tensor, ...]
-    derived: tuple[Tensor, ...] = ()
-    classes: tuple[Tensor, ...] = ()
-
-
 class Batch(NamedTuple):
-    """What one step learns from.
+    """The inputs of one step.
 
     Attributes:
-        captions: how many, those of all processes.
+        captions: number of captions in all processes.
         inputs: the tensors that the step takes, on the CPU.
-        texts: what it learns from texts without pictures, if anything.
+        lessons: the tensors that each lesson has read, on the CPU.
     """
 
     captions: int
     inputs: tuple[Tensor, ...]
-    texts: TextInputs | None = None
+    lessons: tuple[tuple[Tensor, ...], ...] = ()
 
 
 class TokenTable:
-    """Numbered texts, one after the other, from which batches are taken."""
+    """Tokens of many texts in one array, for batches of any of them."""
 
     def __init__(self, texts: Sequence[Sequence[int]], unknown_rate: float) -> None:
-        """Take texts in words' numbers, and the share of words that training forgets."""
+        """Take texts as word numbers, and the share of words to replace by the unknown word."""
         self._words = np.concatenate(texts)
         self._lengths = np.array([len(words) for words in texts])
         self._first_word = np.cumsum(self._lengths) - self._lengths
         self._unknown_rate = unknown_rate
 
     def tokens(self, texts: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Return the words of texts, some forgotten: (C,) -> (C, T) padded and lengths (C,)."""
+        """Return tokens, some replaced by the unknown word: (C,) -> (C, T) padded, lengths (C,)."""
         lengths = self._lengths[texts]
         each = np.arange(lengths.max())
         at = self._first_word[texts][:, None] + each
@@ -74,7 +57,7 @@ class Batches:
     """The images and captions of all steps.
 
     Attributes:
-        steps: of an epoch.
+        steps: number of steps in an epoch.
     """
 
     def __init__(
@@ -87,7 +70,7 @@ class Batches:
         unknown_rate: float,
         seed: int,
     ) -> None:
-        """Number the images of a dataset; `captions` are all of theirs, in words' numbers."""
+        """Number the images of a dataset; `captions` are all of its captions as word numbers."""
         self._size, self._take = size, captions_per_image
         self._seed = seed
         self._table = TokenTable(captions, unknown_rate)
@@ -99,13 +82,13 @@ class Batches:
     def of_epoch(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
         """Yield (step, images, captions, owners) from step `first` on.
 
-        No image comes twice in an epoch. `owners` says which of the batch's images each of its
-        captions was written for.
+        No image comes twice in an epoch. `owners` has, for each caption, the row in the batch of
+        the image that it was written for.
         """
         draw = np.random.default_rng([self._seed, epoch])
         order = draw.permutation(len(self._captions))
         chosen: Sequence[Rows]
-        if self._take == 1:  # of each image what `choice` would draw, without a call for each
+        if self._take == 1:  # the same draw as `choice`, in one call for all images
             chosen = (self._first_caption + draw.integers(self._captions))[:, None]
         else:
             each = zip(self._first_caption, self._captions, strict=True)
@@ -118,18 +101,17 @@ class Batches:
             yield step, rows, np.concatenate(captions), owners
 
     def draw(self, epoch: int, step: int) -> np.random.Generator:
-        """Return what the rest of a step's choices are drawn from."""
+        """Return the generator of a step's other random choices."""
         return np.random.default_rng([self._seed, epoch, step])
 
     def tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Return the words of captions, as `TokenTable.tokens`."""
+        """Return the tokens of captions, as `TokenTable.tokens`."""
         return self._table.tokens(captions, draw)
 
 
 def seed_layers(*place: int) -> None:
-    """Make what layers draw in training (units and blocks left out) depend on a place alone.
+    """Seed torch's generator, which draws dropout masks, by a seed and the numbers of a step.
 
-    The place is a seed and the numbers of a step. Torch's own generator would go on from where
-    it is, which is elsewhere in a training that was stopped and resumed.
+    Otherwise a resumed training would draw other masks than one that was not stopped.
     """
     torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1)[0]))

@@ -1,19 +1,22 @@
-"""How to train a model of images and captions: all that can be chosen."""
+"""The options of a training."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hasse.models.checkpoints.weight_quantization import WeightDtype
+from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
 
 Schedule = Literal["constant", "cosine", "exponential"]
 
-# Of whatever scales a step: the product of two such numbers is still a float32.
+# Largest factor of a step. The product of two such numbers is still a float32.
 LARGEST = 1e18
+_SMALLEST_BATCH = 32  # `TrainingConfig.suited` makes no smaller one
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,51 +25,43 @@ class TrainingConfig:
 
     Attributes:
         preprocessing: how pictures become pixels.
-        epochs: passes over the images.
+        epochs: maximum number of passes over the images.
         batch_size: images in a batch.
+        least_steps: with fewer steps in an epoch the batch is smaller; see `suited`.
         captions_per_image: random captions of each image in a batch; an image with fewer
-            gives them all. More than one pays where the images are the costly part.
+            gives them all. More than one pays where the images take most of the time.
         optimizer: "adam", or "sgd": plain gradient descent, without momentum, on the mean of the
             loss over captions.
-        learning_rate: the optimiser's, at its highest.
+        learning_rate: the highest learning rate.
         schedule: "constant"; "cosine", from the highest to zero over all epochs; or "exponential",
             to a hundredth.
         warm_up: steps over which the learning rate rises from zero.
         weight_decay: decoupled, on every weight.
-        loss: "ranking", the paper's hinge; "hardest", that of the nearest false pair alone, with
-            which little is learned from nothing; or "contrastive"; see `models.training.loss`.
-        margin: of the ranking and the hardest loss.
+        loss: "ranking", the paper's hinge; "hardest", the hinge of the nearest false pair alone,
+            which learns little from random weights; or "contrastive"; see `models.training.loss`.
+        margin: the margin of the ranking and the hardest loss.
         inverse_temperature: of the contrastive loss, in inverse units of the penalty.
-        entailment: weight of the same loss of captions among themselves, premises in the place of
+        entailment: weight of the same loss between captions, with premises in the place of
             images, where it is known which caption follows from which.
-        distillation: weight of what the caption encoder misses of the teacher's points of texts,
-            where there are features of texts; see `hasse.studies.photographs.lesson`.
-        other_texts: texts without images in a batch, likewise.
-        derived: weight of the same loss of images and texts derived from their captions.
-        classes: weight of the same loss of pictures of classes and names of theirs.
-        class_pictures: of those in a batch.
+        dropout: share of a caption's state that a step leaves out before it becomes a point.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         validate_every: epochs between two validations; the last epoch always has one.
         patience: epochs without a better validation before stopping early.
-        dropout: share of a caption's state that a step leaves out before its projection.
-        decoding: weight of the loss of a decoder which writes a caption, given the state after
-            another one of the same image; `captions_per_image` is at least 2 then. A model without
-            images learns from it alone.
-        min_word_count: rarer words of the training captions are unknown; where word vectors are
-            fixed, they are only not written by a decoder.
-        views: read the features of random crops too, where features have them.
-        unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
+        min_word_count: rarer words of the training captions are unknown.
+        views: also read the features of random crops, where features have them.
+        unknown_rate: share of words that training replaces by the unknown word.
         precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
             in that type, and runs a backbone that learns in mixed precision; weights, states and
             points stay float32. With "float32", a GPU multiplies the GRU's matrices in TF32.
-        saved_dtype: of the matrices in the checkpoint (`models.checkpoints.weight_quantization`).
-        seed: of everything random.
+        saved_dtype: type of the checkpoint's matrices (`models.checkpoints.weight_quantization`).
+        seed: random seed.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     epochs: int = 30
     batch_size: int = 128
+    least_steps: int = 0
     captions_per_image: int = 1
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 1e-3
@@ -77,13 +72,7 @@ class TrainingConfig:
     margin: float = 0.05
     inverse_temperature: float = 30.0
     entailment: float = 0.0
-    distillation: float = 4.0
-    other_texts: int = 768
-    derived: float = 0.5
-    classes: float = 0.3
-    class_pictures: int = 128
     dropout: float = 0.0
-    decoding: float = 0.0
     clip_norm: float = 2.0
     validate_every: int = 1
     patience: int = 5
@@ -95,15 +84,15 @@ class TrainingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with (ValueError)."""
+        """Refuse impossible options (ValueError)."""
         counts = (
             *(self.epochs, self.patience, self.captions_per_image, self.min_word_count),
-            *(self.validate_every, self.other_texts, self.class_pictures),
+            self.validate_every,
         )
         if min(counts) < 1 or self.batch_size < 2:
             raise ValueError(
-                "epochs, patience, captions_per_image, min_word_count, validate_every, other_texts "
-                "and class_pictures are at least 1, batch_size at least 2"
+                "epochs, patience, captions_per_image, min_word_count and validate_every are at "
+                "least 1, batch_size at least 2"
             )
         above = (self.learning_rate, self.margin, self.inverse_temperature, self.clip_norm)
         most = f"and at most {LARGEST:g}"
@@ -111,24 +100,39 @@ class TrainingConfig:
             raise ValueError(
                 f"learning_rate, margin, inverse_temperature and clip_norm are above 0 {most}"
             )
-        weights = (self.entailment, self.distillation, self.derived, self.classes, self.decoding)
-        if not all(0 <= each <= LARGEST for each in (*weights, self.weight_decay, self.warm_up)):
+        weights = (self.entailment, self.weight_decay, self.warm_up, self.least_steps)
+        if not all(0 <= each <= LARGEST for each in weights):
             raise ValueError(
-                f"entailment, distillation, derived, classes, decoding, weight_decay and warm_up "
-                f"are at least 0 {most}"
+                f"entailment, weight_decay, warm_up and least_steps are at least 0 {most}"
             )
         if not 0 <= self.dropout < 1:
             raise ValueError("dropout is a share, at least 0 and below 1")
-        if (self.dropout or self.decoding) and self.model.ensemble > 1:
-            raise ValueError("dropout and decoding need ensemble 1")
-        if self.decoding and self.captions_per_image < 2:
-            raise ValueError("decoding needs captions_per_image of at least 2")
-        if not (self.decoding or self.model.has_images):
-            raise ValueError("a model without images learns from decoding alone: it is above 0")
         if not 0 <= self.unknown_rate <= 1:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
+
+    def on(
+        self, device: str, supported: Callable[[str], bool] = supports_bfloat16
+    ) -> TrainingConfig:
+        """Return the options for a device, without bfloat16 where it has no such products."""
+        return self if supported(device) else replace(self, precision="float32")
+
+    def suited(self, images: int) -> TrainingConfig:
+        """Return the options for a number of images: for few, smaller batches at a lower rate.
+
+        Both are halved until an epoch has `least_steps`, or the batch has 32 images.
+        """
+        config = self
+        while images < self.least_steps * config.batch_size:
+            if config.batch_size < 2 * _SMALLEST_BATCH:
+                break
+            config = replace(
+                config,
+                batch_size=config.batch_size // 2,
+                learning_rate=config.learning_rate / 2,
+            )
+        return replace(config, least_steps=0)
 
 
 def learning_rate(highest: float, schedule: Schedule, step: int, steps: int, warm_up: int) -> float:

@@ -1,9 +1,9 @@
-"""What training reads of an image: cached features, or pixels when the backbone learns too."""
+"""The inputs of a training: cached features of images, or pixels when the backbone learns too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.features.pixel_store import PixelCache
 from hasse.models.images.preprocessing import normalise_pixels
 from hasse.models.model import OrderEmbedding, Points
+
+if TYPE_CHECKING:
+    from hasse.models.checkpoints.checkpoint import Checkpoint
 
 Rows = NDArray[np.int64]
 
@@ -33,11 +36,11 @@ class ImageInput(Protocol):
     def learns_backbone(self) -> bool: ...
 
     def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
-        """Return what there is of some images, on the CPU: (B,) -> (B, ...); varied if told how."""
+        """Read images, on the CPU: (B,) -> (B, ...). `augment` draws how to vary them."""
         ...
 
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
-        """Return the points of what was read, on the model's device: (B, ...) -> (B, N)."""
+        """Return the points of images that were read, on the model's device: (B, ...) -> (B, N)."""
         ...
 
 
@@ -47,7 +50,7 @@ class FeatureInput:
 
     Attributes:
         features: (n, F) of any float type, or (n, REGIONS, F).
-        views: (n, 1 + views, ..), of the picture and of random crops of it; training takes any.
+        views: (n, 1 + views, ..), of the picture and of random crops; training draws one of them.
     """
 
     image_ids: NDArray[np.int64]
@@ -56,7 +59,7 @@ class FeatureInput:
     learns_backbone: bool = False
 
     def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
-        """Take features (B, ..), in training those of the picture or of one of its views."""
+        """Return features (B, ..); `augment` draws between the picture and its views."""
         if augment is None or self.views is None:
             chosen = self.features[rows]
         else:
@@ -70,7 +73,7 @@ class FeatureInput:
 
 @dataclass(frozen=True, slots=True)
 class NoImages:
-    """Nothing of images, for what learns from their captions alone."""
+    """Images without numbers, for a model that learns from captions alone."""
 
     image_ids: NDArray[np.int64]
     learns_backbone: bool = False
@@ -124,6 +127,29 @@ class PixelInput:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
             features = model.images.features(pixels[:, None])
         return model.feature_points(features.float())
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingInputs:
+    """The data of a training, and its first weights.
+
+    Attributes:
+        training: captioned images, and what is read of them.
+        validation: the same, to choose the best epoch by.
+        backbone_weights: first weights of the backbone, or its only ones where it does not learn.
+            None: random weights.
+        start: a model of the same shape and words, whose weights all others start from.
+    """
+
+    training: tuple[Dataset, ImageInput]
+    validation: tuple[Dataset, ImageInput]
+    backbone_weights: dict[str, Tensor] | None = None
+    start: Checkpoint | None = None
+
+    @property
+    def datasets(self) -> tuple[Dataset, Dataset]:
+        """The images to learn from, and those to choose the best epoch by."""
+        return self.training[0], self.validation[0]
 
 
 def available(dataset: Dataset, images: ImageInput) -> Dataset:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 
-from hasse.models.encoders.text_encoder import Ensemble
 from hasse.models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties
-from hasse.models.training.batches import TextInputs
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import ImageInput
+from hasse.models.training.lesson import EncodedBatch, Lesson
 from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
-from hasse.studies.grounding.decoder import CaptionDecoder
-from hasse.studies.photographs.lesson import TextLesson
 
 
 class TrainingStep:
     """A model and its optimiser, in one process of a training.
 
     Attributes:
-        on_gpu: whether it learns on a GPU, which works on a step while the processor goes on.
+        on_gpu: whether it learns on a GPU, which runs behind the processor.
         optimizer: holds the moments of the weights that learn.
-        words_multiple: captions are to be padded to a multiple of so many words.
+        words_multiple: captions are padded to a multiple of this many words.
     """
 
     def __init__(
@@ -34,18 +34,14 @@ class TrainingStep:
         model: OrderEmbedding,
         images: ImageInput,
         world: World,
-        lesson: TextLesson | None = None,
-        decoder: CaptionDecoder | None = None,
+        lessons: Sequence[Lesson] = (),
     ) -> None:
-        """Take a model where the world has it; all weights learn that require a gradient."""
+        """Take a model on the world's device. All weights that require a gradient learn."""
         self._config, self._model, self._images, self._world = config, model, images, world
-        self._lesson, self._decoder = lesson, decoder
+        self._lessons = lessons
         self._matmul_dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self._weights = [w for w in model.parameters() if w.requires_grad]
-        if lesson is not None:
-            self._weights += lesson.teacher.parameters()
-        if decoder is not None:
-            self._weights += decoder.parameters()
+        self._weights += [weight for lesson in lessons for weight in lesson.parameters()]
         self.on_gpu = torch.device(world.device).type == "cuda"
         self.optimizer = self._optimizer()
         self._cuda_graph = (
@@ -53,8 +49,7 @@ class TrainingStep:
             if self.on_gpu
             and world.size == 1
             and not images.learns_backbone
-            and lesson is None
-            and decoder is None
+            and not lessons
             and not config.dropout
             and config.optimizer == "adam"
             else None
@@ -67,7 +62,7 @@ class TrainingStep:
             return torch.optim.SGD(
                 self._weights, config.learning_rate, weight_decay=config.weight_decay
             )
-        # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
+        # On a GPU a step must not wait for the processor, nor depend on a number held by it.
         rate = config.learning_rate
         return torch.optim.AdamW(
             self._weights,
@@ -83,14 +78,17 @@ class TrainingStep:
         self._model.set_matmul_dtype(self._matmul_dtype)
 
     def __call__(
-        self, inputs: tuple[Tensor, ...], rate: float, texts: TextInputs | None = None
+        self,
+        inputs: tuple[Tensor, ...],
+        rate: float,
+        lessons: Sequence[tuple[Tensor, ...]] = (),
     ) -> Tensor:
-        """Take a step and return the loss before it, (), which a GPU may still be at work on.
+        """Take a step and return the loss before it, (), which a GPU may still be computing.
 
         Args:
-            inputs: what `_learn` takes, on the CPU.
+            inputs: the arguments of `_learn`, on the CPU.
             rate: the learning rate.
-            texts: what there is to learn from them, on the CPU.
+            lessons: the tensors that each lesson has read, on the CPU.
         """
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -99,7 +97,8 @@ class TrainingStep:
                 group["lr"] = rate
         if self._cuda_graph is not None:
             return self._cuda_graph(*inputs)
-        return self._learn(*map(self._placed, inputs), texts=texts)
+        read = [tuple(map(self._placed, each)) for each in lessons]
+        return self._learn(*map(self._placed, inputs), lessons=read)
 
     def _placed(self, value: Tensor) -> Tensor:
         return value.to(self._world.device, non_blocking=True)
@@ -112,21 +111,21 @@ class TrainingStep:
         owners: Tensor,
         true: Tensor,
         *entailed: Tensor,
-        texts: TextInputs | None = None,
+        lessons: Sequence[tuple[Tensor, ...]] = (),
     ) -> Tensor:
         """Take one step and return the loss before it, ().
 
         Args:
-            images: what was read of them, (B, ...).
-            tokens, lengths: of captions, (C, T) and (C,).
+            images: the images as they were read, (B, ...).
+            tokens, lengths: the captions, (C, T) and (C,).
             owners: (C,), the row of the image that each caption was written for.
-            true: (B, C) of bool, which captions hold of which images.
+            true: (B, C) of bool, which captions are true of which images.
             entailed: (C, C) of bool where it is known, which caption follows from which.
-            texts: what else is learned from.
+            lessons: the tensors that each lesson has read.
         """
-        points, loss = self._captions(tokens, lengths, owners)
+        states, points = self._captions(tokens, lengths)
         caption_points = self._world.gather(points, len(owners))
-        image_points = points[:0]
+        image_points, loss = points[:0], points.new_zeros(())
         if self._config.model.has_images:
             image_points = self._world.gather(self._images.points(self._model, images), len(true))
             loss = loss + self._loss(image_points, caption_points, owners, true)
@@ -134,14 +133,12 @@ class TrainingStep:
             each = torch.arange(len(follows), device=follows.device)
             among = self._loss(caption_points, caption_points, each, follows)
             loss = loss + self._config.entailment * among
-        if self._lesson is not None and texts is not None:
-            placed = TextInputs(
-                self._placed(texts.captions),
-                *(tuple(map(self._placed, part)) for part in texts[1:]),
+        if lessons:
+            batch = EncodedBatch(
+                tokens, lengths, owners, true, states, caption_points, image_points, self._mean_loss
             )
-            more = self._lesson.loss(
-                self._model, self._mean_loss, image_points, caption_points, owners, true, placed
-            )
+            taught = zip(self._lessons, lessons, strict=True)
+            more = sum(lesson.loss(self._model, batch, *read) for lesson, read in taught)
             loss = loss + self._config.model.ensemble * len(owners) * more
         self.optimizer.zero_grad(set_to_none=True)
         # Adam's steps do not depend on the scale of the loss.
@@ -152,20 +149,14 @@ class TrainingStep:
         self.optimizer.step()
         return loss.detach()
 
-    def _captions(self, tokens: Tensor, lengths: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the points of captions, and the loss of decoding them if something does, ()."""
-        encoder = self._model.captions
-        if isinstance(encoder, Ensemble):
-            points = encoder.points(tokens, lengths)
-            return points, points.new_zeros(())
-        states = encoder(tokens, lengths)
+    def _captions(self, tokens: Tensor, lengths: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Return the states of each member of the ensemble, (C, S), and the points, (C, N)."""
+        members = self._model.captions.encoders
+        states = tuple(member(tokens, lengths) for member in members)
         if self._config.dropout:
-            states = dropout(states, self._config.dropout)
-        loss = states.new_zeros(())
-        if self._decoder is not None:
-            told = self._decoder.loss(encoder, states, tokens, lengths, owners)
-            loss = self._config.decoding * told
-        return encoder.points_of(states), loss
+            states = tuple(dropout(each, self._config.dropout) for each in states)
+        shares = [one.points_of(each) for one, each in zip(members, states, strict=True)]
+        return states, torch.cat(shares, -1) / math.sqrt(len(shares))
 
     def _clip(self) -> None:
         """Scale down gradients that are too long, each weight tensor's by itself."""

@@ -19,50 +19,37 @@ from hasse.models.checkpoints.weight_quantization import dequantize, quantize
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
 from hasse.models.encoders.backbone import fingerprint_of
 from hasse.models.encoders.hubness import HubnessCorrection
-from hasse.models.evaluation.calibration import (
-    Calibrations,
-    ChainedImages,
-    calibrate_chains,
-    calibrations,
-)
+from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.ground_truth import known_ground_truth
-from hasse.models.evaluation.retrieval import Evaluation, evaluate
-from hasse.models.model import OrderEmbedding
+from hasse.models.evaluation.retrieval import evaluate
+from hasse.models.model import OrderEmbedding, Points
 from hasse.models.training.batches import Batch, Batches, Rows, seed_layers
 from hasse.models.training.config import TrainingConfig, learning_rate
 from hasse.models.training.distributed import ALONE, World
-from hasse.models.training.inputs import ImageInput, available, dataset_points, rows_of
+from hasse.models.training.inputs import TrainingInputs, available, dataset_points, rows_of
+from hasse.models.training.lesson import BatchRows, Lesson, Measurement
+from hasse.models.training.recipe import Recipe
 from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
 from hasse.models.training.state import difference
 from hasse.models.training.step import TrainingStep
 from hasse.models.vocabulary import PADDING, Vocabulary
-from hasse.studies.grounding.decoder import Perplexity, decoder_for
-from hasse.studies.grounding.word_vectors import WordVectors
-from hasse.studies.photographs.chains import Chain
-from hasse.studies.photographs.lesson import TextLesson, TextSources
 
-# Fewer points tell little of what is near to everything; as many more tell how near is usual.
-LEAST_REFERENCES = 500
-_REFERENCES = 2**32  # no epoch: the seed of the reference points' draw
+_REFERENCES = 2**32  # no epoch has this number: the seed of the draw of reference points
 _NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
-
-Data = tuple[Dataset, ImageInput]
-Measured = Evaluation | Perplexity
 
 
 def identity(
     config: TrainingConfig,
-    training: Dataset,
-    validation: Dataset,
+    datasets: tuple[Dataset, Dataset],
     backbone_weights: dict[str, Tensor] | None,
     start: checkpoint.Checkpoint | None,
-    texts: TextSources | None = None,
-    vectors: WordVectors | None = None,
+    lessons: Sequence[Lesson] = (),
 ) -> dict[str, Any]:
-    """Return what distinguishes a training, known before its images are read."""
+    """Return what distinguishes a training from others, known before its images are read."""
     network = None
     if backbone_weights is not None:
         network = fingerprint_of(config.model.backbone, backbone_weights)[:12]
+    training, validation = datasets
     return {
         "config": asdict(config),
         "dataset": training.name,
@@ -70,96 +57,80 @@ def identity(
         "validation": fingerprint(validation),
         "network": network,
         "start": None if start is None else start.fingerprint,
-        "texts": None if texts is None else texts.fingerprint(),
-        "word_vectors": None if vectors is None else vectors.fingerprint(),
+        "lessons": [lesson.fingerprint() for lesson in lessons],
     }
 
 
-class RetrievalTraining(ResumableRun[Batch, Measured]):
+class RetrievalTraining(ResumableRun[Batch, Measurement]):
     """The training of a model of images and captions.
 
-    The checkpoint in its folder is that of the best validation so far, at any time.
+    Its folder holds the checkpoint of the best validation so far, at any time.
+
+    Attributes:
+        least_references: minimum number of reference points for the hubness correction, and of
+            further images to find the usual distance with. Fewer give a poor correction.
     """
 
     remedy = _NO_NUMBER
+    least_references = 500
     model: OrderEmbedding
 
     def __init__(
         self,
         config: TrainingConfig,
-        name: str,
         folder: Path,
-        training: Data,
-        validation: Data,
-        *,
-        backbone_weights: dict[str, Tensor] | None = None,
-        start: checkpoint.Checkpoint | None = None,
+        inputs: TrainingInputs,
+        lessons: Sequence[Lesson] = (),
         world: World = ALONE,
-        least_references: int = LEAST_REFERENCES,
-        chains: Sequence[Chain] = (),
-        texts: TextSources | None = None,
-        vectors: WordVectors | None = None,
     ) -> None:
         """Prepare a training, or to go on with the one in `folder`.
 
         Args:
-            config: what to train and how.
-            name: what the checkpoint is called.
-            folder: where the checkpoint and the state of the training are kept.
-            training: captioned images, and what to read of them.
-            validation: likewise, for early stopping.
-            backbone_weights: where the backbone starts, or stays when it does not learn.
-            start: where all weights that learn start, instead: a model of the same shape and words.
+            config: the options.
+            folder: the folder of the checkpoint and of the training's state. The checkpoint gets
+                the folder's name.
+            inputs: the data, and the first weights.
+            lessons: auxiliary losses.
             world: a device, or one of several processes that each make this training.
-            chains: of images of `validation`, to calibrate probabilities by.
-            texts: what else to learn from.
-            vectors: where word vectors start, or stay where they are fixed.
-            least_references: without twice as many training images there is no hubness correction.
 
         Raises:
-            TrainingError: `start` is of another shape or has other words, or several processes
-                were to learn from texts or to decode.
+            TrainingError: the start is of another shape or has other words, several processes were
+                to use lessons, or nothing is to be learned.
             DatasetError: there is nothing to train or validate on.
-            FeaturesError: a text has no features.
         """
-        images = training[1]
-        dataset, held_out = available(*training), available(*validation)
+        images, start = inputs.training[1], inputs.start
+        dataset, held_out = available(*inputs.training), available(*inputs.validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
-        self.config, self.name, self.world = config, name, world
-        self.least_references, self.chains, self.texts = least_references, chains, texts
-        self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
+        if lessons and world.size > 1:
+            raise TrainingError("lessons are for one process: leave torchrun out")
+        if not (lessons or config.model.has_images):
+            raise TrainingError(
+                "a model without images learns from lessons alone: train it with 'hasse study'"
+            )
+        self.config, self.world, self.lessons = config, world, lessons
+        self.dataset, self.images = dataset, images
+        self.held_out = held_out, inputs.validation[1]
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
-        if (texts is not None or config.decoding) and world.size > 1:
-            raise TrainingError("one process learns from texts or decodes them: leave torchrun out")
-        if vectors is not None and config.model.word_vectors == "fixed":
-            vocabulary = Vocabulary(tuple(vectors.rows))
-        else:
-            known = () if texts is None else texts.features.texts
-            vocabulary = _vocabulary(dataset, config.min_word_count, known)
+        known = (lesson.vocabulary(config) for lesson in lessons)
+        vocabulary = next((one for one in known if one is not None), None)
+        if vocabulary is None and config.model.word_vectors == "fixed":
+            raise TrainingError(
+                "fixed word vectors come from a lesson: train the model with 'hasse study'"
+            )
+        vocabulary = vocabulary or _vocabulary(dataset, config.min_word_count)
         self.plan = _batches(config, dataset, vocabulary)
-        fitted = _with_hubness_of(config, len(dataset), least_references)
-        learns = images.learns_backbone
-        model = _initial(fitted, vocabulary, backbone_weights, start, learns_backbone=learns)
-        if vectors is not None and start is None:
-            for encoder in model.captions.encoders:
-                vectors.fill(encoder.embedding.weight, model.vocabulary)
-        learned: nn.Module = model
-        self.lesson = self.decoder = None
-        if config.decoding:
-            self.decoder = decoder_for(model, dataset, config.min_word_count)
-            learned = nn.ModuleList([model, self.decoder])
-        if texts is not None:
-            self.lesson = TextLesson(texts, config, dataset, images, vocabulary)
-            learned = nn.ModuleList([model, self.lesson.teacher])
+        fitted = _with_hubness_of(config, len(dataset), self.least_references)
+        self.model = _initial(fitted, vocabulary, inputs)
+        for lesson in lessons:
+            lesson.prepare(config, dataset, images, self.model)
             if start is None:
-                self.lesson.begin(model)
-        self.model = model
+                lesson.begin(self.model)
+        learned = nn.ModuleList([self.model, *lessons]) if lessons else self.model
         learned.to(world.device)
-        self.training_step = TrainingStep(config, model, images, world, self.lesson, self.decoder)
-        data = training[0], validation[0]
-        same = identity(config, *data, backbone_weights, start, texts, vectors)
+        self.training_step = TrainingStep(config, self.model, images, world, lessons)
+        same = identity(config, inputs.datasets, inputs.backbone_weights, start, lessons)
         # A picture may be readable in one call and not in another.
         same["selection"] = _selection(dataset, held_out)
         super().__init__(
@@ -175,7 +146,7 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
 
     def train(
         self,
-        report: Callable[[Progress[Measured]], None] | None = None,
+        report: Callable[[Progress[Measurement]], None] | None = None,
         stop: Stop | None = None,
     ) -> checkpoint.Checkpoint:
         """Train to the end and return the best epoch's model; see `Run.run`."""
@@ -190,7 +161,7 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
             self.notes["best"] = -math.inf  # the epoch that was being saved is the best again
 
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
-        """Yield what the steps of an epoch learn from."""
+        """Yield the batches of an epoch."""
         self.training_step.begin()
         for step, rows, captions, owners in self.plan.of_epoch(epoch, first):
             draw = self.plan.draw(epoch, step)
@@ -198,20 +169,19 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
             if self.training_step.on_gpu:
                 # A GPU copies pinned memory by itself, while the processor goes on.
                 inputs = tuple(value.pin_memory() for value in inputs)
-            texts = None
-            if self.lesson is not None:
-                texts = self.lesson.read(rows, self.rows[rows], captions, draw)
-            yield Batch(len(captions), inputs, texts)
+            drawn = BatchRows(rows, self.rows[rows], captions)
+            read = tuple(lesson.read(drawn, draw) for lesson in self.lessons)
+            yield Batch(len(captions), inputs, read)
 
     def _inputs(
         self, rows: Rows, captions: Rows, owners: Rows, draw: np.random.Generator
     ) -> tuple[Tensor, ...]:
-        """Return what a step takes, on the CPU: of images and captions this process's part."""
+        """Return this process's part of a step's images and captions, on the CPU."""
         tokens, lengths = self.plan.tokens(captions, draw)
         spare = -tokens.shape[1] % self.training_step.words_multiple
         tokens = pad(tokens, (0, spare), value=PADDING)
         image_part, caption_part = self.world.part(len(rows)), self.world.part(len(captions))
-        # Parts of one batch are varied differently. numpy's types have `jumped` in subclasses only.
+        # Each process varies its part differently. numpy's types have `jumped` in subclasses only.
         bits: Any = draw.bit_generator
         draw = np.random.Generator(bits.jumped(self.world.rank))
         images = self.images.read(self.rows[rows[image_part]], draw)
@@ -219,8 +189,8 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
         if self.config.entailment > 0:
             entailed = self.ground_truth.entails(captions, captions)
             known += [] if entailed is None else [entailed]
-        told = (torch.from_numpy(array) for array in known)
-        return images, tokens[caption_part], lengths[caption_part], *told
+        pairs = (torch.from_numpy(array) for array in known)
+        return images, tokens[caption_part], lengths[caption_part], *pairs
 
     def step(self, epoch: int, step: int, batch: Batch) -> Tensor:
         """Take a step; return its loss, the mean over captions and members of the ensemble."""
@@ -231,12 +201,12 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
             self.epochs * self.steps,
             self.config.warm_up,
         )
-        if self.images.learns_backbone or self.lesson is not None or self.config.dropout:
+        if self.images.learns_backbone or self.lessons or self.config.dropout:
             seed_layers(self.config.seed, epoch, step, self.world.rank)
-        loss = self.training_step(batch.inputs, rate, batch.texts)
+        loss = self.training_step(batch.inputs, rate, batch.lessons)
         return loss / (batch.captions * self.config.model.ensemble)
 
-    def measure(self, loss: float) -> Measured:
+    def measure(self, loss: float) -> Measurement:
         """Validate the model as it would be saved."""
         # A copy with the weights that its checkpoint will give back. Features of a frozen network
         # are those of its weights before they were rounded.
@@ -245,29 +215,37 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
         self._round(model)
         if model.hubness is not None:
             self._fit_hubness(model, model.hubness)
-            self._round(model)  # what was rounded once stays as it is
+            self._round(model)  # rounding again changes no weight
         points = dataset_points(model, dataset, images)
-        measured: Measured
         epoch = self.notes["epoch"] + 1
         # Rounded to bytes, weights that are not numbers become some.
         sound = all(weight.isfinite().all() for weight in self.model.state_dict().values())
         if not sound or not all(np.isfinite(each).all() for each in points):
             raise TrainingError(f"after epoch {epoch} points are not numbers: {_NO_NUMBER}")
-        if self.decoder is not None and not self.config.model.has_images:
-            measured = self.decoder.perplexity(model, dataset)
-        else:
-            measured = evaluate(dataset, *points, self.config.model.score)
+        measured = self._validated(model, dataset, points)
         row = {"epoch": epoch, "loss": loss, "validation": measured.to_json()}
         before = [one for one in self.notes["history"] if one["epoch"] < epoch]
         self.notes["history"] = [*before, row]
         self._measured = model, points
         return measured
 
-    def quality(self, measured: Measured) -> float:
+    def _validated(
+        self, model: OrderEmbedding, dataset: Dataset, points: tuple[Points, Points]
+    ) -> Measurement:
+        """Measure retrieval, or, without images, what a lesson measures."""
+        if self.config.model.has_images:
+            return evaluate(dataset, *points, self.config.model.score)
+        found = (lesson.measure(model, dataset) for lesson in self.lessons)
+        measured = next((one for one in found if one is not None), None)
+        if measured is None:
+            raise TrainingError("no lesson measures a model without images: name one that does")
+        return measured
+
+    def quality(self, measured: Measurement) -> float:
         """Compare epochs; see `Evaluation.quality`."""
         return measured.quality
 
-    def keep(self, measured: Measured) -> None:
+    def keep(self, measured: Measurement) -> None:
         """Write the checkpoint, its coordinates ordered by their weight in captions.
 
         Those on which captions are far from zero come first. They decide most violations, so a
@@ -277,17 +255,6 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
         calibration = Calibrations()
         if self.config.model.has_images:
             calibration = calibrations(self.held_out[0], *points, self.config.model.score)
-        if self.chains:
-            shown = [ChainedImages(self.held_out[0], points[0], self.chains)]
-            real = None if self.texts is None else self.texts.class_features
-            if self.texts is not None and real is not None and len(real.dataset) > 1:
-                chains = real.chains(self.texts.classes)
-                seen = model.encode_features(real.rows)
-                shown.append(ChainedImages(real.dataset, seen, chains))
-            of_chains = calibrate_chains(
-                *shown, encode=model.encode_captions, score=self.config.model.score
-            )
-            calibration = replace(calibration, image=of_chains)
         selection = self.notes["selection"]
         metrics = {
             "dataset": {
@@ -303,9 +270,10 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
         }
         if self.config.model.image_map == "linear":
             model.renumber(model.heaviest_first(points[1]))
-        checkpoint.save(
-            self.folder, model, self.name, metrics, calibration, self.config.saved_dtype
-        )
+        name = self.folder.resolve().name
+        checkpoint.save(self.folder, model, name, metrics, calibration, self.config.saved_dtype)
+        options = (lesson.options for lesson in self.lessons if lesson.options is not None)
+        Recipe(self.config, tuple(options)).write(self.folder)
 
     def _round(self, model: OrderEmbedding) -> None:
         """Give a model the weights that come back when its own are stored."""
@@ -330,15 +298,15 @@ class RetrievalTraining(ResumableRun[Batch, Measured]):
         )
 
 
-def _vocabulary(dataset: Dataset, least: int, others: Sequence[str] = ()) -> Vocabulary:
-    """Return the words of captions, or of texts that have them, which come at least so often."""
+def _vocabulary(dataset: Dataset, least: int) -> Vocabulary:
+    """Return the words that captions have at least `least` times."""
     try:
-        return Vocabulary.build(others or [caption.text for caption in dataset.captions], least)
+        return Vocabulary.build([caption.text for caption in dataset.captions], least)
     except ValueError:
         raise DatasetError(
             f"the captions of '{dataset.name}' have no word"
             + (f" that comes {least:,} times" if least > 1 else "")
-            + ": there is nothing to learn to read; look at them"
+            + ": check the caption file"
             + (", or lower min_word_count" if least > 1 else "")
         ) from None
 
@@ -362,16 +330,12 @@ def _with_hubness_of(config: TrainingConfig, images: int, least: int) -> Trainin
 
 
 def _initial(
-    config: TrainingConfig,
-    vocabulary: Vocabulary,
-    backbone_weights: dict[str, Tensor] | None,
-    start: checkpoint.Checkpoint | None,
-    *,
-    learns_backbone: bool,
+    config: TrainingConfig, vocabulary: Vocabulary, inputs: TrainingInputs
 ) -> OrderEmbedding:
     """Return the model that a training starts from, on the CPU."""
     torch.manual_seed(config.seed)
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
+    learns_backbone, start = inputs.training[1].learns_backbone, inputs.start
     if start is not None:
         other = difference(asdict(start.trained.config), asdict(config.model))
         if other or start.trained.vocabulary.words != vocabulary.words:
@@ -381,9 +345,9 @@ def _initial(
                 f"these captions with these options, or from none"
             )
         model.load_state_dict(start.trained.state_dict())
-    # Features are those of one network, also where a checkpoint holds it rounded.
-    if backbone_weights is not None and (start is None or not learns_backbone):
-        model.images.backbone.load_state_dict(backbone_weights)
+    # Cached features need the exact network that made them. A checkpoint may hold it rounded.
+    if inputs.backbone_weights is not None and (start is None or not learns_backbone):
+        model.images.backbone.load_state_dict(inputs.backbone_weights)
     if not learns_backbone and config.model.has_images:
         backbone = model.images.backbone.freeze()
         backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, DatasetError, load
@@ -16,25 +14,19 @@ from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from hasse.models.evaluation.significance import difference, differences, intervals
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.models.score import Score, penalties_between
+from hasse.models.score import Score
 from hasse.service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
-from hasse.service.pipelines.training import ProgressBars
+from hasse.service.pipelines.training import ProgressBars, part_to_measure
 from hasse.service.plural import count
-from hasse.studies.photographs.chain_evaluation import hierarchy, pair, reliability
-from hasse.studies.photographs.chain_evaluation import measure as measure_truth
-from hasse.studies.photographs.chains import Chain, read_chains
-from hasse.studies.tables.length_study import LengthStudy, length_study
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a model was found to do.
+    """The retrieval of a model on a dataset.
 
     Attributes:
         encoded: the dataset and its points.
-        blocks: what every query found, block by block of the images.
-        lengths: the length study, over the whole of the dataset.
-        truth: what was measured on chains, if there are any.
+        blocks: the ranks of all queries, block by block of the images.
     """
 
     name: str
@@ -42,8 +34,6 @@ class Measured:
     score: Score
     encoded: Encoded
     blocks: Sequence[Retrieval]
-    lengths: LengthStudy | None
-    truth: dict[str, Any] | None = None
 
     @property
     def evaluation(self) -> Evaluation:
@@ -59,32 +49,29 @@ class Measured:
             "folds": len(self.blocks),
             **self.evaluation.to_json(),
             "intervals": intervals(self.blocks).to_json(),
-            "length_study": self.lengths and self.lengths.to_json(),
-            "chains": self.truth,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What `hasse lab evaluate` is asked to measure.
+    """The options of `hasse lab evaluate`.
 
     Attributes:
+        split: the images to measure on; None for the usual ones (`part_to_measure`).
         model: a checkpoint; None for the built-in one that suits the dataset.
         against: a second checkpoint to compare with.
-        features: of the pictures, and `against_features` those that `against` reads instead.
+        features: of the pictures; `against` reads `against_features` instead, if there are any.
         captions_per_image: only the first so many of each image count.
-        chains: a file of texts from general to specific to measure truth on, too.
     """
 
     dataset: Path
-    split: str
+    split: str | None = None
     model: Path | None = None
     against: Path | None = None
     features: Path | None = None
     against_features: Path | None = None
     folds: int = 1
     captions_per_image: int | None = None
-    chains: Path | None = None
     batch_size: int = 32
     workers: int | None = None
     limits: PictureLimits = DEFAULT_LIMITS
@@ -97,15 +84,15 @@ class EvaluationRequest:
         Raises:
             DatasetError, CheckpointError, FeaturesError: the request cannot be met.
         """
-        whole, limit = load(self.dataset).split(self.split), self.captions_per_image
+        limit = self.captions_per_image
+        whole = part_to_measure(load(self.dataset), self.split, "test", tell)
         collection = whole if limit is None else whole.first_captions(limit)
         first = checkpoint.load(checkpoint.find_or_default(self.model, collection), device)
-        # Found before the first is measured, which may take hours.
+        # Loaded before the first is measured, which may take hours.
         second = None
         if self.against is not None:
             second = checkpoint.load(checkpoint.find(self.against), device)
         _require_blocks(self.folds, collection)
-        chains = None if self.chains is None else read_chains(self.chains)
 
         def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:
             source = ImageSource(features, self.batch_size, self.workers, tell, self.limits)
@@ -117,7 +104,7 @@ class EvaluationRequest:
                     f"one of {self.folds} blocks has no caption at all: use fewer --folds"
                 )
             with bars("ranking") as progress:
-                return measure(model, encoded, self.folds, progress, chains)
+                return measure(model, encoded, self.folds, progress)
 
         found = measured(first, collection, self.features)
         dataset = found.encoded.dataset
@@ -125,7 +112,7 @@ class EvaluationRequest:
         captions = sum(len(image.captions) for image in whole.images if image.id in there)
         report = {
             "dataset": dataset.name,
-            "split": self.split,
+            "split": ", ".join(dataset.splits()),
             "captions_per_image": limit,
             "captions_left_out": captions - len(found.encoded.captions),
             **found.to_json(),
@@ -153,47 +140,20 @@ def measure(
     encoded: Encoded,
     folds: int,
     progress: Callable[[int, int], None],
-    chains: Sequence[Chain] | None = None,
 ) -> Measured:
-    """Rank both ways in that many consecutive blocks, and run the other studies."""
+    """Rank both ways in that many consecutive blocks."""
     score = checkpoint.model.config.score
     blocks: list[Retrieval] = []
     for block in encoded.blocks(folds):
         blocks.append(retrieve(block.dataset, block.images, block.captions, score))
-        progress(len(blocks), folds + 1)
-    lengths = length_study(encoded.dataset, encoded.images, encoded.captions, score)
-    progress(folds + 1, folds + 1)
-    truth = None if chains is None else measure_chains(checkpoint, encoded, chains)
-    return Measured(checkpoint.name, checkpoint.fingerprint, score, encoded, blocks, lengths, truth)
-
-
-def measure_chains(
-    checkpoint: Checkpoint, encoded: Encoded, chains: Sequence[Chain]
-) -> dict[str, Any]:
-    """Measure truth on the chains of encoded images; see `studies.photographs.chain_evaluation`."""
-    pairs, kept = pair(encoded.dataset, chains)
-    texts = checkpoint.model.encode_captions(pairs.texts)
-    images, rows = np.unique(pairs.images, return_inverse=True)
-    every = penalties_between(checkpoint.model.config.score, encoded.images[images], texts)
-    violations = every[rows, pairs.text_rows].astype(np.float64)
-    found: dict[str, Any] = {"chains": len(kept), "violation": measure_truth(pairs, -violations)}
-    if (known := checkpoint.calibration.image) is not None:
-        by_text = [known.of(text) for text in pairs.texts]
-        each = zip(pairs.text_rows, violations, strict=True)
-        probability = [float(by_text[text].probability(violation)) for text, violation in each]
-        found["probability"] = measure_truth(pairs, np.array(probability))
-        found["reliability"] = reliability(pairs, np.array(probability))
-    root = checkpoint.model.encode_captions([""])
-    distances = np.linalg.norm(texts - root, axis=1).astype(np.float64)
-    return found | {
-        "hierarchy": hierarchy(pairs, kept, every.astype(np.float64), distances, images)
-    }
+        progress(len(blocks), folds)
+    return Measured(checkpoint.name, checkpoint.fingerprint, score, encoded, blocks)
 
 
 def calibrate(
     folder: Path, dataset: Dataset, source: ImageSource, device: str, bars: ProgressBars
 ) -> Calibrations:
-    """Measure on captioned pictures what a model's violations mean, and keep it with the model.
+    """Calibrate a model on captioned pictures, and store the calibration with the model.
 
     Raises:
         CheckpointError: the folder holds no model.

@@ -1,4 +1,4 @@
-"""What `hasse lab train` reads of a dataset: features, pictures, or captions alone."""
+"""The inputs of `hasse lab train`: features, pictures, or captions alone."""
 
 from __future__ import annotations
 
@@ -17,26 +17,32 @@ from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.files import write_atomically
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import FeatureInput, ImageInput, NoImages, PixelInput
+from hasse.models.training.inputs import (
+    FeatureInput,
+    NoImages,
+    PixelInput,
+    TrainingInputs,
+)
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 Tell = Callable[[str], None]
-WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
+WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the path of the network's weights
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingInputs:
-    """A configuration that fits what is read, and what is read.
+class PictureReading:
+    """How pictures are decoded.
 
     Attributes:
-        config: with the backbone and the preprocessing of the features, where there are any.
-        images: those to learn from, and those to validate on.
-        backbone_weights: where the backbone starts; None for random weights.
+        workers: threads; None for one per core.
+        progress: called with the numbers of pictures done and of all.
+        skipped: called with a line for each picture that cannot be read.
     """
 
-    config: TrainingConfig
-    images: tuple[ImageInput, ImageInput]
-    backbone_weights: dict[str, Tensor] | None
+    workers: int | None = None
+    limits: PictureLimits = DEFAULT_LIMITS
+    progress: Callable[[int, int], None] = lambda done, total: None
+    skipped: Tell = lambda line: None
 
 
 def note_weights(folder: Path, weights: Path) -> None:
@@ -44,14 +50,16 @@ def note_weights(folder: Path, weights: Path) -> None:
     write_atomically(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
 
 
-def from_captions(config: TrainingConfig, collections: Collections) -> TrainingInputs:
+def from_captions(
+    config: TrainingConfig, collections: Collections
+) -> tuple[TrainingConfig, TrainingInputs]:
     """Prepare a training on captions alone; points are states of the text encoder."""
     if config.model.states:
         config = replace(config, model=replace(config.model, dimension=config.model.states))
     training, validation = (
-        NoImages(np.array([image.id for image in part.images])) for part in collections
+        (part, NoImages(np.array([image.id for image in part.images]))) for part in collections
     )
-    return TrainingInputs(config, (training, validation), None)
+    return config, TrainingInputs(training, validation)
 
 
 def from_features(
@@ -61,13 +69,14 @@ def from_features(
     collections: Collections,
     *,
     skipped: Tell = lambda line: None,
-) -> TrainingInputs:
-    """Prepare a training on cached features; the backbone and its weights are theirs.
+) -> tuple[TrainingConfig, TrainingInputs]:
+    """Prepare a training on cached features.
 
-    Parts of pictures are read where the configuration wants them and the features have them.
+    The backbone, its weights and the preprocessing are those of the features. Features of regions
+    are read where the configuration wants them and there are some.
 
-    Without `weights`, the file that `note_weights` remembers is read again. `skipped` is told in
-    one line of captioned pictures that have no features.
+    Without `weights`, the file that `note_weights` remembers is read again. `skipped` gets one
+    line about captioned pictures without features.
 
     Raises:
         FeaturesError: they are not there, of other images, or were made with other weights.
@@ -101,7 +110,8 @@ def from_features(
         )
     views = store.views(regions=regions)
     rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
-    return TrainingInputs(config, (rows, rows), dict(backbone.state_dict()))
+    training, validation = ((part, rows) for part in collections)
+    return config, TrainingInputs(training, validation, dict(backbone.state_dict()))
 
 
 def _tell_missing(
@@ -119,9 +129,9 @@ def _tell_missing(
 
 
 def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
-    """Return where a network that learns from pictures begins, or None for random weights.
+    """Return the first weights of a network that learns from pictures, or None for random ones.
 
-    Decoding the pictures takes long, so that it cannot learn from them is told before.
+    This is checked first, because decoding the pictures takes long.
 
     Raises:
         BackboneError: there is no such network, its weights cannot be read, it has no grid where
@@ -139,32 +149,31 @@ def from_pictures(
     backbone_weights: dict[str, Tensor] | None,
     collections: Collections,
     cache: Path,
-    *,
-    workers: int | None = None,
-    limits: PictureLimits = DEFAULT_LIMITS,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    skipped: Tell = lambda line: None,
+    reading: PictureReading,
 ) -> TrainingInputs:
     """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
 
     Raises:
         DatasetError: no picture can be read.
     """
-    looks = config.preprocessing
+    preprocessing = config.preprocessing
     training, validation = (
-        PixelInput(
-            cache_pixels(
-                collection,
-                looks,
-                cache / f"{part}-{looks.resize}",
-                workers=workers,
-                limits=limits,
-                progress=progress,
-                skipped=skipped,
+        (
+            collection,
+            PixelInput(
+                cache_pixels(
+                    collection,
+                    preprocessing,
+                    cache / f"{part}-{preprocessing.resize}",
+                    workers=reading.workers,
+                    limits=reading.limits,
+                    progress=reading.progress,
+                    skipped=reading.skipped,
+                ),
+                # The model is validated as it will be used, in float32.
+                bfloat16=config.precision == "bfloat16" and part == "train",
             ),
-            # What is measured is the model as it will be used, in float32.
-            bfloat16=config.precision == "bfloat16" and part == "train",
         )
         for part, collection in zip(("train", "val"), collections, strict=True)
     )
-    return TrainingInputs(config, (training, validation), backbone_weights)
+    return TrainingInputs(training, validation, backbone_weights)

@@ -1,7 +1,7 @@
-"""Learn what a caption says from another caption of the same image (Kiela et al., 2018).
+"""The lesson of captions from other captions of the same image (Kiela et al., 2018).
 
-A decoder writes the words of one caption, given the state that the text encoder is in after the
-other. It reads the encoder's word vectors and is not part of the model.
+A decoder writes one caption from the text encoder's state after the other one. It reads the
+encoder's word vectors and is not part of the model.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from hasse.models.datasets import Dataset
 from hasse.models.encoders.mixed_precision import low_precision_matmul
 from hasse.models.encoders.text_encoder import CaptionEncoder
 from hasse.models.model import OrderEmbedding
+from hasse.models.training.config import LARGEST, TrainingConfig
+from hasse.models.training.inputs import ImageInput
+from hasse.models.training.lesson import EncodedBatch, Lesson
+from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import END, SPECIAL
 from hasse.studies.grounding.lstm import LSTM
 
-_UNWRITTEN = -1  # `cross_entropy` leaves out what is of this class
+_UNWRITTEN = -1  # class that `cross_entropy` leaves out
 _PAIRS = 128  # of captions, measured together
 
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:
-    """How well a decoder writes: of so many words, each as likely, it chooses."""
+    """How well a decoder writes: the number of equally likely words that it chooses from."""
 
     perplexity: float
 
@@ -47,16 +51,16 @@ class Perplexity:
 
 
 class CaptionDecoder(nn.Module):
-    """An LSTM that starts from a state of the text encoder and writes a caption.
+    """An LSTM that writes a caption from a state of the text encoder.
 
     Attributes:
-        classes: (V,), the class of each word that it writes, or -1.
+        classes: (V,), the class of each word that it can write, or -1.
     """
 
     classes: Tensor
 
     def __init__(self, encoder: CaptionEncoder, states: int, written: Tensor) -> None:
-        """Take the encoder that it decodes, its width, and the numbers of the words to write."""
+        """Take the encoder to decode, its width, and the numbers of the words to write."""
         super().__init__()
         words, size = encoder.embedding.weight.shape
         classes = torch.full((words,), _UNWRITTEN)
@@ -72,22 +76,22 @@ class CaptionDecoder(nn.Module):
     def nats(
         self, encoder: CaptionEncoder, states: Tensor, tokens: Tensor, lengths: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the negative log-likelihood of captions, (), and how many words it is of, ().
+        """Return the negative log-likelihood of captions, (), and the number of their words, ().
 
         Args:
-            states: (B, S), of the captions that are read.
-            tokens, lengths: of those to write, (B, T) and (B,).
+            states: (B, S), of the captions to read.
+            tokens, lengths: the captions to write, (B, T) and (B,).
         """
         dtype = encoder.matmul_dtype
         before = pad(encoder.vectors(tokens)[:, :-1], (0, 0, 1, 0))  # (B, T, D)
         seen, _, owners = self.unit.states(before, lengths, dtype, elu(self.begin(states)))
-        # From the order of time to one caption after the other, without what is past their ends.
+        # From the order of time to one caption after the other, without steps past their ends.
         seen = seen[torch.argsort(owners, stable=True)[: int(lengths.sum())]]
         each = torch.arange(tokens.shape[1], device=tokens.device)
-        asked = self.classes[tokens[each < lengths.to(tokens.device)[:, None]]]
+        wanted = self.classes[tokens[each < lengths.to(tokens.device)[:, None]]]
         logits = low_precision_matmul(seen, self.words.weight, dtype) + self.words.bias
-        loss = cross_entropy(logits, asked, reduction="sum", ignore_index=_UNWRITTEN)
-        return loss, (asked != _UNWRITTEN).sum()
+        loss = cross_entropy(logits, wanted, reduction="sum", ignore_index=_UNWRITTEN)
+        return loss, (wanted != _UNWRITTEN).sum()
 
     def loss(
         self,
@@ -128,7 +132,7 @@ class CaptionDecoder(nn.Module):
 
 
 def decoder_for(model: OrderEmbedding, dataset: Dataset, least: int) -> CaptionDecoder:
-    """Make a decoder that writes the words of a dataset's captions which come at least so often."""
+    """Make a decoder of the words that a dataset's captions have at least `least` times."""
     config, (encoder,) = model.config, model.captions.encoders
     counts = Counter(
         number
@@ -141,3 +145,48 @@ def decoder_for(model: OrderEmbedding, dataset: Dataset, least: int) -> CaptionD
     return CaptionDecoder(
         encoder, config.states or config.dimension, torch.tensor([END, *sorted(words)])
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingOptions:
+    """The options of `DecodingLesson`: the weight of its loss."""
+
+    decoding: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse impossible options (ValueError)."""
+        if not 0 <= self.decoding <= LARGEST:
+            raise ValueError(f"decoding is at least 0 and at most {LARGEST:g}")
+
+
+class DecodingLesson(Lesson):
+    """Writes each caption of an image from the state after each other one."""
+
+    options: DecodingOptions
+
+    def __init__(self, options: DecodingOptions) -> None:
+        """Take the weight of the loss."""
+        super().__init__()
+        self.options = options
+
+    def prepare(
+        self, config: TrainingConfig, dataset: Dataset, images: ImageInput, model: OrderEmbedding
+    ) -> None:
+        """Make the decoder.
+
+        Raises:
+            TrainingError: the model is an ensemble, or a batch has one caption of each image.
+        """
+        if config.model.ensemble > 1 or config.captions_per_image < 2:
+            raise TrainingError("decoding needs ensemble 1 and captions_per_image of at least 2")
+        self.decoder = decoder_for(model, dataset, config.min_word_count)
+
+    def loss(self, model: OrderEmbedding, batch: EncodedBatch, *read: Tensor) -> Tensor:
+        """Return the decoder's weighted loss for each caption, ()."""
+        (encoder,), (states,) = model.captions.encoders, batch.states
+        total = self.decoder.loss(encoder, states, batch.tokens, batch.lengths, batch.owners)
+        return self.options.decoding * total / len(batch.owners)
+
+    def measure(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity:
+        """Return the perplexity of captions, each written after another of the same image."""
+        return self.decoder.perplexity(model, dataset)

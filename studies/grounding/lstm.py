@@ -71,7 +71,7 @@ class LSTM(nn.Module):
         return pooled[: len(vectors)]
 
     @torch.no_grad()
-    def renumber(self, order: Tensor) -> None:
+    def renumber(self, order: Tensor, words: Tensor) -> None:
         """Give the states a new order, in place: state i becomes what state order[i] was."""
         gates = torch.cat([order + gate * len(order) for gate in range(_GATES)])
         for weight in (self.input_weight, self.bias):
@@ -87,9 +87,9 @@ class LSTM(nn.Module):
         matmul_dtype: torch.dtype,
         start: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all states in order of time, where each sequence's last is, and whose they are.
+        """Return all states in order of time, each sequence's last row, and their owners.
 
-        Sequences start from zeros, or from states (B, N).
+        Sequences start from zeros, or from states `start`, (B, N).
 
         Returns:
             states (S, N), the row of each sequence's last state (B,), and the sequence of each
@@ -118,20 +118,20 @@ class LSTM(nn.Module):
     ) -> Tensor:
         """Return the states of words in order of time: (.., inputs) -> (S, N)."""
         words = words.reshape(-1, words.shape[-1])
-        said = low_precision_matmul(words, self.input_weight, matmul_dtype) + self.bias
+        inputs = low_precision_matmul(words, self.input_weight, matmul_dtype) + self.bias
         size = self.recurrent_weight.shape[1]
         weight = self.recurrent_weight.to(matmul_dtype)
-        cell = said.new_zeros(alive[0], size)
+        cell = inputs.new_zeros(alive[0], size)
         state = cell if start is None else start
         found = []
-        for count, word in zip(alive, torch.split(said, alive), strict=True):
+        for count, word in zip(alive, torch.split(inputs, alive), strict=True):
             state, cell = state[:count], cell[:count]
-            gates = word + (state.to(matmul_dtype) @ weight.T).to(said.dtype)
+            gates = word + (state.to(matmul_dtype) @ weight.T).to(inputs.dtype)
             opening, output, new = gates.tensor_split((2 * size, 3 * size), 1)
             if self.peephole is not None:
                 opening = opening + (cell[:, None] * self.peephole[:2]).flatten(1)
-            taken, kept = opening.sigmoid().chunk(2, 1)
-            cell = kept * cell + taken * new.tanh()
+            accepted, remembered = opening.sigmoid().chunk(2, 1)
+            cell = remembered * cell + accepted * new.tanh()
             if self.peephole is not None:
                 output = output + cell * self.peephole[2]
             state = output.sigmoid() * cell.tanh()
@@ -155,10 +155,10 @@ class BiLSTM(nn.Module):
         self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype = torch.float32
     ) -> Tensor:
         """Return the larger of both final states: (B, T, inputs), (B,) -> (B, states)."""
-        turned = _reversed(vectors, lengths)
+        reversed_vectors = _reversed(vectors, lengths)
         return torch.maximum(
             self.forwards(vectors, lengths, matmul_dtype),
-            self.backwards(turned, lengths, matmul_dtype),
+            self.backwards(reversed_vectors, lengths, matmul_dtype),
         )
 
     def max_pool(
@@ -170,16 +170,16 @@ class BiLSTM(nn.Module):
         signed: bool = False,
     ) -> Tensor:
         """Return the largest of all states of both directions in each coordinate."""
-        turned = _reversed(vectors, lengths)
+        reversed_vectors = _reversed(vectors, lengths)
         return torch.maximum(
             self.forwards.max_pool(vectors, lengths, matmul_dtype, signed=signed),
-            self.backwards.max_pool(turned, lengths, matmul_dtype, signed=signed),
+            self.backwards.max_pool(reversed_vectors, lengths, matmul_dtype, signed=signed),
         )
 
-    def renumber(self, order: Tensor) -> None:
+    def renumber(self, order: Tensor, words: Tensor) -> None:
         """Give the states a new order, in place."""
-        self.forwards.renumber(order)
-        self.backwards.renumber(order)
+        self.forwards.renumber(order, words)
+        self.backwards.renumber(order, words)
 
 
 def _reversed(vectors: Tensor, lengths: Tensor) -> Tensor:

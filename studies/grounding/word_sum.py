@@ -27,7 +27,7 @@ class WordSum(nn.Module):
     ) -> Tensor:
         """Return the sum of each sequence's vectors: (B, T, inputs), (B,) -> (B, states)."""
         words = self._mapped(vectors, matmul_dtype)
-        return words.masked_fill(~_said(vectors, lengths), 0).sum(1)
+        return words.masked_fill(~_is_word(vectors, lengths), 0).sum(1)
 
     def max_pool(
         self,
@@ -39,15 +39,17 @@ class WordSum(nn.Module):
     ) -> Tensor:
         """Return the largest of each sequence's vectors in each coordinate; zeros for no word."""
         words = self._mapped(vectors, matmul_dtype)
-        said = _said(vectors, lengths)
-        pooled = (words if signed else words.abs()).masked_fill(~said, -torch.inf).amax(1)
-        return pooled.masked_fill(~said.any(1), 0)
+        is_word = _is_word(vectors, lengths)
+        pooled = (words if signed else words.abs()).masked_fill(~is_word, -torch.inf).amax(1)
+        return pooled.masked_fill(~is_word.any(1), 0)
 
     @torch.no_grad()
-    def renumber(self, order: Tensor) -> None:
-        """Give the coordinates a new order, in place; without a map it is the vectors' to do."""
+    def renumber(self, order: Tensor, words: Tensor) -> None:
+        """Give the coordinates a new order, in place, or without a map those of word vectors."""
         if self.weight is not None:
             self.weight.copy_(self.weight[order])
+        else:
+            words.copy_(words[:, order])
 
     def _mapped(self, vectors: Tensor, matmul_dtype: torch.dtype) -> Tensor:
         if self.weight is None:
@@ -55,7 +57,7 @@ class WordSum(nn.Module):
         return low_precision_matmul(vectors, self.weight, matmul_dtype)
 
 
-def _said(vectors: Tensor, lengths: Tensor) -> Tensor:
-    """Tell which vectors are of words, neither of padding nor of the end mark: (B, T, 1)."""
+def _is_word(vectors: Tensor, lengths: Tensor) -> Tensor:
+    """Return which vectors are of words, not of padding or the end mark: (B, T, 1)."""
     each = torch.arange(vectors.shape[1], device=vectors.device)
     return (each < lengths.to(vectors.device)[:, None] - 1)[..., None]

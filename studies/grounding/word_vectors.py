@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.models.errors import HasseError
+from hasse.models.model import OrderEmbedding
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.lesson import Lesson
 from hasse.models.vocabulary import Vocabulary, words
 
 
@@ -64,14 +67,14 @@ class WordVectors:
                 f"numbers"
             ) from error
         if not vectors:
-            raise WordVectorsError(f"{path} holds no vector of a word that is asked for")
+            raise WordVectorsError(f"{path} has no vector of any wanted word: name another file")
         found = cls(rows, np.stack(vectors))
         if not np.isfinite(found.vectors).all():
             raise WordVectorsError(f"{path} has vectors that are not finite numbers: mend it")
         return found
 
     def fingerprint(self) -> str:
-        """Return what tells these vectors from others."""
+        """Return what distinguishes these vectors from others."""
         digest = hashlib.sha256(" ".join(self.rows).encode())
         digest.update(self.vectors.data)
         return digest.hexdigest()[:12]
@@ -96,3 +99,26 @@ class WordVectors:
             if known:
                 found[at] = self.vectors[known].mean(0)
         return found
+
+
+class WordVectorLesson(Lesson):
+    """Starts word vectors from those of a file, where they stay if the model's are fixed."""
+
+    def __init__(self, vectors: WordVectors) -> None:
+        """Take the vectors of the file."""
+        super().__init__()
+        self._vectors = vectors
+
+    def fingerprint(self) -> Any:
+        """Return what distinguishes the vectors from others."""
+        return self._vectors.fingerprint()
+
+    def vocabulary(self, config: TrainingConfig) -> Vocabulary | None:
+        """Return all words of the file where vectors are fixed, or None."""
+        fixed = config.model.word_vectors == "fixed"
+        return Vocabulary(tuple(self._vectors.rows)) if fixed else None
+
+    def begin(self, model: OrderEmbedding) -> None:
+        """Put the vectors of known words into the model."""
+        for encoder in model.captions.encoders:
+            self._vectors.fill(encoder.embedding.weight, model.vocabulary)

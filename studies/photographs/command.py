@@ -13,6 +13,7 @@ from hasse.service.cli.terminal.long_running import AGAIN, stoppable
 from hasse.service.cli.terminal.options import DatasetFolder, Device
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
+from hasse.studies.photographs.learning_command import calibrate, evaluate, train
 
 photographs = Commands(
     no_args_is_help=True,
@@ -212,3 +213,8 @@ def features(
     ):
         found = extract_texts(wanted, model, out, progress=report, stop=stop)
     typer.echo(f"{out}: {count(len(found.texts), 'text')}")
+
+
+photographs.add(train)
+photographs.add(calibrate)
+photographs.add(evaluate)

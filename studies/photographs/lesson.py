@@ -1,19 +1,19 @@
-"""Learn what texts without pictures mean, from an encoder of sentences that has read many.
+"""The lesson of texts without pictures, taught by a frozen sentence encoder.
 
-Beside the caption encoder learns a second one, the teacher: a small head on the features of a
-frozen sentence encoder. Both learn from the same captions and images. The teacher soon also knows
-where texts belong that no image has, since the features of what means the same are alike. The
-caption encoder learns to put such texts where the teacher puts them (Hinton et al., "Distilling
-the knowledge in a neural network"). The teacher is not part of the model.
+A second caption encoder, the teacher, learns beside the model's: a small head on the features of a
+frozen sentence encoder. Both learn from the same captions and images. Texts of like meaning have
+like features, so the teacher soon knows the points of texts that no image has. The caption encoder
+learns those points from the teacher (Hinton et al., "Distilling the knowledge in a neural
+network"). The teacher is not part of the model.
 
-Both may also learn from texts that follow from captions, and from pictures of classes that are
-made of features; see `DerivedTexts` and `ClassPictures`.
+Both may also learn from texts that follow from captions, and from pictures of classes made of
+features; see `DerivedTexts` and `ClassPictures`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,10 +27,12 @@ from torch.nn.functional import dropout, gelu, normalize
 from hasse.models.datasets import Dataset, load
 from hasse.models.encoders.libraries.efficientnet_lite import classifier_weights
 from hasse.models.encoders.names import LITE
+from hasse.models.features.feature_store import FeaturesError
 from hasse.models.model import OrderEmbedding
-from hasse.models.training.batches import TextInputs, TokenTable
-from hasse.models.training.config import TrainingConfig
+from hasse.models.training.batches import TokenTable
+from hasse.models.training.config import LARGEST, TrainingConfig
 from hasse.models.training.inputs import ImageInput
+from hasse.models.training.lesson import BatchRows, EncodedBatch, Lesson
 from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import SPECIAL, Vocabulary
 from hasse.studies.photographs.chains import Chain, read_chains
@@ -40,7 +42,6 @@ from hasse.studies.photographs.derived import DerivedTexts
 from hasse.studies.photographs.text_features import TextFeatures
 
 Rows = NDArray[np.int64]
-PairLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 _HIDDEN = 1024
 _SCALE = 10.0  # of unit features, so that a linear map's first outputs are of about unit size
@@ -49,15 +50,45 @@ _SPREAD = 0.15  # standard deviation of the first word vectors
 
 
 @dataclass(frozen=True, slots=True)
-class TextSources:
-    """What there is to learn from beside images and their captions.
+class TextOptions:
+    """The options of `TextLesson`.
 
     Attributes:
-        features: of texts, all those below and the training captions among them.
+        distillation: weight of the distance between the caption encoder's points and the teacher's.
+        other_texts: number of texts without images in a batch.
+        derived: weight of the loss of images and texts derived from their captions.
+        classes: weight of the loss of pictures of classes and their names.
+        class_pictures: number of pictures of classes in a batch.
+    """
+
+    distillation: float = 4.0
+    other_texts: int = 768
+    derived: float = 0.5
+    classes: float = 0.3
+    class_pictures: int = 128
+
+    def __post_init__(self) -> None:
+        """Refuse impossible options (ValueError)."""
+        if min(self.other_texts, self.class_pictures) < 1:
+            raise ValueError("other_texts and class_pictures are at least 1")
+        if not all(
+            0 <= each <= LARGEST for each in (self.distillation, self.derived, self.classes)
+        ):
+            raise ValueError(
+                f"distillation, derived and classes are at least 0 and at most {LARGEST:g}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class TextSources:
+    """The texts and classes of a `TextLesson`.
+
+    Attributes:
+        features: features of texts, with all texts below and the training captions among them.
         chains: texts derived from captions of training images.
-        classes: what is true of the classes of the classifier of the image encoder.
+        classes: texts true of each class of the image encoder's classifier.
         class_weights: (K, F), that classifier's weights; needed with classes.
-        class_features: of real pictures of classes.
+        class_features: features of real pictures of classes.
     """
 
     features: TextFeatures
@@ -75,11 +106,11 @@ class TextSources:
         class_pictures: tuple[Path, Path] | None,
         encoder: str,
     ) -> Self:
-        """Read sources from where commands wrote them.
+        """Read sources from the files of commands.
 
         Args:
             class_pictures: a dataset, and features of its pictures.
-            encoder: the name of what made the features of images.
+            encoder: the name of the encoder that made the features of images.
 
         Raises:
             FeaturesError, DatasetError, AbstractionError: something is not there, or is damaged.
@@ -103,7 +134,7 @@ class TextSources:
         )
 
     def fingerprint(self) -> list[Any]:
-        """Return what tells apart sources, as JSON."""
+        """Return what distinguishes these sources from others, as JSON."""
         digest = hashlib.sha256("\n".join(self.features.texts).encode())
         for chain in self.chains:
             digest.update(repr((chain.image_id, chain.texts)).encode())
@@ -138,35 +169,43 @@ class TextTeacher(nn.Module):
         return torch.cat(shares, -1)
 
 
-class TextLesson:
-    """What each step of a training learns from texts.
+class TextLesson(Lesson):
+    """Teaches the caption encoder texts that no image has."""
 
-    Attributes:
-        teacher: learns with the model.
-    """
+    options: TextOptions
 
-    def __init__(
-        self,
-        sources: TextSources,
-        config: TrainingConfig,
-        dataset: Dataset,
-        images: ImageInput,
-        vocabulary: Vocabulary,
+    def __init__(self, sources: TextSources, options: TextOptions) -> None:
+        """Take the texts, and how much each kind of them counts."""
+        super().__init__()
+        self._sources, self.options = sources, options
+
+    def fingerprint(self) -> Any:
+        """Return the options and what distinguishes the texts."""
+        return [super().fingerprint(), self._sources.fingerprint()]
+
+    def vocabulary(self, config: TrainingConfig) -> Vocabulary:
+        """Return the words of all texts."""
+        try:
+            return Vocabulary.build(self._sources.features.texts, config.min_word_count)
+        except ValueError:
+            raise FeaturesError(
+                f"the texts in {self._sources.features.folder} have no word that comes "
+                f"{config.min_word_count:,} times: give more texts, or lower min_word_count"
+            ) from None
+
+    def prepare(
+        self, config: TrainingConfig, dataset: Dataset, images: ImageInput, model: OrderEmbedding
     ) -> None:
-        """Number all texts.
-
-        Args:
-            dataset: of the training; its captions must have features.
-            images: what is read of its images.
+        """Number all texts and make the teacher.
 
         Raises:
-            FeaturesError: a text has no features.
+            FeaturesError: a caption or a text has no features.
         """
-        self._config, self._images = config, images
-        found = self._features = sources.features
+        sources, shape = self._sources, model.config
+        self._images, found = images, sources.features
         captions = [caption.text for caption in dataset.captions]
         self._captions = found.rows_of(captions, "captions")
-        numbered = [vocabulary.encode(text, config.model.max_words) for text in found.texts]
+        numbered = [model.vocabulary.encode(text, shape.max_words) for text in found.texts]
         self._tokens = TokenTable(numbered, config.unknown_rate)
         self._derived = self._classes = None
         if sources.chains:
@@ -178,20 +217,19 @@ class TextLesson:
             )
             self._class_rows = found.rows_of(self._classes.texts, "names of classes")
         torch.manual_seed(config.seed)
-        model = config.model
-        self.teacher = TextTeacher(found.rows.shape[1], model.dimension, model.ensemble)
+        self.teacher = TextTeacher(found.rows.shape[1], shape.dimension, shape.ensemble)
 
     def begin(self, model: OrderEmbedding) -> None:
-        """Let word vectors start as the main axes of what the sentence encoder says of words."""
-        words = model.vocabulary.words
-        at = [row for row, word in enumerate(words) if word in self._features.row_of]
-        rows = [self._features.row_of[words[row]] for row in at]
-        half = self._features.rows.shape[1] // 2
-        said = normalize(torch.from_numpy(self._features.rows[rows, :half].astype(np.float32)))
-        said = said - said.mean(0)
+        """Start word vectors as the main axes of the sentence encoder's features of words."""
+        features, words = self._sources.features, model.vocabulary.words
+        at = [row for row, word in enumerate(words) if word in features.row_of]
+        rows = [features.row_of[words[row]] for row in at]
+        half = features.rows.shape[1] // 2
+        means = normalize(torch.from_numpy(features.rows[rows, :half].astype(np.float32)))
+        means = means - means.mean(0)
         dimension = model.config.word_dimension
-        axes = torch.linalg.eigh(said.T @ said).eigenvectors.flip(1)[:, :dimension]
-        vectors = said @ axes
+        axes = torch.linalg.eigh(means.T @ means).eigenvectors.flip(1)[:, :dimension]
+        vectors = means @ axes
         vectors = vectors * (_SPREAD / vectors.std())
         with torch.no_grad():
             for encoder in model.captions.encoders:
@@ -199,79 +237,69 @@ class TextLesson:
                     vectors.to(encoder.embedding.weight)
                 )
 
-    def read(
-        self, rows: Rows, image_rows: Rows, captions: Rows, draw: np.random.Generator
-    ) -> TextInputs:
-        """Return what a step learns from.
+    def read(self, rows: BatchRows, draw: np.random.Generator) -> tuple[Tensor, ...]:
+        """Read features of the captions; other texts; derived texts; and pictures of classes.
 
-        Args:
-            rows: (B,), of the batch's images in the dataset.
-            image_rows: (B,), the same in what is read of images.
-            captions: (C,), of the batch's captions.
+        The first are (C, F). The second are tokens, lengths and features. The third, if there are
+        any, are rows (D,) of the batch's images, then tokens, lengths and features of a text for
+        each, then which texts hold of which images, (D, D). The last, if there are any, are
+        features of pictures, then the same as for derived texts.
         """
-        config = self._config
-        others = draw.integers(len(self._features.texts), size=config.other_texts)
+        features = self._sources.features
+        others = draw.integers(len(features.texts), size=self.options.other_texts)
         derived: tuple[Tensor, ...] = ()
         if self._derived is not None:
-            places, texts, holds = self._derived.draw(rows, draw)
-            read = self._read(self._derived_rows[texts], draw)
+            places, texts, holds = self._derived.draw(rows.images, draw)
+            read = self._texts(self._derived_rows[texts], draw)
             derived = (torch.from_numpy(places), *read, torch.from_numpy(holds))
         classes: tuple[Tensor, ...] = ()
         if self._classes is not None:
-            some = image_rows[draw.integers(len(image_rows), size=config.class_pictures)]
+            count = self.options.class_pictures
+            some = rows.inputs[draw.integers(len(rows.inputs), size=count)]
             made, texts, holds = self._classes.draw(self._images.read(some, draw), draw)
-            read = self._read(self._class_rows[texts], draw)
+            read = self._texts(self._class_rows[texts], draw)
             classes = (made, *read, torch.from_numpy(holds))
-        given = self._features.rows[self._captions[captions]].astype(np.float32)
-        return TextInputs(torch.from_numpy(given), self._read(others, draw), derived, classes)
+        own = torch.from_numpy(features.rows[self._captions[rows.captions]].astype(np.float32))
+        return own, *self._texts(others, draw), *derived, *classes
 
-    def _read(self, texts: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the words, the lengths and the features of texts."""
-        features = torch.from_numpy(self._features.rows[texts].astype(np.float32))
+    def _texts(self, texts: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the tokens, the lengths and the features of texts."""
+        features = torch.from_numpy(self._sources.features.rows[texts].astype(np.float32))
         return *self._tokens.tokens(texts, draw), features
 
-    def loss(
-        self,
-        model: OrderEmbedding,
-        pair_loss: PairLoss,
-        images: Tensor,
-        captions: Tensor,
-        owners: Tensor,
-        true: Tensor,
-        read: TextInputs,
-    ) -> Tensor:
-        """Return what is to be added to the mean loss of a caption, ().
-
-        Args:
-            pair_loss: the mean loss of a caption by points of images, points of captions, owners
-                and truth; see `hasse.models.training.loss`.
-            images, captions, owners, true: of the batch; see `TrainingStep`.
-        """
-        config = self._config
-        total = pair_loss(images, self._taught(model, read.captions), owners, true)
-        tokens, lengths, features = read.others
-        missed = self._missed(model, captions, read.captions)
+    def loss(self, model: OrderEmbedding, batch: EncodedBatch, *read: Tensor) -> Tensor:
+        """Return the teacher's own loss and the weighted losses of all that was read, ()."""
+        own, tokens, lengths, features, *more = read
+        total = batch.pair_loss(batch.images, self._taught(model, own), batch.owners, batch.true)
         others = model.caption_points(tokens, lengths)
-        missed = missed + self._missed(model, others, features)
-        total = total + config.distillation * missed
-        for weight, given in ((config.derived, read.derived), (config.classes, read.classes)):
-            if given:
-                first, tokens, lengths, features, holds = given
-                seen = images[first] if given is read.derived else model.feature_points(first)
-                each = torch.arange(len(holds), device=holds.device)
-                for points in (
-                    model.caption_points(tokens, lengths),
-                    self._taught(model, features),
-                ):
-                    total = total + weight * pair_loss(seen, points, each, holds)
+        missed = self._missed(model, batch.captions, own) + self._missed(model, others, features)
+        total = total + self.options.distillation * missed
+        if self._derived is not None:
+            places, *texts = more[:5]
+            found = self._pair_losses(model, batch, batch.images[places], *texts)
+            total, more = total + self.options.derived * found, more[5:]
+        if self._classes is not None:
+            pictures, *texts = more
+            found = self._pair_losses(model, batch, model.feature_points(pictures), *texts)
+            total = total + self.options.classes * found
         return total
+
+    def _pair_losses(
+        self, model: OrderEmbedding, batch: EncodedBatch, images: Tensor, *texts: Tensor
+    ) -> Tensor:
+        """Return the losses of images and a text of each, by the model and by the teacher."""
+        tokens, lengths, features, holds = texts
+        each = torch.arange(len(holds), device=holds.device)
+        points = model.caption_points(tokens, lengths), self._taught(model, features)
+        first, second = (batch.pair_loss(images, one, each, holds) for one in points)
+        return first + second
 
     def _taught(self, model: OrderEmbedding, features: Tensor) -> Tensor:
         """Return the teacher's points of texts: (B, F) -> (B, N)."""
         return model.to_points(self.teacher(features))
 
     def _missed(self, model: OrderEmbedding, points: Tensor, features: Tensor) -> Tensor:
-        """Return one minus the mean cosine of points and where the teacher puts the texts."""
+        """Return one minus the mean cosine of points of texts and the teacher's points of them."""
         self.teacher.eval()
         with torch.no_grad():
             target = self._taught(model, features)

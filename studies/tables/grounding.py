@@ -2,7 +2,7 @@
 
     python -m hasse.studies.tables.grounding DATASET FEATURES VECTORS TASKS --out data/grounding
 
-Trains the presets cap2img, cap2cap, cap2both and cap2order on fixed word vectors, each with several
+Trains the recipes cap2img, cap2cap, cap2both and cap2order on fixed word vectors, each with several
 seeds. Beside them stands their ungrounded twin: the same text encoder with random weights. Printed
 are retrieval on the validation split, the sentence tasks in TASKS by a logistic regression, and the
 correlation with people on pairs of words: means over the seeds, with 95 % intervals of Student's t.
@@ -31,9 +31,11 @@ from hasse.models.checkpoints.model_folder import CONFIG
 from hasse.models.files import write_atomically
 from hasse.models.model import Points
 from hasse.models.training.distributed import World
-from hasse.models.training.presets import PRESETS
+from hasse.models.training.recipe import Recipe, find
 from hasse.models.training.state import read_notes
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.studies.grounding.command import RECIPES_OF_GROUNDING, choices_with, lessons_of
+from hasse.studies.grounding.decoder import DecodingOptions
 from hasse.studies.grounding.word_vectors import WordVectors
 from hasse.studies.tables.recipes import report
 from hasse.studies.transfer.evaluation import PairFeatures, evaluate
@@ -48,28 +50,34 @@ TWIN, VECTORS, BESIDE = "untrained", "vectors", "side by side with "
 Scores = dict[str, dict[str, float]]  # by task, and by what is measured
 
 
-def trained(name: str, preset: str, seed: int, options: argparse.Namespace) -> Path:
-    """Train a preset, or find it trained to the end; the twin is what cap2img starts from."""
+def trained(name: str, recipe: str, seed: int, options: argparse.Namespace) -> Path:
+    """Train a recipe, or find it trained to the end; the twin is what cap2img starts from."""
     folder: Path = options.out / f"{name}-{seed}"
-    has_images = PRESETS[preset].config.model.has_images
+    folders, options_of_lessons = (RECIPES_OF_GROUNDING,), (DecodingOptions(),)
+    found = Recipe.read(find(recipe, folders), options_of_lessons)
+    has_images = found.config.model.has_images
+    vectors = WordVectors.read(options.vectors)
     request = TrainingRequest(
         options.dataset,
         folder,
-        preset,
-        {**options.choices, "seed": seed},
+        recipe,
+        choices_with({**options.choices, "seed": seed}, vectors),
         features=options.features if has_images else None,
         weights=options.weights if has_images else None,
-        word_vectors=options.vectors,
+        recipes=folders,
+        lessons=options_of_lessons,
     )
     notes = read_notes(folder)
     if name == TWIN and (folder / CONFIG).is_file():
         return folder
     if notes is not None and notes["epoch"] == notes["config"]["epochs"]:
         return folder
-    training = TrainingPlan.of(request, options.device).prepare(
+    plan = TrainingPlan.of(request, options.device)
+    training = plan.prepare(
         World(options.device),
         lambda label: nullcontext(lambda done, total: None),
         lambda line: None,
+        lessons_of(plan, vectors),
     )
     if name == TWIN:
         folder.mkdir(parents=True, exist_ok=True)
@@ -242,13 +250,13 @@ def main() -> None:
     )
     options = parser.parse_args()
     options.choices = dict(choice.split("=", 1) for choice in options.choices)
-    presets = {TWIN: "cap2img", **{name: name for name in GROUNDED}}
+    recipes = {TWIN: "cap2img", **{name: name for name in GROUNDED}}
     scores: list[Scores] = []
-    folders: dict[str, list[Path]] = {name: [] for name in presets}
+    folders: dict[str, list[Path]] = {name: [] for name in recipes}
     for seed in range(options.seeds):
         models = {
-            name: trained(name, preset, seed, options)
-            for name, preset in presets.items()
+            name: trained(name, recipe, seed, options)
+            for name, recipe in recipes.items()
             if seed == 0 or name not in options.once
         }
         for name, folder in models.items():
@@ -258,7 +266,7 @@ def main() -> None:
     print(f"| | captions {columns} | images {columns} | rsum | epoch | seconds |")
     print("|---" * 10 + "|")
     for name in GROUNDED:
-        if PRESETS[name].config.model.has_images:
+        if name != "cap2cap":  # it has no images
             print(f"| {name} | {retrieval_row(folders[name])} |")
     print(f"\n{table(scores, [VECTORS, TWIN, *GROUNDED], dict.fromkeys(GROUNDED, TWIN))}")
     if not options.brief:

@@ -46,29 +46,32 @@ from hasse.models.evaluation.significance import (
 )
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import ImageInput, available, dataset_points
-from hasse.models.training.presets import PRESETS
+from hasse.models.training.lesson import Measurement
+from hasse.models.training.recipe import Recipe, find
 from hasse.models.training.run import Progress
-from hasse.models.training.trainer import Measured, RetrievalTraining
-from hasse.service.pipelines.training import split_for_training, with_choices
+from hasse.models.training.trainer import RetrievalTraining
+from hasse.service.pipelines.training import split_for_training
 from hasse.service.pipelines.training_inputs import from_features
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """A preset and what is changed in it.
+class Change:
+    """A recipe with some options changed.
 
     Attributes:
-        words: what the table calls it.
-        start: the recipe whose weights, of the same seed, it starts from; none: from nothing.
+        words: its name in the table.
+        start: the recipe.
+        changes: other values of its options.
+        after: the row whose weights, of the same seed, it starts from; none: random weights.
     """
 
     words: str
-    preset: str
+    start: str
     changes: Mapping[str, Any]
-    start: str = ""
+    after: str = ""
 
 
-# The paper's recipe, and one change after the other up to the preset hasse.
+# The paper's recipe, and one change after the other up to the recipe hasse.
 FALLING: dict[str, Any] = {
     "schedule": "cosine",
     "epochs": 60,
@@ -80,75 +83,75 @@ FALLING: dict[str, Any] = {
 # Captions that are read in one direction, and with points of one length.
 FORWARD: dict[str, Any] = {"directions": "forward"}
 ALIKE: dict[str, Any] = {**FORWARD, "hubness": 0}
-RECIPES: Mapping[str, Recipe] = {
-    "order": Recipe("the paper's", "order", {}),
-    "falling": Recipe(
+RECIPES: Mapping[str, Change] = {
+    "order": Change("the paper's", "order", {}),
+    "falling": Change(
         "+ batches of 512, and a rate that falls from 4e-3 to zero over 60 epochs", "order", FALLING
     ),
-    "views": Recipe("+ features of random crops", "order", FALLING | {"views": True}),
-    "max": Recipe(
+    "views": Change("+ features of random crops", "order", FALLING | {"views": True}),
+    "max": Change(
         "+ the join of all states of a caption, 5 % of words unknown",
         "order",
         FALLING | {"views": True, "caption_pooling": "max", "unknown_rate": 0.05},
     ),
-    "contrastive": Recipe(
+    "contrastive": Change(
         "+ the contrastive loss, from 8e-3 over 32 epochs, decaying weights, 15 % of words unknown",
         "hasse",
         ALIKE | {"ensemble": 1, "image_pooling": "average", "inverse_temperature": 30.0},
     ),
-    "ensemble": Recipe(
+    "ensemble": Change(
         "+ an ensemble of two that share the coordinates",
         "hasse",
         ALIKE | {"image_pooling": "average", "inverse_temperature": 30.0},
     ),
-    "regions": Recipe(
+    "regions": Change(
         "+ features of regions of the pictures", "hasse", ALIKE | {"inverse_temperature": 30.0}
     ),
-    "sharper": Recipe("+ a sharper loss, of 45 instead of 30", "hasse", ALIKE),
-    "sharper-cosine": Recipe(
+    "sharper": Change("+ a sharper loss, of 45 instead of 30", "hasse", ALIKE),
+    "sharper-cosine": Change(
         "the same with the score cosine, and the inverse temperature that is best for it, 14",
         "hasse",
         ALIKE | {"score": "cosine", "inverse_temperature": 14.0},
     ),
-    "evened": Recipe("+ lengths that even out hubs", "hasse", FORWARD),
-    "hasse": Recipe("+ one of the two reads backwards: preset `hasse`", "hasse", {}),
-    "hasse-cosine": Recipe(
+    "evened": Change("+ lengths that even out hubs", "hasse", FORWARD),
+    "hasse": Change("+ one of the two reads backwards: recipe `hasse`", "hasse", {}),
+    "hasse-cosine": Change(
         "`hasse` with the score cosine, and an inverse temperature of 14",
         "hasse",
         {"score": "cosine", "inverse_temperature": 14.0},
     ),
-    "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
+    "cosine": Change("the paper's, with the score cosine", "cosine", {}),
 }
 # What else was tried: each a change to the recipe `sharper`.
-TRIED: Mapping[str, Recipe] = {
-    "ranking": Recipe("the paper's hinge", "hasse", ALIKE | {"loss": "ranking"}),
-    "hardest": Recipe(
+TRIED: Mapping[str, Change] = {
+    "ranking": Change("the paper's hinge", "hasse", ALIKE | {"loss": "ranking"}),
+    "hardest": Change(
         "six more epochs, from 1e-3, of the hinge of the nearest false pair alone",
         "hasse",
         ALIKE | {"loss": "hardest", "learning_rate": 1e-3, "epochs": 6},
-        start="ranking",
+        after="ranking",
     ),
-    "hardest-alone": Recipe("that hinge from the start", "hasse", ALIKE | {"loss": "hardest"}),
-    "last": Recipe(
+    "hardest-alone": Change("that hinge from the start", "hasse", ALIKE | {"loss": "hardest"}),
+    "last": Change(
         "the last state of a caption, not the largest of all",
         "hasse",
         ALIKE | {"caption_pooling": "last"},
     ),
-    "learned": Recipe("captions of learned lengths", "hasse", ALIKE | {"length": "learned"}),
-    "wider": Recipe("2,048 coordinates", "hasse", ALIKE | {"dimension": 2048}),
-    "four": Recipe("an ensemble of four, not two", "hasse", ALIKE | {"ensemble": 4}),
-    "wider-four": Recipe(
+    "learned": Change("captions of learned lengths", "hasse", ALIKE | {"length": "learned"}),
+    "wider": Change("2,048 coordinates", "hasse", ALIKE | {"dimension": 2048}),
+    "four": Change("an ensemble of four, not two", "hasse", ALIKE | {"ensemble": 4}),
+    "wider-four": Change(
         "an ensemble of four of 512 coordinates each",
         "hasse",
         ALIKE | {"ensemble": 4, "dimension": 2048},
     ),
-    "small": Recipe(
+    "small": Change(
         "batches of 128, from 2e-3", "hasse", ALIKE | {"batch_size": 128, "learning_rate": 2e-3}
     ),
-    "no-views": Recipe("no features of random crops", "hasse", ALIKE | {"views": False}),
-    "known": Recipe("no words unknown", "hasse", ALIKE | {"unknown_rate": 0.0}),
-    "no-decay": Recipe("weights that do not decay", "hasse", ALIKE | {"weight_decay": 0.0}),
-    "two-captions": Recipe(
+    "no-views": Change("no features of random crops", "hasse", ALIKE | {"views": False}),
+    "known": Change("no words unknown", "hasse", ALIKE | {"unknown_rate": 0.0}),
+    "no-decay": Change("weights that do not decay", "hasse", ALIKE | {"weight_decay": 0.0}),
+    "two-captions": Change(
         "two captions of each image in a batch, over 20 epochs",
         "hasse",
         ALIKE | {"captions_per_image": 2, "epochs": 20},
@@ -171,32 +174,28 @@ def measured(folder: Path, held_out: Dataset, features: ImageInput) -> Retrieval
 
 
 def trained(
-    recipe: Recipe, seed: int, options: argparse.Namespace, folder: Path
+    recipe: Change, seed: int, options: argparse.Namespace, folder: Path
 ) -> tuple[Retrieval, float]:
     """Train a recipe, or find it trained, and return what it retrieves and how long it took."""
     learned, held_out = split_for_training(load_dataset(options.dataset), "train", "val")
-    start = PRESETS[recipe.preset].on(options.device).suited(len(learned))
-    config = with_choices(replace(start, seed=seed), {**recipe.changes, **options.choices})
+    first = Recipe.read(find(recipe.start)).config
+    first = first.on(options.device).suited(len(learned))
+    choices = {"seed": seed, **recipe.changes, **options.choices}
+    config = Recipe(first).with_options(choices).config
     collections = (learned, held_out)
     begun = None
-    if recipe.start:
-        first = options.out / f"{recipe.start}-{seed}"
-        trained(EVERY[recipe.start], seed, options, first)
-        begun = load(first, to_learn=True)
-    inputs = from_features(config, options.features, options.weights, collections)
-    RetrievalTraining(
-        inputs.config,
-        folder.name,
-        folder,
-        (learned, inputs.images[0]),
-        (held_out, inputs.images[1]),
-        backbone_weights=inputs.backbone_weights,
-        start=begun,
-        world=World(options.device),
-    ).run(partial(report, folder.name))
-    held_out = available(held_out, inputs.images[1])
+    if recipe.after:
+        before = options.out / f"{recipe.after}-{seed}"
+        trained(EVERY[recipe.after], seed, options, before)
+        begun = load(before, to_learn=True)
+    config, inputs = from_features(config, options.features, options.weights, collections)
+    inputs = replace(inputs, start=begun)
+    RetrievalTraining(config, folder, inputs, world=World(options.device)).run(
+        partial(report, folder.name)
+    )
+    images = inputs.validation[1]
     seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
-    return measured(folder, held_out, inputs.images[1]), float(seconds)
+    return measured(folder, available(held_out, images), images), float(seconds)
 
 
 def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
@@ -224,7 +223,7 @@ def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Fl
     return mean
 
 
-def report(name: str, progress: Progress[Measured]) -> None:
+def report(name: str, progress: Progress[Measurement]) -> None:
     """Tell what an epoch of a training was found to do."""
     if progress.measured is not None:
         found = progress.measured.summary

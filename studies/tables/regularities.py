@@ -43,7 +43,7 @@ from hasse.models.images.decoding import open_picture
 from hasse.models.model import ModelConfig, OrderEmbedding, Points
 from hasse.models.score import penalties
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.inputs import FeatureInput, TrainingInputs
 from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
@@ -246,9 +246,7 @@ def learned(
     model = replace(config.model, backbone=network.config.backbone)
     config = replace(config, model=model, preprocessing=network.preprocessing)
     weights = dict(network.images.backbone.state_dict())
-    training = RetrievalTraining(
-        config, folder.name, folder, parts[0], parts[1], backbone_weights=weights
-    )
+    training = RetrievalTraining(config, folder, TrainingInputs(parts[0], parts[1], weights))
 
     def report(progress: object) -> None:
         measured = getattr(progress, "measured", None)

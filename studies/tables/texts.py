@@ -34,11 +34,16 @@ import numpy as np
 from hasse.models.checkpoints.checkpoint import find, load
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Retrieval
+from hasse.models.features.feature_store import FeatureStore
 from hasse.models.training.distributed import World
 from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.studies.photographs.chain_calibration import calibrate_model
+from hasse.studies.photographs.chain_report import measure_chains
 from hasse.studies.photographs.chains import read_chains
+from hasse.studies.photographs.learning_command import RECIPES_OF_PHOTOGRAPHS
+from hasse.studies.photographs.lesson import TextLesson, TextOptions, TextSources
 from hasse.studies.tables.photographs import answer
 from hasse.studies.tables.recipes import comparison
 from hasse.studies.wordnet.lexicon import Lexicon
@@ -79,12 +84,30 @@ def train(sources: int, seed: int, options: argparse.Namespace, folder: Path) ->
         "photographs",
         {"seed": seed, **options.choices},
         features=options.features,
-        chains=options.chains,
-        **{name: getattr(options, name) for name in SOURCES[:sources]},
+        recipes=(RECIPES_OF_PHOTOGRAPHS,),
+        lessons=(TextOptions(),),
     )
     plan = TrainingPlan.of(request, options.device)
-    training = plan.prepare(World(options.device), lambda label: nullcontext(_nothing), _tell)
-    training.run()
+    names = SOURCES[:sources]
+    derived, classes, class_pictures = (
+        getattr(options, name) if name in names else None for name in SOURCES[1:]
+    )
+    lessons: list[TextLesson] = []
+    found = None
+    if sources:
+        encoder = FeatureStore.open(options.features).maker.backbone
+        found = TextSources.read(options.texts, derived, classes, class_pictures, encoder)
+        lessons = [TextLesson(found, plan.lessons[0])]
+    world = World(options.device)
+    training = plan.prepare(world, lambda label: nullcontext(_nothing), _tell, lessons)
+    model = training.train()
+    source = ImageSource(options.features)
+    encoded = encode_dataset(model.model, plan.collections[1], source, _nothing)
+    chains = read_chains(options.chains)
+    if found is None:
+        calibrate_model(model, encoded, chains)
+    else:
+        calibrate_model(model, encoded, chains, found.class_features, found.classes)
 
 
 def measured(folder: Path, on: Sequence[Path], lexicon: Lexicon) -> Found:
@@ -93,13 +116,13 @@ def measured(folder: Path, on: Sequence[Path], lexicon: Lexicon) -> Found:
     checkpoint, whole = load(folder), load_dataset(dataset)
     part = whole.split("val") if "val" in whole.splits() else whole
     encoded = encode_dataset(checkpoint.model, part, ImageSource(features), _nothing)
-    found = measure(checkpoint, encoded, 1, _nothing, read_chains(chains))
-    assert found.truth is not None
+    found = measure(checkpoint, encoded, 1, _nothing)
+    on_chains = measure_chains(checkpoint, encoded, read_chains(chains))
     names = (("all", "auc"), ("specific_true_general_false", "auc"))
     truth = {
         kind: (
-            *(found.truth[kind][pairs][name]["value"] for pairs, name in names),
-            found.truth[kind]["tau"]["value"],
+            *(on_chains[kind][pairs][name]["value"] for pairs, name in names),
+            on_chains[kind]["tau"]["value"],
         )
         for kind in ("violation", "probability")
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hasse.models.files import FolderLockedError, lock_folder
 from hasse.models.training.distributed import world
+from hasse.models.training.inputs import TrainingInputs
 from hasse.models.training.run import TrainingError, TrainingStopped
 from hasse.models.training.state import FILE_NAME
 from hasse.models.training.trainer import RetrievalTraining
@@ -34,23 +35,25 @@ def main(folder: Path) -> None:
     dataset = collection()
     read = (dataset, features(dataset))
     with world("cpu") as processes:
-        RetrievalTraining(CONFIG, "colours", folder / "whole", read, read, world=processes).train()
+        RetrievalTraining(
+            CONFIG, folder / "whole", TrainingInputs(read, read), world=processes
+        ).train()
 
         # The second process alone is told to stop, and the first is slow to write.
         stop = None if processes.leads else stop_after(5)
         with contextlib.suppress(TrainingStopped):
-            SlowlySaved(CONFIG, "colours", folder / "stopped", read, read, world=processes).train(
-                stop=stop
-            )
+            SlowlySaved(
+                CONFIG, folder / "stopped", TrainingInputs(read, read), world=processes
+            ).train(stop=stop)
             raise AssertionError("nobody stopped")
         with contextlib.suppress(TrainingError):
             own = folder / "stopped" if processes.leads else folder / "another"
-            RetrievalTraining(CONFIG, "colours", own, read, read, world=processes).train()
+            RetrievalTraining(CONFIG, own, TrainingInputs(read, read), world=processes).train()
             raise AssertionError("one went on and one began")
-        SlowlySaved(CONFIG, "colours", folder / "stopped", read, read, world=processes).train()
+        SlowlySaved(CONFIG, folder / "stopped", TrainingInputs(read, read), world=processes).train()
         state = (folder / "stopped" / FILE_NAME).read_bytes()
         RetrievalTraining(
-            CONFIG, "colours", folder / "stopped", read, read, world=processes
+            CONFIG, folder / "stopped", TrainingInputs(read, read), world=processes
         ).train()
         assert state == (folder / "stopped" / FILE_NAME).read_bytes(), "it had ended"
 
@@ -72,7 +75,7 @@ def main(folder: Path) -> None:
 
         config = replace(CONFIG, epochs=2)
         RetrievalTraining(
-            config, "colours", folder / "pixels", learned, learned, world=processes
+            config, folder / "pixels", TrainingInputs(learned, learned), world=processes
         ).train()
 
 

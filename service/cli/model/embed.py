@@ -35,9 +35,8 @@ States = Annotated[
     bool,
     typer.Option(
         "--states",
-        help="Write what 'hasse study transfer' measures, of a model that was trained with a "
-        "preset "
-        "cap2...: the state of the text encoder before it is projected to where pictures are.",
+        help="Write the state of the text encoder before it is projected, which 'hasse study "
+        "transfer' measures. Models of 'hasse study grounding' have one.",
     ),
 ]
 _NAMED = 5  # lines that a message names

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from hasse.service.cli.terminal.configuration import picture_limits
-from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
@@ -24,9 +24,6 @@ from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
 
-if TYPE_CHECKING:
-    from hasse.service.pipelines.evaluation import Measured
-
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 COLUMNS = (
     ("r1", "R@1"),
@@ -38,16 +35,20 @@ COLUMNS = (
 )
 
 
-_PRECISION = "average_precision"
-
 Against = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="A second checkpoint, named like --model: say by how much that is better, or not.",
+        help="A second checkpoint to compare with, named like --model.",
     ),
 ]
-Split = Annotated[str, typer.Option(help="Which pictures to measure on; '' for those in no split.")]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        show_default="test, or without splits the pictures that training withholds",
+        help="Which pictures to measure on; '' for those in no split.",
+    ),
+]
 AgainstFeatures = Annotated[
     Path | None,
     typer.Option(
@@ -73,23 +74,8 @@ CaptionsPerImage = Annotated[
         "of COCO's pictures have more.",
     ),
 ]
-ChainsFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also measure truth on chains from general to specific: those of 'hasse study "
-        "photographs abstract', or a CSV of HierarCaps.",
-    ),
-]
 ReportFile = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the JSON here.")
-]
-PlotFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Draw recall curves, ranks, violations and points there, as SVG, beside the JSON.",
-    ),
 ]
 
 
@@ -98,25 +84,22 @@ def evaluate(
     dataset: DatasetFolder,
     model: Model = None,
     against: Against = None,
-    split: Split = "test",
+    split: Split = None,
     features: Features = None,
     against_features: AgainstFeatures = None,
     folds: Folds = 1,
     captions_per_image: CaptionsPerImage = None,
-    chains: ChainsFile = None,
     out: ReportFile = None,
-    plots: PlotFolder = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Measure retrieval: R@K in percent, and where the best true item stands.
+    """Measure retrieval: R@K in percent, and the rank of the best true item.
 
-    What counts as true are an image's own captions; for scenes it is everything that holds.
-    Ties count half, so that a model which cannot tell things apart scores as chance. Every
-    figure comes with a 95 % interval, drawn over images; two models are compared on the same
-    draws.
+    An image's own captions are true of it; for scenes, all captions that hold are. Ties count
+    half, so that a model with equal scores for all is no better than chance. Every figure has a
+    95 % interval, drawn over images; two models are compared on the same draws.
 
     \b
     [bold]Examples[/bold]
@@ -124,19 +107,16 @@ def evaluate(
       hasse lab evaluate data/coco --model data/coco-model \\
           --features data/coco-features --captions-per-image 5 --folds 5
       hasse lab evaluate data/coco --model data/order --against data/cosine \\
-          --features data/coco-features --plots data/order-plots
+          --features data/coco-features
     """
     from hasse.service.pipelines.evaluation import EvaluationRequest
     from hasse.service.runtime.device import pick_device
-    from hasse.studies.tables.figures import require_matplotlib
 
     if against_features is not None and against is None:
         raise CommandError(
             f"--against-features names {against_features}, and there is no --against: name a "
             f"second checkpoint, or leave it out"
         )
-    if plots is not None:
-        require_matplotlib()
     request = EvaluationRequest(
         dataset,
         split,
@@ -146,42 +126,19 @@ def evaluate(
         against_features,
         folds,
         captions_per_image,
-        chains,
         batch_size,
         workers,
         picture_limits(),
     )
-    measured, result = request.run(pick_device(device), progress, tell)
-    _report(measured, result, as_json=as_json, out=out, plots=plots)
-
-
-def _report(
-    measured: Measured,
-    result: Mapping[str, Any],
-    *,
-    as_json: bool,
-    out: Path | None,
-    plots: Path | None,
-) -> None:
-    from hasse.studies.tables.figures import draw
-
+    _, result = request.run(pick_device(device), progress, tell)
     text = json.dumps(result, indent=2)
     if as_json:
         typer.echo(text)
     else:
         _show(result)
     if out is not None:
-        _write(out, text)
-    if plots is not None:
-        kept = f"{plots} holds some of the figures; the same command draws them all"
-        with progress("drawing") as report, resumable(lambda: kept):
-            draw(measured, plots, report)
-        _write(plots / "evaluation.json", text)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n", encoding="utf-8")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text + "\n", encoding="utf-8")
 
 
 def _show(result: Mapping[str, Any]) -> None:
@@ -195,15 +152,14 @@ def _show(result: Mapping[str, Any]) -> None:
         _table(other["difference"], "difference", sign="+")
     typer.echo()
     for one in (result, other) if other else (result,):
-        _show_sums(one, f"{one['model']}: " if other else "")
+        low, high = one["intervals"]["rsum"]
+        name = f"{one['model']}: " if other else ""
+        typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
     if other:
         low, high = other["difference"]["intervals"]["rsum"]
         verdict = "within chance" if low <= 0 <= high else "beyond chance"
         rsum = other["difference"]["rsum"]
         typer.echo(f"difference: rsum {rsum:+.1f} ({low:+.1f} to {high:+.1f}), {verdict}")
-    for one in (result, other) if other else (result,):
-        if one["chains"]:
-            _show_chains(one["chains"], f"{one['model']}: " if other else "")
     folds = f", mean of {result['folds']} blocks" if result["folds"] > 1 else ""
     most = result["captions_per_image"]
     first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
@@ -215,61 +171,6 @@ def _show(result: Mapping[str, Any]) -> None:
     tied = sum(result[key]["tied"] for key, _ in DIRECTIONS)
     if tied:
         typer.echo(f"queries that end in a tie, which counts half: {tied:,}", err=True)
-
-
-def _show_sums(one: Mapping[str, Any], name: str) -> None:
-    low, high = one["intervals"]["rsum"]
-    typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
-    if study := one["length_study"]:
-        typer.echo(
-            f"{name}captions of one image that differ by {count(study['least_gap'], 'word')} "
-            f"or more, {count(study['pairs'], 'pair')}: mean rank of the image "
-            f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
-            f"{study['caption_rank']:.1f}"
-        )
-
-
-def _show_chains(found: Mapping[str, Any], name: str) -> None:
-    """Print what was measured on chains, of the probability where there is one."""
-    kind = "probability" if "probability" in found else "violation"
-    measured, rows = found[kind], []
-    labels = {"all": "all levels", "specific_true_general_false": "specific true, general false"}
-    for key, value in measured.items():
-        if key in {"tau", "in_order"}:
-            continue
-        rows.append(
-            (labels.get(key, f"level {key}"), *map(_ranged, (value["auc"], value[_PRECISION])))
-        )
-    typer.echo()
-    print_table((f"{name}{kind} on chains", "AUC", "average precision"), rows)
-    typer.echo(
-        f"tau of generality and {kind}: {_ranged(measured['tau'])}; chains in perfect order: "
-        f"{_ranged(measured['in_order'])}; {count(found['chains'], 'chain')}"
-    )
-    tree = ", ".join(
-        f"{key.replace('_', ' ')} {_ranged(value)}" for key, value in found["hierarchy"].items()
-    )
-    typer.echo(f"as HierarCaps measures: {tree}")
-    for kind, table in found.get("reliability", {}).items():
-        rows = [
-            (f"{row['from']:.1f}", f"{row['pairs']:,}", f"{row['probability']:.3f}", _bar(row))
-            for row in table["rows"]
-        ]
-        typer.echo()
-        print_table((f"{name}{kind} texts: from", "pairs", "probability", "true"), rows)
-        typer.echo(f"expected calibration error of {kind} texts: {table['error']:.3f}")
-
-
-def _bar(row: Mapping[str, float]) -> str:
-    """Draw the share of true pairs, with a mark where the probability puts it."""
-    told, true = (round(20 * row[key]) for key in ("probability", "true"))
-    bar = ["█" if at < true else "·" for at in range(20)]
-    bar[min(told, 19)] = "|"
-    return f"{row['true']:.3f} {''.join(bar)}"
-
-
-def _ranged(value: Mapping[str, float]) -> str:
-    return f"{value['value']:.3f} ({value['low']:.3f}…{value['high']:.3f})"
 
 
 def _table(result: Mapping[str, Any], title: str, sign: str = "") -> None:

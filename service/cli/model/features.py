@@ -64,7 +64,7 @@ Regions = Annotated[
     typer.Option(
         show_default="where the network sees a grid, with one crop",
         help="Whether to keep the features of nine regions of each picture, and of each view, "
-        "beside those of the whole: no more work, ten times the space. The preset hasse "
+        "beside those of the whole: no more work, ten times the space. The recipe hasse "
         "learns more from them.",
     ),
 ]

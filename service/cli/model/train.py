@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,128 +18,40 @@ from hasse.service.cli.terminal.progress import progress, tell
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
     from hasse.models.training.distributed import World
-    from hasse.models.training.trainer import Measured
-    from hasse.service.pipelines.training import TrainingPlan
+    from hasse.models.training.lesson import Lesson, Measurement
+    from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 
 MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
-
 
 ModelOut = Annotated[
     Path,
     typer.Option(
-        "--out", "-o", metavar="DIR", help="Where the checkpoint goes; also how it is named."
+        "--out", "-o", metavar="DIR", help="Folder of the checkpoint. The model gets its name."
     ),
 ]
-PresetName = Annotated[
-    Literal[
-        "hasse",
-        "order",
-        "order-reversed",
-        "cosine",
-        "mnlm",
-        "mnlm-linear",
-        "cap2img",
-        "cap2cap",
-        "cap2both",
-        "cap2order",
-        "photographs",
-        "scenes",
-    ]
-    | None,
+RecipeName = Annotated[
+    str | None,
     typer.Option(
-        show_default="photographs with --texts, hasse with --features, else scenes",
-        help="Where all other options start: what we found to retrieve best on features, the "
-        "paper's way with the order or one of its two controls, as Kiros et al. did with an "
-        "LSTM or a sum of words, as Kiela et al. ground sentences, or as a built-in model was "
-        "trained.",
+        "--recipe",
+        metavar="NAME|FILE",
+        show_default="hasse with --features, else scenes",
+        help="The options to start from: hasse, scenes, order, order-reversed, cosine, or a TOML "
+        "file. Each model has its own beside it, recipe.toml.",
     ),
 ]
 TrainingFeatures = Annotated[
     Path | None,
     typer.Option(
+        "--features",
         metavar="DIR",
         rich_help_panel=DATA,
-        help="Train on these, from 'hasse lab features': quick, the network stays as it is. "
-        "Without it the network learns too, from the pictures.",
+        help="Train on features of 'hasse lab features': quick, the network stays as it is. "
+        "Without them the network learns too, from the pictures.",
     ),
 ]
 TrainSplit = Annotated[str, typer.Option(rich_help_panel=DATA, help="The split to learn from.")]
 ValidationSplit = Annotated[
     str, typer.Option(rich_help_panel=DATA, help="The split to choose the best epoch by.")
-]
-Chains = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=DATA,
-        help="Calibrate probabilities on these texts of validation pictures, from general to "
-        "specific, of 'hasse study photographs abstract', and not on captions alone.",
-    ),
-]
-Texts = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        rich_help_panel=DATA,
-        help="Learn from these texts too, of 'hasse study photographs features': they need no "
-        "pictures, and "
-        "the model then knows their words.",
-    ),
-]
-Derived = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=DATA,
-        help="With --texts: learn from what follows from captions of training pictures, of "
-        "'hasse study photographs abstract --split train'.",
-    ),
-]
-Classes = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=DATA,
-        help="With --texts: learn the names of the classes that the network was trained on, of "
-        "'hasse study photographs classes'.",
-    ),
-]
-ClassPictures = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option(
-        metavar="DATASET FEATURES",
-        rich_help_panel=DATA,
-        help="With --classes: learn from real pictures of them too, named as n01440764_tench.jpg, "
-        "and their features of 'hasse lab features'.",
-    ),
-]
-Vectors = Annotated[
-    Path | None,
-    typer.Option(
-        "--word-vectors",
-        metavar="FILE",
-        rich_help_panel=DATA,
-        help="Word vectors as text, a word and its numbers a line: where word vectors start, or "
-        "stay with a preset cap2....",
-    ),
-]
-ScoreName = Annotated[
-    Literal["order", "order-reversed", "cosine"] | None,
-    typer.Option(
-        rich_help_panel=MODEL,
-        help="How images and captions are compared; the presets of these names set the margin too.",
-    ),
-]
-TextEncoder = Annotated[
-    Literal["gru", "lstm", "bilstm", "sum"] | None,
-    typer.Option(
-        rich_help_panel=MODEL,
-        help="What reads captions: a GRU, an LSTM with peepholes, the larger of two LSTMs, one "
-        "of which reads backwards, or the sum of word vectors.",
-    ),
-]
-Dimension = Annotated[
-    int | None, typer.Option(min=1, rich_help_panel=MODEL, help="Coordinates of a point.")
 ]
 BackboneName = Annotated[
     str | None,
@@ -152,8 +65,8 @@ NetworkWeights = Annotated[
     typer.Option(
         metavar="FILE",
         rich_help_panel=MODEL,
-        help="The network's weights: where it starts, or, with --features, those they were "
-        "made with, if the file has moved.",
+        help="The network's first weights; with --features, the file they were made with, if it "
+        "has moved.",
     ),
 ]
 Start = Annotated[
@@ -162,44 +75,31 @@ Start = Annotated[
         metavar="DIR",
         rich_help_panel=MODEL,
         help="Start from the weights of this checkpoint, a folder or the name of a built-in "
-        "one, of the same shape and words, instead of from nothing.",
+        "one, of the same shape and words.",
     ),
 ]
 Epochs = Annotated[
-    int | None, typer.Option(min=1, rich_help_panel=OPTIMISATION, help="Passes at most.")
-]
-Patience = Annotated[
     int | None,
-    typer.Option(
-        min=1, rich_help_panel=OPTIMISATION, help="Stop after so many epochs without a better."
-    ),
+    typer.Option(min=1, rich_help_panel=OPTIMISATION, help="Maximum number of epochs."),
 ]
 TrainingBatch = Annotated[
-    int | None, typer.Option(min=2, rich_help_panel=OPTIMISATION, help="Pairs at a time.")
+    int | None, typer.Option(min=2, rich_help_panel=OPTIMISATION, help="Images in a batch.")
 ]
 LearningRate = Annotated[
     float | None,
-    typer.Option(rich_help_panel=OPTIMISATION, help="The optimiser's, at its highest."),
-]
-Margin = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=OPTIMISATION,
-        help="How far a false pair is kept from a true one. The paper: 0.05; cosine 0.2.",
-    ),
+    typer.Option(rich_help_panel=OPTIMISATION, help="The highest learning rate."),
 ]
 Seed = Annotated[
     int | None,
     typer.Option(rich_help_panel=OPTIMISATION, help="The same seed trains the same model."),
 ]
-Settings = Annotated[
+Choices = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
         rich_help_panel=OPTIMISATION,
-        help="Any other option of a training, such as --set schedule=cosine. A wrong name "
-        "lists them.",
+        help="Any other option of a recipe, such as --set score=cosine. A wrong name lists them.",
     ),
 ]
 
@@ -208,29 +108,18 @@ def train(
     *,
     dataset: DatasetFolder,
     out: ModelOut,
-    preset: PresetName = None,
+    recipe: RecipeName = None,
     features: TrainingFeatures = None,
     train_split: TrainSplit = "train",
     val_split: ValidationSplit = "val",
-    chains: Chains = None,
-    texts: Texts = None,
-    derived: Derived = None,
-    classes: Classes = None,
-    class_pictures: ClassPictures = None,
-    word_vectors: Vectors = None,
-    score: ScoreName = None,
-    text_encoder: TextEncoder = None,
-    dimension: Dimension = None,
     backbone: BackboneName = None,
     weights: NetworkWeights = None,
     start: Start = None,
     epochs: Epochs = None,
-    patience: Patience = None,
     batch_size: TrainingBatch = None,
     learning_rate: LearningRate = None,
-    margin: Margin = None,
     seed: Seed = None,
-    more: Settings = None,
+    more: Choices = None,
     device: Device = "auto",
     workers: Workers = None,
 ) -> None:
@@ -244,28 +133,24 @@ def train(
       hasse lab train data/coco --features data/coco-features \\
           --out data/coco-model
       hasse lab train data/coco --features data/coco-features --out data/cosine \\
-          --preset cosine
-      hasse lab train data/scenes --preset scenes --out data/my-scenes-model
+          --recipe cosine
+      hasse lab train data/scenes --recipe scenes --out data/my-scenes-model
       torchrun --nproc-per-node 4 -m hasse lab train data/coco \\
           --features data/coco-features --out data/coco-model
 
     The last trains one model on four GPUs.
     """
-    from hasse.models.training.distributed import world
-    from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.pipelines.training import TrainingRequest
 
     named: dict[str, object] = {
-        **{"score": score, "dimension": dimension, "backbone": backbone, "epochs": epochs},
-        **{"patience": patience, "batch_size": batch_size, "learning_rate": learning_rate},
-        **{"margin": margin, "seed": seed, "text_encoder": text_encoder},
+        **{"backbone": backbone, "epochs": epochs, "batch_size": batch_size},
+        **{"learning_rate": learning_rate, "seed": seed},
     }
     choices = parse_pairs(more or ()) | {key: v for key, v in named.items() if v is not None}
-    place = pick_device(device)
     request = TrainingRequest(
         dataset,
         out,
-        preset,
+        recipe,
         choices,
         (train_split, val_split),
         features,
@@ -273,27 +158,36 @@ def train(
         start,
         workers,
         picture_limits(),
-        chains,
-        texts,
-        derived,
-        classes,
-        class_pictures,
-        word_vectors,
     )
+    learn(request, device)
+
+
+def learn(
+    request: TrainingRequest,
+    device: str,
+    lessons: Callable[[TrainingPlan], Sequence[Lesson]] = lambda plan: (),
+) -> tuple[TrainingPlan, Checkpoint]:
+    """Train as requested, with lessons for the plan, and print the next command."""
+    from hasse.models.training.distributed import world
+    from hasse.service.pipelines.training import TrainingPlan
+    from hasse.service.runtime.device import pick_device
+
+    place, out = pick_device(device), request.out
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):
-        trained = _train(plan, processes)
+        trained = _train(plan, processes, lessons(plan))
     if processes.leads:
         _show(plan, trained)
+    return plan, trained
 
 
-def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
+def _train(plan: TrainingPlan, processes: World, lessons: Sequence[Lesson]) -> Checkpoint:
     """Train with a progress bar and Ctrl-C, which the first of several processes shows alone."""
     from hasse.models.training.run import TrainingStopped
 
     silent, together = not processes.leads, processes.size > 1
     bars = partial(progress, silent=silent)
-    training = plan.prepare(processes, bars, (lambda _: None) if silent else tell)
+    training = plan.prepare(processes, bars, (lambda _: None) if silent else tell, lessons)
     with (
         bars("training") as bar,
         stoppable(lambda: AGAIN, TrainingStopped, silent=silent, patient=together) as stop,
@@ -303,7 +197,7 @@ def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
 
 
 def _kept(out: Path) -> str:
-    """Return what is said on Ctrl-C, of a model only where there is one."""
+    """Return the message on Ctrl-C, which names a model only where there is one."""
     from hasse.models.checkpoints.model_folder import CONFIG
 
     best = f"{out} holds the best epoch" if (out / CONFIG).is_file() else "no epoch was finished"
@@ -311,21 +205,21 @@ def _kept(out: Path) -> str:
 
 
 def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
-    """Say what was trained, and what to do next: measure it, if pictures are kept for that."""
-    asked = plan.request
-    typer.echo(f"{asked.out}: the model {trained.name}, best of its epochs")
-    read = f" --features {asked.features}" if asked.features else ""
+    """Print the model and the next command: to measure it, if there are pictures for that."""
+    request = plan.request
+    typer.echo(f"{request.out}: the model {trained.name}, best of its epochs")
+    read = f" --features {request.features}" if request.features else ""
     if not plan.config.model.has_images:
         advice = (
-            f"hasse lab embed TEXTS --model {asked.out}, or "
-            f"hasse study transfer FOLDER --model {asked.out}"
+            f"hasse lab embed TEXTS --model {request.out}, or "
+            f"hasse study transfer FOLDER --model {request.out}"
         )
-    elif "test" in plan.dataset.splits():
-        advice = f"hasse lab evaluate {asked.dataset} --model {asked.out}{read}"
+    elif "test" in plan.dataset.splits() or not plan.dataset.has_splits():
+        advice = f"hasse lab evaluate {request.dataset} --model {request.out}{read}"
     else:
-        advice = f"hasse index build {asked.dataset} --model {asked.out}{read} --out ..."
+        advice = f"hasse index build {request.dataset} --model {request.out}{read} --out ..."
     typer.echo(f"next: {advice}", err=True)
 
 
-def _summary(found: Measured) -> str:
+def _summary(found: Measurement) -> str:
     return found.summary

@@ -16,12 +16,13 @@ from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import ALONE, World
-from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput
+from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput, TrainingInputs
+from hasse.models.training.lesson import Measurement
 from hasse.models.training.run import Progress
-from hasse.models.training.trainer import LEAST_REFERENCES, Measured, RetrievalTraining
+from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import scene_and_captions
 
-Report = Callable[[Progress[Measured]], None]
+Report = Callable[[Progress[Measurement]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
 SHAPES = ("dark", "bright")
 CONFIG = TrainingConfig(
@@ -91,14 +92,17 @@ def run(
     data: tuple[Dataset, ImageInput] | None = None,
     stop: Callable[[], bool] | None = None,
     report: Report | None = None,
-    least_references: int = LEAST_REFERENCES,
+    kind: type[RetrievalTraining] = RetrievalTraining,
 ) -> checkpoint.Checkpoint:
     dataset = collection()
     data = data or (dataset, features(dataset))
-    training = RetrievalTraining(
-        config, "colours", folder, data, data, least_references=least_references
-    )
-    return training.train(report, stop)
+    return kind(config, folder, TrainingInputs(data, data)).train(report, stop)
+
+
+class FewReferences(RetrievalTraining):
+    """Corrects hubness by as few points as the collection has."""
+
+    least_references = 10
 
 
 def a_training(
@@ -109,7 +113,7 @@ def a_training(
 ) -> RetrievalTraining:
     """Return a training that has not begun, on the features of the collection."""
     data = data or (collection(), features(collection()))
-    return RetrievalTraining(config, "colours", folder, data, data, world=world)
+    return RetrievalTraining(config, folder, TrainingInputs(data, data), world=world)
 
 
 def first_step(training: RetrievalTraining) -> None:

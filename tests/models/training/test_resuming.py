@@ -15,12 +15,14 @@ from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.encoders.text_encoder import CaptionPooling
 from hasse.models.training.distributed import World
-from hasse.models.training.inputs import ImageInput, dataset_points
+from hasse.models.training.inputs import ImageInput, TrainingInputs, dataset_points
+from hasse.models.training.lesson import Measurement
 from hasse.models.training.run import Progress, TrainingError, TrainingStopped
 from hasse.models.training.state import FILE_NAME, difference
-from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.training.trainer import RetrievalTraining
 from tests.models.training.colours import (
     CONFIG,
+    FewReferences,
     collection,
     features,
     pixels,
@@ -77,16 +79,14 @@ def test_training_with_hubness_correction_stopped_ends_with_the_same_weights(
     tmp_path: Path,
 ) -> None:
     data = (collection(30), features(collection(30)))
-    run(tmp_path / "whole", with_hubness(15), data, least_references=10)
+    run(tmp_path / "whole", with_hubness(15), data, kind=FewReferences)
     with pytest.raises(TrainingStopped):
-        run(tmp_path / "stopped", with_hubness(15), data, stop=stop_after(12), least_references=10)
-    run(tmp_path / "stopped", with_hubness(15), data, least_references=10)
+        run(tmp_path / "stopped", with_hubness(15), data, stop=stop_after(12), kind=FewReferences)
+    run(tmp_path / "stopped", with_hubness(15), data, kind=FewReferences)
     assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
     first = checkpoint.load(tmp_path / "whole", to_learn=True)
     still = replace(with_hubness(15), epochs=1, learning_rate=1e-9)
-    then = RetrievalTraining(
-        still, "then", tmp_path / "then", data, data, start=first, least_references=10
-    ).train()
+    then = FewReferences(still, tmp_path / "then", TrainingInputs(data, data, start=first)).train()
     for found, before in zip(
         *(dataset_points(m.trained, *data) for m in (then, first)), strict=True
     ):
@@ -102,10 +102,10 @@ def test_checkpoint_whose_saving_was_cut_off_is_saved_again_though_it_came_out_w
     qualities = iter([0.2, 0.3, 0.1])
 
     class CutOff(RetrievalTraining):
-        def quality(self, measured: Measured) -> float:
+        def quality(self, measured: Measurement) -> float:
             return next(qualities)
 
-        def keep(self, measured: Measured) -> None:
+        def keep(self, measured: Measurement) -> None:
             sums = self.folder / SUMS
             before = sums.read_bytes() if sums.is_file() else None
             super().keep(measured)
@@ -115,11 +115,11 @@ def test_checkpoint_whose_saving_was_cut_off_is_saved_again_though_it_came_out_w
 
     config, data = replace(CONFIG, epochs=2), (collection(), features(collection()))
     with pytest.raises(Killed):
-        CutOff(config, "colours", tmp_path, data, data).train()
+        CutOff(config, tmp_path, TrainingInputs(data, data)).train()
     with pytest.raises(CheckpointError, match="let it go on"):
         checkpoint.load(tmp_path)
     # Where sums come out otherwise each time, as on a GPU, it may be no better than the first.
-    found = CutOff(config, "colours", tmp_path, data, data).train()
+    found = CutOff(config, tmp_path, TrainingInputs(data, data)).train()
     assert len(found.metrics["history"]) == 2
 
 
@@ -127,13 +127,13 @@ def test_first_checkpoint_is_written_after_the_state(tmp_path: Path) -> None:
     """A model without a state is taken for one that no training could go on with."""
 
     class Killed(RetrievalTraining):
-        def keep(self, measured: Measured) -> None:
+        def keep(self, measured: Measurement) -> None:
             raise KeyboardInterrupt
 
     run(tmp_path / "straight")
     data = (collection(), features(collection()))
     with pytest.raises(KeyboardInterrupt):
-        Killed(CONFIG, "colours", tmp_path / "killed", data, data).train()
+        Killed(CONFIG, tmp_path / "killed", TrainingInputs(data, data)).train()
     assert [path.name for path in (tmp_path / "killed").iterdir()] == [FILE_NAME]
     steps: list[int] = []
     found = run(tmp_path / "killed", report=lambda now: steps.append(now.epoch))
@@ -165,7 +165,7 @@ def test_gpu_learns_what_a_cpu_learns_also_when_stopped(
 
         def go_on(stop: Callable[[], bool] | None) -> None:
             RetrievalTraining(
-                config, "scenes", tmp_path / device, data, data, world=World(device)
+                config, tmp_path / device, TrainingInputs(data, data), world=World(device)
             ).train(lambda progress: found.append(progress.loss), stop)
 
         with pytest.raises(TrainingStopped):
@@ -180,7 +180,7 @@ def test_gpu_learns_what_a_cpu_learns_also_when_stopped(
 def test_finished_training_does_nothing(tmp_path: Path) -> None:
     run(tmp_path)
     before = weights(tmp_path)
-    reports: list[Progress[Measured]] = []
+    reports: list[Progress[Measurement]] = []
     run(tmp_path, report=reports.append)
     assert reports == []
     assert weights(tmp_path) == before
@@ -204,9 +204,9 @@ def test_resuming_with_other_captions_or_another_network_is_refused(tmp_path: Pa
     def go_on(dataset: Dataset, network: Backbone, stop: Callable[[], bool] | None = None) -> None:
         data = (dataset, features(dataset))
         weights = dict(network.state_dict())
-        RetrievalTraining(CONFIG, "colours", tmp_path, data, data, backbone_weights=weights).train(
-            stop=stop
-        )
+        RetrievalTraining(
+            CONFIG, tmp_path, TrainingInputs(data, data, backbone_weights=weights)
+        ).train(stop=stop)
 
     dataset, network = collection(), build_backbone("torchvision/shufflenet_v2_x0_5")
     with pytest.raises(TrainingStopped):
@@ -226,7 +226,7 @@ def test_resuming_with_another_validation_set_is_refused(tmp_path: Path) -> None
     def go_on(held_out: Dataset, stop: Callable[[], bool] | None = None) -> None:
         learned = (collection(), features(collection()))
         measured = (held_out, features(held_out))
-        RetrievalTraining(CONFIG, "colours", tmp_path, learned, measured).train(stop=stop)
+        RetrievalTraining(CONFIG, tmp_path, TrainingInputs(learned, measured)).train(stop=stop)
 
     held_out = collection(4)
     with pytest.raises(TrainingStopped):
@@ -251,7 +251,7 @@ def test_resuming_with_more_or_fewer_readable_images_is_refused(
             for lacking in (learned, measured)
         ]
         data = [(whole, part) for part in there]
-        RetrievalTraining(CONFIG, "colours", tmp_path, *data).train(stop=stop)
+        RetrievalTraining(CONFIG, tmp_path, TrainingInputs(data[0], data[1])).train(stop=stop)
 
     with pytest.raises(TrainingStopped):
         go_on(0, 1, stop_after(1))

@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 
 from hasse.models.checkpoints import checkpoint
-from hasse.models.encoders.text_encoder import TextUnit
+from hasse.models.training.lesson import Measurement
 from hasse.models.training.run import Progress
-from hasse.models.training.trainer import Measured
 from tests.models.training.colours import CONFIG, run
 
 
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "sum"])
 def test_text_encoder_learns_by_gradient_descent_and_encodes_as_saved(
-    tmp_path: Path, kind: TextUnit
+    tmp_path: Path, kind: str
 ) -> None:
     losses: list[float] = []
 
-    def report(progress: Progress[Measured]) -> None:
+    def report(progress: Progress[Measurement]) -> None:
         if progress.measured is not None:
             losses.append(progress.loss)
 

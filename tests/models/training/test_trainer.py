@@ -20,12 +20,14 @@ from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.ranking import RankingMetrics, average_precisions
 from hasse.models.evaluation.retrieval import Evaluation, evaluate
 from hasse.models.order import pairwise_violation
-from hasse.models.training.inputs import FeatureInput, ImageInput, dataset_points
+from hasse.models.training.inputs import FeatureInput, ImageInput, TrainingInputs, dataset_points
+from hasse.models.training.lesson import Measurement
 from hasse.models.training.run import Progress, TrainingError
 from hasse.models.training.state import FILE_NAME
-from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.training.trainer import RetrievalTraining
 from tests.models.training.colours import (
     CONFIG,
+    FewReferences,
     a_training,
     collection,
     features,
@@ -38,9 +40,9 @@ from tests.models.training.colours import (
 
 
 def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:
-    epochs: list[Progress[Measured]] = []
+    epochs: list[Progress[Measurement]] = []
 
-    def report(progress: Progress[Measured]) -> None:
+    def report(progress: Progress[Measurement]) -> None:
         if progress.measured is not None:
             epochs.append(progress)
 
@@ -60,7 +62,9 @@ def test_rounded_checkpoint_leaves_an_installed_network_as_it_is(tmp_path: Path)
         CONFIG, model=replace(CONFIG.model, backbone=LITE), saved_dtype="int8", epochs=1
     )
     network = dict(build_backbone(LITE).state_dict())
-    RetrievalTraining(config, "lite", tmp_path, data, data, backbone_weights=network).train()
+    RetrievalTraining(
+        config, tmp_path, TrainingInputs(data, data, backbone_weights=network)
+    ).train()
     assert not any("backbone" in key for key in load_file(tmp_path / WEIGHTS))
 
 
@@ -68,7 +72,7 @@ def test_rounded_checkpoint_leaves_an_installed_network_as_it_is(tmp_path: Path)
 def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:
     validations: list[float] = []
 
-    def report(progress: Progress[Measured]) -> None:
+    def report(progress: Progress[Measurement]) -> None:
         if progress.measured is not None:
             validations.append(progress.measured.quality)
 
@@ -164,7 +168,7 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
         data = pixels(collection(30), tmp_path / "pictures")
     config = replace(CONFIG, model=replace(CONFIG.model, hubness=hubness))
     kept = run(
-        tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, least_references=10
+        tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, kind=FewReferences
     )
     points = dataset_points(kept.trained, *data)
     measured = evaluate(data[0], *points, "order").to_json()
@@ -186,7 +190,7 @@ def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_pa
     assert run(tmp_path / "few", with_hubness(20), data).model.hubness is None  # too few to tell
     plain, evened = (
         run(tmp_path / "plain", data=data),
-        run(tmp_path / "evened", with_hubness(99), data, least_references=10),
+        run(tmp_path / "evened", with_hubness(99), data, kind=FewReferences),
     )
     hubness = evened.model.hubness
     assert hubness is not None
@@ -210,7 +214,7 @@ def test_frozen_backbone_keeps_its_weights(tmp_path: Path) -> None:
     dataset = collection()
     data = (dataset, features(dataset))
     trained = RetrievalTraining(
-        CONFIG, "frozen", tmp_path, data, data, backbone_weights=start
+        CONFIG, tmp_path, TrainingInputs(data, data, backbone_weights=start)
     ).train()
     for key, value in trained.trained.images.backbone.state_dict().items():
         assert value.equal(start[key]), key
@@ -222,7 +226,9 @@ def test_start_is_accepted_only_with_the_same_shape_and_words(
     first = run(tmp_path / "first")
     data = (collection(), features(collection()))
     still = replace(CONFIG, epochs=1, learning_rate=1e-9)
-    then = RetrievalTraining(still, "then", tmp_path / "then", data, data, start=first).train()
+    then = RetrievalTraining(
+        still, tmp_path / "then", TrainingInputs(data, data, start=first)
+    ).train()
     texts = [caption.text for caption in data[0].captions]
     np.testing.assert_allclose(
         then.model.encode_captions(texts), first.model.encode_captions(texts), atol=1e-5
@@ -231,10 +237,10 @@ def test_start_is_accepted_only_with_the_same_shape_and_words(
         run(tmp_path / "then", still)
     other = replace(still, model=replace(CONFIG.model, dimension=8))
     with pytest.raises(TrainingError, match=r"another shape \(dimension: \d+ there, 8 now\)"):
-        RetrievalTraining(other, "other", tmp_path / "other", data, data, start=first)
+        RetrievalTraining(other, tmp_path / "other", TrainingInputs(data, data, start=first))
     rare = replace(still, min_word_count=11)
     with pytest.raises(TrainingError, match="other words"):
-        RetrievalTraining(rare, "other", tmp_path / "other", data, data, start=first)
+        RetrievalTraining(rare, tmp_path / "other", TrainingInputs(data, data, start=first))
 
 
 def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded(
@@ -244,11 +250,11 @@ def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded
     data = (collection(), features(collection()))
     small = replace(CONFIG, epochs=1, saved_dtype="int8")
     first = RetrievalTraining(
-        small, "first", tmp_path / "first", data, data, backbone_weights=start
+        small, tmp_path / "first", TrainingInputs(data, data, backbone_weights=start)
     ).train()
     exact = replace(small, saved_dtype="float32")
     then = RetrievalTraining(
-        exact, "then", tmp_path / "then", data, data, backbone_weights=start, start=first
+        exact, tmp_path / "then", TrainingInputs(data, data, backbone_weights=start, start=first)
     ).train()
     networks = (one.trained.images.backbone for one in (first, then))
     assert len({network.fingerprint() for network in networks}) == 1
@@ -259,10 +265,10 @@ def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded
 def test_backbone_that_learns_starts_from_the_weights_of_the_start(tmp_path: Path) -> None:
     data = pixels(collection(), tmp_path / "pictures")
     still = replace(CONFIG, epochs=1, learning_rate=1e-12)
-    first = RetrievalTraining(still, "first", tmp_path / "first", data, data).train()
+    first = RetrievalTraining(still, tmp_path / "first", TrainingInputs(data, data)).train()
     other = dict(build_backbone("torchvision/shufflenet_v2_x0_5").state_dict())
     then = RetrievalTraining(
-        still, "then", tmp_path / "then", data, data, backbone_weights=other, start=first
+        still, tmp_path / "then", TrainingInputs(data, data, backbone_weights=other, start=first)
     ).train()
     weights = dict(first.trained.images.backbone.named_parameters())
     for name, weight in then.trained.images.backbone.named_parameters():
@@ -290,7 +296,7 @@ def test_validation_features_that_are_not_numbers_stop_the_training(tmp_path: Pa
     spoiled = features(dataset)
     spoiled.features[3] = np.inf
     data = (dataset, features(dataset))
-    training = RetrievalTraining(CONFIG, "x", tmp_path, data, (dataset, spoiled))
+    training = RetrievalTraining(CONFIG, tmp_path, TrainingInputs(data, (dataset, spoiled)))
     with pytest.raises(TrainingError, match=r"after epoch 1 .* look for features"):
         training.train()
     assert list(tmp_path.iterdir()) == [], "another rate can be tried in the same folder"
@@ -305,7 +311,7 @@ def test_captions_without_words_are_refused(tmp_path: Path) -> None:
         for image in collection().images
     )
     data = (Dataset("silent", silent), features(collection()))
-    with pytest.raises(DatasetError, match=r"'silent' have no word: .* look at them$"):
+    with pytest.raises(DatasetError, match=r"'silent' have no word: check the caption file$"):
         run(tmp_path, data=data)
 
 

@@ -12,7 +12,8 @@ from hasse.service.runtime.logs import LOGGER
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (
-    *("--backbone", "torchvision/shufflenet_v2_x0_5", "--dimension", "16", "--batch-size", "6"),
+    *("--backbone", "torchvision/shufflenet_v2_x0_5", "--batch-size", "6"),
+    *("--set", "dimension=16"),
     *("--set", "image_pooling=average", "--set", "resize=36", "--set", "crop=32"),
     *("--set", "word_dimension=8", "--device", "cpu"),
 )

@@ -284,7 +284,7 @@ def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "hasse", "lab", "train", str(dataset), *TINY_TRAINING),
-            *("--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "model")),
+            *("--epochs", "100000", "--set", "patience=100000", "--out", str(tmp_path / "model")),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -157,7 +157,7 @@ def test_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     assert "regions need one crop" in refused.error
 
     model = tmp_path / "model"
-    small = ("--epochs", 1, "--dimension", 16, "--set", "word_dimension=8")
+    small = ("--epochs", 1, "--set", "dimension=16", "--set", "word_dimension=8")
     done(hasse("lab train", home / "data", "--features", of_parts, "--out", model, *small))
     assert json.loads((model / "config.json").read_text())["model"]["image_pooling"] == "regions"
     store, seeing = FeatureStore.open(of_parts), load(model).model
@@ -200,7 +200,16 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
         )
     )
     assert "23 of 24 pictures" in made.out
-    options = ("--epochs", 1, "--batch-size", 8, "--dimension", 16, "--set", "word_dimension=8")
+    options = (
+        "--epochs",
+        1,
+        "--batch-size",
+        8,
+        "--set",
+        "dimension=16",
+        "--set",
+        "word_dimension=8",
+    )
     model = tmp_path / "model"
     train = ("lab train", home / "data", "--features", features, "--out", model, *options)
     weights.rename(tmp_path / "moved.safetensors")

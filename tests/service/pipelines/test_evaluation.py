@@ -14,7 +14,6 @@ from hasse.models.evaluation.significance import differences, intervals
 from hasse.models.score import Score
 from hasse.service.pipelines.dataset_encoding import Encoded
 from hasse.service.pipelines.evaluation import comparison, measure
-from hasse.studies.tables.length_study import length_study
 from tests.models.evaluation.test_retrieval import dataset, unit
 from tests.tiny import tiny_checkpoint
 
@@ -46,16 +45,13 @@ def test_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> Non
     loaded, whole = checkpoint.load(tiny_checkpoint(tmp_path, score)), encoded()
     told: list[tuple[int, int]] = []
     found = measure(loaded, whole, 2, lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert told == [(1, 2), (2, 2)]
     blocks = [retrieve(one.dataset, one.images, one.captions, score) for one in whole.blocks(2)]
     said = found.to_json()
     assert (said["model"], said["fingerprint"]) == ("tiny", loaded.fingerprint)
     assert (said["score"], said["folds"]) == (score, 2)
     assert said["rsum"] == pytest.approx(np.mean([one.evaluation.rsum for one in blocks]))
     assert said["intervals"] == intervals(blocks).to_json()
-    study = length_study(whole.dataset, whole.images, whole.captions, score)
-    assert study is not None
-    assert said["length_study"] == study.to_json()
 
 
 def test_comparison_is_the_first_less_the_second(tmp_path: Path) -> None:

@@ -19,11 +19,16 @@ from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import FeatureInput, PixelInput
+from hasse.models.training.inputs import FeatureInput, PixelInput, TrainingInputs
+from hasse.models.training.recipe import Recipe
 from hasse.models.training.run import TrainingError
-from hasse.service.pipelines.training import require_chosen, split_for_training, with_choices
+from hasse.service.pipelines.training import (
+    part_to_measure,
+    require_chosen,
+    split_for_training,
+)
 from hasse.service.pipelines.training_inputs import (
-    TrainingInputs,
+    PictureReading,
     from_features,
     from_pictures,
     learning_backbone,
@@ -58,7 +63,7 @@ from tests.tiny_clip import NAME, tiny_clip
 )
 def test_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(TrainingError, match=f"do not go together: .*{name}"):
-        with_choices(TrainingConfig(), {name: value})
+        Recipe().with_options({name: value})
 
 
 @pytest.mark.parametrize(
@@ -73,27 +78,25 @@ def test_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value:
 def test_choice_that_features_have_made_is_refused_and_any_other_kept(
     name: str, value: str
 ) -> None:
-    theirs = with_choices(
-        TrainingConfig(), {"backbone": "torchvision/vgg19", "crop": 256, "resize": 256}
-    )
-    assert theirs.model.image_pooling == "average"
+    theirs = Recipe().with_options({"backbone": "torchvision/vgg19", "crop": 256, "resize": 256})
+    assert theirs.config.model.image_pooling == "average"
     choices = {"seed": "7", "crop": 256, "image_pooling": "average", "score": "cosine"}
-    kept = with_choices(theirs, choices)
+    kept = theirs.with_options(choices)
     require_chosen(kept, choices)
     with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': the features decide it"):
         require_chosen(kept, choices | {name: value})
 
 
-@pytest.mark.parametrize("name", ["learning_rat", "mean", "model"])
+@pytest.mark.parametrize("name", ["learning_rat", "distillation", "model"])
 def test_option_that_there_is_not_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(TrainingError, match=f"no training option '{name}'; there are: .*margin"):
-        with_choices(TrainingConfig(), {name: "1"})
+        Recipe().with_options({name: "1"})
 
 
 @pytest.mark.parametrize(("name", "value"), [("epochs", "many"), ("score", "sine")])
 def test_value_of_another_type_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': input should be"):
-        with_choices(TrainingConfig(), {name: value})
+        Recipe().with_options({name: value})
 
 
 def test_every_tenth_image_is_held_out_where_there_are_no_splits() -> None:
@@ -105,9 +108,17 @@ def test_every_tenth_image_is_held_out_where_there_are_no_splits() -> None:
     assert [image.id for image in learned.images] == [at for at in range(25) if at % 10 != 9]
     with pytest.raises(DatasetError, match=r"has 9 images and no splits: .* at least 10"):
         split_for_training(plain(9), "train", "val")
+    lines: list[str] = []
+    measured = part_to_measure(plain(25), None, "test", lines.append)
+    assert measured.images == held_out.images
+    assert "measuring the 2 pictures of 25 that 'hasse lab train' does not learn from" in lines[0]
+    assert len(part_to_measure(plain(25), "", "test", lines.append)) == 25
     halves = tuple(replace(image, split="ab"[image.id % 2]) for image in plain(4).images)
     learned, held_out = split_for_training(Dataset("halves", halves), "b", "a")
     assert [[image.id for image in part.images] for part in (learned, held_out)] == [[1, 3], [0, 2]]
+    found = part_to_measure(Dataset("halves", halves), None, "b", lines.append)
+    assert found == learned
+    assert len(lines) == 1, "splits need no remark"
 
 
 def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
@@ -126,7 +137,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
 
     def read(
         weights: Path | None, held_out: Dataset = dataset, config: TrainingConfig | None = None
-    ) -> TrainingInputs:
+    ) -> tuple[TrainingConfig, TrainingInputs]:
         return from_features(config or TrainingConfig(), folder, weights, (dataset, held_out))
 
     with pytest.raises(
@@ -137,9 +148,9 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
     note_weights(folder, Path("theirs.safetensors"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    inputs = read(None)
-    assert inputs.config.preprocessing == looks
-    assert inputs.config.model.backbone == "torchvision/shufflenet_v2_x0_5"
+    config, inputs = read(None)
+    assert config.preprocessing == looks
+    assert config.model.backbone == "torchvision/shufflenet_v2_x0_5"
     assert inputs.backbone_weights is not None
     for key, value in networks[0].state_dict().items():
         assert inputs.backbone_weights[key].equal(value), key
@@ -162,7 +173,7 @@ def test_weights_that_lie_in_a_folder_are_read_again(tmp_path: Path) -> None:
     network, folder = build_backbone(NAME, tmp_path / "clip"), tmp_path / "f"
     extract(dataset, network, network.preprocessing, folder)
     note_weights(folder, tmp_path / "clip")
-    inputs = from_features(TrainingConfig(), folder, None, (dataset, dataset))
+    _, inputs = from_features(TrainingConfig(), folder, None, (dataset, dataset))
     assert inputs.backbone_weights is not None
     assert inputs.backbone_weights.keys() == network.state_dict().keys()
 
@@ -179,8 +190,8 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
     extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
     whole = FeatureStore.open(tmp_path / "f").select([1], regions=False)
     for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
-        inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
-        for images in inputs.images:
+        _, inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+        for _, images in (inputs.training, inputs.validation):
             assert isinstance(images, FeatureInput)
             assert images.features.shape == (1, 1024)
             np.testing.assert_array_equal(images.features, whole)
@@ -223,8 +234,9 @@ def test_training_measures_the_model_in_the_precision_it_is_used_in(tmp_path: Pa
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     config = TrainingConfig(precision="bfloat16", preprocessing=Preprocessing(resize=36, crop=32))
-    inputs = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", workers=1)
-    training, validation = inputs.images
+    reading = PictureReading(workers=1)
+    inputs = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", reading)
+    training, validation = inputs.training[1], inputs.validation[1]
     assert isinstance(training, PixelInput)
     assert isinstance(validation, PixelInput)
     assert (training.bfloat16, validation.bfloat16) == (True, False)
@@ -244,8 +256,8 @@ def test_parts_are_read_where_they_are_wanted_and_there(
     looks = Preprocessing(resize=36, crop=32)
     extract(dataset, network, looks, tmp_path / "f", regions=there)
     config = TrainingConfig(model=ModelConfig(image_pooling="regions" if wanted else "average"))
-    inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
-    assert inputs.config.model.image_pooling == ("regions" if wanted and there else "average")
-    (images, _) = inputs.images
+    config, inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+    assert config.model.image_pooling == ("regions" if wanted and there else "average")
+    _, images = inputs.training
     assert isinstance(images, FeatureInput)
     assert images.features.shape == ((1, REGIONS, 1280) if wanted and there else (1, 1280))

@@ -82,8 +82,8 @@ def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_pa
     for command in (
         ("lab features", home / "data", "--backbone", "torchvision/mobilenet_v2",
          "--weights", weights, *looks, "--out", tmp_path / "features"),
-        ("lab train", home / "data", "--features", tmp_path / "features", "--preset", "order",
-         "--dimension", 16, "--set", "word_dimension=8", "--set", "saved_dtype=float16",
+        ("lab train", home / "data", "--features", tmp_path / "features", "--recipe", "order",
+         "--set", "dimension=16", "--set", "word_dimension=8", "--set", "saved_dtype=float16",
          "--epochs", 1, "--out", tmp_path / "model"),
     ):  # fmt: skip
         outcome = hasse(*command)

@@ -1,4 +1,4 @@
-"""`hasse lab train --preset cap2...`: word vectors from a file, with and without pictures."""
+"""`hasse study grounding`: word vectors from a file, with and without pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hasse.models.vocabulary import words
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import hasse
 
-FEW = ("--epochs", 1, "--set", "states=8", "--device", "cpu")
+FEW = ("--set", "epochs=1", "--set", "states=8", "--device", "cpu")
 
 
 @pytest.fixture
@@ -28,10 +28,18 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
     home: Path, vectors: Path, tmp_path: Path
 ) -> None:
     out, lists = tmp_path / "cap2cap", tmp_path / "tasks"
-    asked = ("lab train", home / "data", "--preset", "cap2cap", "--word-vectors", vectors, *FEW)
+    asked = (
+        "study grounding",
+        home / "data",
+        "--recipe",
+        "cap2cap",
+        "--word-vectors",
+        vectors,
+        *FEW,
+    )
     told = done(hasse(*asked, "--out", out)).err
     assert "perplexity" in told
-    assert "hasse embed" in told
+    assert "hasse lab embed" in told
 
     (tmp_path / "texts.txt").write_text("wolves\n,\n")
     embed = ("lab embed", tmp_path / "texts.txt", "--model", out, "--device", "cpu")
@@ -48,16 +56,16 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
 
     index = hasse("index", "build", home / "data", "--model", out, "--out", tmp_path / "index")
     assert "captions alone" in index.error
-    assert "--preset cap2both" in index.error
+    assert "hasse study grounding --recipe cap2both" in index.error
 
 
 def test_vectors_that_cannot_be_used_are_refused_in_one_sentence(
     home: Path, vectors: Path, tmp_path: Path
 ) -> None:
-    asked = ("lab train", home / "data", "--out", tmp_path / "out", *FEW)
-    cap2cap, given = ("--preset", "cap2cap"), ("--word-vectors", vectors)
+    asked = ("study grounding", home / "data", "--out", tmp_path / "out", *FEW)
+    cap2cap, given = ("--recipe", "cap2cap"), ("--word-vectors", vectors)
     assert "--word-vectors" in hasse(*asked, *cap2cap).error
-    assert "--features" in hasse(*asked, "--preset", "cap2img", *given).error
+    assert "--features" in hasse(*asked, "--recipe", "cap2img", *given).error
     size = hasse(*asked, *cap2cap, *given, "--set", "word_dimension=50").error
     assert "have 3 numbers" in size
     assert "leave word_dimension out" in size
@@ -67,7 +75,7 @@ def test_vectors_that_cannot_be_used_are_refused_in_one_sentence(
         ("a 1 2\nb 1\n", "line 2 has 1 numbers instead of 2"),
         ("a 1 2\nb 1 x\n", "each line is a word and its numbers"),
         ("a 1 2\nb nan 1\n", "not finite"),
-        (", 1 2\n", "no vector of a word"),
+        (", 1 2\n", "no vector of any wanted word"),
     ):
         vectors.write_text(lines)
         assert said in hasse(*asked, *cap2cap, *given).error

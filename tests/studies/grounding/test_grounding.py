@@ -14,12 +14,15 @@ from torch import nn
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import NoImages
-from hasse.models.training.presets import PRESETS
-from hasse.models.training.run import Progress, TrainingStopped
-from hasse.models.training.trainer import Measured, RetrievalTraining
+from hasse.models.training.inputs import NoImages, TrainingInputs
+from hasse.models.training.lesson import Lesson, Measurement
+from hasse.models.training.recipe import Recipe, find
+from hasse.models.training.run import Progress, TrainingError, TrainingStopped
+from hasse.models.training.trainer import RetrievalTraining
 from hasse.models.vocabulary import words
-from hasse.studies.grounding.word_vectors import WordVectors
+from hasse.studies.grounding.command import RECIPES_OF_GROUNDING
+from hasse.studies.grounding.decoder import DecodingLesson, DecodingOptions
+from hasse.studies.grounding.word_vectors import WordVectorLesson, WordVectors
 from tests.models.training.colours import CONFIG, collection, features, stop_after, weights
 
 SIZE = 6
@@ -34,8 +37,12 @@ def vectors() -> WordVectors:
     return WordVectors(rows, draw.normal(size=(len(rows), SIZE)).astype(np.float32))
 
 
-def config(preset: str, **changes: Any) -> TrainingConfig:
-    start = PRESETS[preset].config
+def named(recipe: str) -> Recipe:
+    return Recipe.read(find(recipe, (RECIPES_OF_GROUNDING,)), (DecodingOptions(),))
+
+
+def config(recipe: str, **changes: Any) -> TrainingConfig:
+    start = named(recipe).config
     has_images = start.model.has_images
     dimension = 1024 if start.model.image_map == "identity" else 8 if not has_images else 12
     model = replace(
@@ -50,23 +57,27 @@ def config(preset: str, **changes: Any) -> TrainingConfig:
     return replace(start, model=model, preprocessing=looks, saved_dtype="float32", **few | changes)
 
 
-def training(folder: Path, config: TrainingConfig) -> RetrievalTraining:
+def training(folder: Path, config: TrainingConfig, decoding: float = 0.0) -> RetrievalTraining:
     dataset = collection()
     ids = np.array([image.id for image in dataset.images])
     data = dataset, features(dataset) if config.model.has_images else NoImages(ids)
-    return RetrievalTraining(config, "colours", folder, data, data, vectors=vectors())
+    lessons: list[Lesson] = [WordVectorLesson(vectors())]
+    if decoding:
+        lessons.append(DecodingLesson(DecodingOptions(decoding)))
+    return RetrievalTraining(config, folder, TrainingInputs(data, data), lessons)
 
 
-@pytest.mark.parametrize("preset", GROUNDED)
-def test_preset_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, preset: str) -> None:
+@pytest.mark.parametrize("recipe", GROUNDED)
+def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, recipe: str) -> None:
     losses: list[float] = []
 
-    def report(progress: Progress[Measured]) -> None:
+    def report(progress: Progress[Measurement]) -> None:
         if progress.measured is not None:
             losses.append(progress.loss)
 
-    chosen = config(preset, epochs=15, validate_every=5, patience=15, dropout=0.1)
-    run = training(tmp_path, chosen)
+    chosen = config(recipe, epochs=15, validate_every=5, patience=15, dropout=0.1)
+    (options,) = named(recipe).lessons
+    run = training(tmp_path, chosen, options.decoding)
     run.train(report)
     assert losses[-1] < 0.9 * losses[0]
     loaded = checkpoint.load(tmp_path, with_pictures=chosen.model.has_images)
@@ -99,16 +110,17 @@ def test_points_of_images_are_their_features_where_those_are_fixed(tmp_path: Pat
 def test_decoder_writes_what_is_told_of_an_image_better_after_learning(tmp_path: Path) -> None:
     found: list[float] = []
 
-    def report(progress: Progress[Measured]) -> None:
+    def report(progress: Progress[Measurement]) -> None:
         if progress.measured is not None:
             found.append(-progress.measured.quality)
 
-    training(tmp_path, config("cap2cap", epochs=12, validate_every=6, patience=12)).train(report)
+    chosen = config("cap2cap", epochs=12, validate_every=6, patience=12)
+    training(tmp_path, chosen, 1.0).train(report)
     assert 1 < found[-1] < 0.6 * found[0]
 
 
 def test_model_without_images_is_refused_where_pictures_are_encoded(tmp_path: Path) -> None:
-    training(tmp_path, config("cap2cap", epochs=1)).train()
+    training(tmp_path, config("cap2cap", epochs=1), 1.0).train()
     with pytest.raises(CheckpointError, match=r"captions alone.*hasse lab embed.*cap2both"):
         checkpoint.load(tmp_path)
 
@@ -117,24 +129,38 @@ def test_resumed_training_with_dropout_and_a_decoder_ends_with_the_same_weights(
     tmp_path: Path,
 ) -> None:
     chosen = config("cap2both")
-    training(tmp_path / "straight", chosen).train()
+    training(tmp_path / "straight", chosen, 1.0).train()
     with pytest.raises(TrainingStopped):
-        training(tmp_path / "stopped", chosen).train(stop=stop_after(5))
-    training(tmp_path / "stopped", chosen).train()
+        training(tmp_path / "stopped", chosen, 1.0).train(stop=stop_after(5))
+    training(tmp_path / "stopped", chosen, 1.0).train()
     assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"dropout": 1.0}, "dropout"),
-        ({"decoding": 1.0}, "captions_per_image"),
-        ({"decoding": 0.0, "model": PRESETS["cap2cap"].config.model}, "decoding"),
-        ({"dropout": 0.5, "model": replace(CONFIG.model, ensemble=2)}, "ensemble"),
-    ],
-)
-def test_options_of_grounding_that_do_not_go_together_are_refused(
-    changes: dict[str, Any], said: str
+@pytest.mark.parametrize("changes", [{"captions_per_image": 1}, {"ensemble": 2}])
+def test_decoding_without_two_captions_or_with_an_ensemble_is_refused(
+    tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        replace(CONFIG, **changes)
+    start = replace(config("cap2order"), captions_per_image=2)
+    chosen = Recipe(start).with_options(changes).config
+    with pytest.raises(TrainingError, match="decoding needs ensemble 1 and captions_per_image"):
+        training(tmp_path, chosen, 1.0)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("mnlm", "lstm"), ("mnlm-linear", "sum")])
+def test_recipes_of_kiros_have_the_papers_numbers(name: str, unit: str) -> None:
+    config = named(name).config
+    assert (config.model.text_encoder, config.model.score) == (unit, "cosine")
+    assert (config.model.dimension, config.model.word_dimension) == (300, 300)
+    assert (config.batch_size, config.margin, config.loss) == (40, 0.2, "ranking")
+    assert (config.optimizer, config.learning_rate) == ("sgd", 1.0)
+
+
+@pytest.mark.parametrize("name", GROUNDED)
+def test_recipes_of_kiela_have_the_papers_encoder(name: str) -> None:
+    config, (options,) = named(name).config, named(name).lessons
+    model = config.model
+    assert (model.text_encoder, model.states, model.word_vectors) == ("bilstm", 1024, "fixed")
+    assert (config.dropout, config.optimizer) == (0.5, "adam")
+    assert model.image_map == {"cap2cap": "none", "cap2order": "linear"}.get(name, "identity")
+    assert model.score == ("order" if name == "cap2order" else "cosine")
+    assert bool(options.decoding) == (name in {"cap2cap", "cap2both"})

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.evaluation.calibration import ChainedImages, calibrate_chains
 from hasse.models.model import Points
+from hasse.studies.photographs.chain_calibration import ChainedImages, calibrate_chains
 from hasse.studies.photographs.chain_evaluation import Pairs, hierarchy, measure, pair, reliability
 from hasse.studies.photographs.chains import Chain
 

@@ -10,19 +10,22 @@ import numpy as np
 import pytest
 import torch
 
+from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.features.feature_store import FeaturesError
 from hasse.models.score import penalties_between
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import FeatureInput
+from hasse.models.training.inputs import FeatureInput, TrainingInputs, dataset_points
 from hasse.models.training.run import TrainingStopped
 from hasse.models.training.trainer import RetrievalTraining
+from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.studies.photographs.chain_calibration import calibrate_model
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures
 from hasse.studies.photographs.classes import PictureClass
-from hasse.studies.photographs.lesson import TextSources
+from hasse.studies.photographs.lesson import TextLesson, TextOptions, TextSources
 from tests.models.training.colours import COLOURS, CONFIG, collection, stop_after, weights
 from tests.studies.photographs.sentences import features_of
 
@@ -36,10 +39,9 @@ LEARNS = replace(
     epochs=30,
     batch_size=12,
     loss="contrastive",
-    other_texts=16,
-    class_pictures=6,
     validate_every=15,
 )
+OPTIONS = TextOptions(other_texts=16, class_pictures=6)
 
 
 def images() -> FeatureInput:
@@ -71,10 +73,8 @@ def train(
     config: TrainingConfig = LEARNS,
 ) -> Checkpoint:
     data = DATASET, images()
-    training = RetrievalTraining(
-        config, "colours", folder, data, data, texts=sources, chains=sources.chains
-    )
-    return training.train(stop=stop)
+    lessons = [TextLesson(sources, OPTIONS)]
+    return RetrievalTraining(config, folder, TrainingInputs(data, data), lessons).train(stop=stop)
 
 
 def test_training_with_texts_understands_words_without_pictures(
@@ -89,20 +89,22 @@ def test_training_with_texts_understands_words_without_pictures(
     assert [row % 3 for row in nearest] == [0, 1], "red and green"
 
 
-def test_training_with_class_pictures_calibrates_on_them_too(
-    tmp_path: Path, sources: TextSources
-) -> None:
+def test_model_is_calibrated_on_class_pictures_too(tmp_path: Path, sources: TextSources) -> None:
     of_classes = Dataset("classes", tuple(replace(image, captions=()) for image in DATASET.images))
     classes = np.arange(len(DATASET)) % 3
-    real = replace(sources, class_features=ClassFeatures(of_classes, images().features, classes))
+    real = ClassFeatures(of_classes, images().features, classes)
     short = replace(LEARNS, epochs=1, validate_every=1)
-    found = [
-        train(tmp_path / name, given, config=short).calibration.image
-        for name, given in (("without", sources), ("with", real))
-    ]
-    assert found[0] is not None
-    assert found[1] is not None
-    assert found[1].true == found[0].true + len(DATASET), "a name of each picture's class"
+    sources = replace(sources, class_features=real)
+    trained = train(tmp_path / "model", sources, config=short)
+    encoded = Encoded(DATASET, *dataset_points(trained.trained, DATASET, images()))
+    alone, both = (
+        calibrate_model(trained, encoded, sources.chains, of, sources.classes)
+        for of in (None, real)
+    )
+    assert both.true == alone.true + len(DATASET), "a name of each picture's class"
+    stored = checkpoint.load(tmp_path / "model")
+    assert stored.calibration.image == both
+    assert stored.fingerprint == trained.fingerprint
 
 
 @pytest.mark.slow

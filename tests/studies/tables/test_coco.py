@@ -20,7 +20,7 @@ from tests.service.cli.shell import hasse
 NETWORK = "torchvision/shufflenet_v2_x0_5"
 # Karpathy's four splits, and how many pictures each has here.
 SPLITS = {"train": 10, "restval": 6, "val": 5, "test": 10}
-SMALL = ("--dimension", 16, "--set", "word_dimension=8", "--batch-size", 8, "--epochs", 2)
+SMALL = ("--set", "dimension=16", "--set", "word_dimension=8", "--batch-size", 8, "--epochs", 2)
 
 
 def run(*arguments: object) -> str:
@@ -74,10 +74,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weights = ("--backbone", NETWORK, "--weights", home / "network.safetensors", "--resize", 40)
     run("lab features", data, *weights, "--crop", 32, "--crops", 10, "--out", home / "ten")
     run("lab features", data, *weights, "--crop", 32, "--out", home / "one")
-    for preset, features in (("order", "ten"), ("cosine", "one")):
+    for recipe, features in (("order", "ten"), ("cosine", "one")):
         run(
-            *("lab train", data, "--features", home / features, "--preset", preset, *SMALL),
-            *("--out", home / preset),
+            *("lab train", data, "--features", home / features, "--recipe", recipe, *SMALL),
+            *("--out", home / recipe),
         )
     return home
 

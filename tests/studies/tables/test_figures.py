@@ -23,7 +23,7 @@ def measured(score: Score = "order") -> Measured:
     collection = dataset([[f"{i} a", f"{i} b"] for i in range(12)])
     encoded = Encoded(collection, unit(rng.random((12, 6))), unit(rng.random((24, 6))))
     blocks = [retrieve(collection, encoded.images, encoded.captions, score)]
-    return Measured("tiny", "0", score, encoded, blocks, None)
+    return Measured("tiny", "0", score, encoded, blocks)
 
 
 @pytest.mark.parametrize("score", SCORES)

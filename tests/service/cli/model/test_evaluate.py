@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -76,14 +75,9 @@ def test_evaluate_prints_what_was_measured(home: Path) -> None:
         (row,) = [row for row in rows if row.startswith(label)]
         shown = [f"{document[key][name]:.1f}" for name, _ in evaluate.COLUMNS]
         assert row.removeprefix(label).split() == shown
-    study = document["length_study"]
-    ranks = f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
-    assert any(f"{ranks}{study['caption_rank']:.1f}" in row for row in rows)
 
 
-def test_evaluate_refuses_before_anything_is_encoded(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluate_refuses_before_anything_is_encoded(home: Path) -> None:
     measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
     refused = hasse(*measure, "--folds", 100, "--against", home / "none")
     assert "none holds no model" in refused.error, "before it is told of the blocks"
@@ -91,8 +85,6 @@ def test_evaluate_refuses_before_anything_is_encoded(
     assert "100 blocks cannot be made of" in by_name.error
     alone = hasse(*measure, "--against-features", home / "features")
     assert "there is no --against: name" in alone.error
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install matplotlib" in hasse(*measure, "--plots", home / "undrawn").error
 
 
 def test_evaluate_prints_its_result_where_the_file_cannot_be_written(home: Path) -> None:
@@ -103,62 +95,23 @@ def test_evaluate_prints_its_result_where_the_file_cannot_be_written(home: Path)
     assert "captions by image" in shown.out
 
 
-def test_evaluate_against_compares_two_models_and_draws_figures(home: Path) -> None:
-    model = home / "model"
-    shown = done(
-        hasse(
-            *("lab evaluate", home / "data", "--model", model, "--against", model, "--split", ""),
-            *("--plots", home / "plots"),
-        )
-    )
+def test_evaluate_against_compares_two_models(home: Path, tmp_path: Path) -> None:
+    model, out = home / "model", tmp_path / "evaluation.json"
+    measure = ("lab evaluate", home / "data", "--model", model, "--against", model)
+    shown = done(hasse(*measure, "--split", "", "--out", out))
     assert "difference: rsum +0.0 (+0.0 to +0.0), within chance" in shown.out
-    document = json.loads((home / "plots" / "evaluation.json").read_text())
+    document = json.loads(out.read_text())
     assert document["against"]["difference"]["rsum"] == 0
     assert document["against"]["difference"]["intervals"]["rsum"] == [0, 0]
     assert document["against"]["intervals"] == document["intervals"]
-    assert document["length_study"]["pairs"] == 23
-    names = {path.name for path in (home / "plots").glob("*.svg")}
-    assert names == {"recall.svg", "ranks.svg", "violations.svg", "points.svg"}
 
 
-def test_evaluate_stopped_between_figures_says_what_is_there(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("hasse.studies.tables.figures._points", interrupted)
-    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
-    stopped = hasse(*measure, "--plots", tmp_path)
-    assert stopped.status == 130
-    assert f"stopped: {tmp_path} holds some of the figures" in stopped.err
-    assert (tmp_path / "recall.svg").is_file()
-
-
-def test_evaluate_measures_truth_on_chains(home: Path, tmp_path: Path) -> None:
-    document = json.loads((home / "data" / "dataset.json").read_text())
-    own: dict[int, str] = {}
-    for note in document["annotations"]:
-        own.setdefault(note["image_id"], note["caption"])
-    rows = [
-        {"image_id": image, "chain": [f"thing {image}", caption]} for image, caption in own.items()
-    ]
-    chains = tmp_path / "chains.jsonl"
-    chains.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    measure = ("lab evaluate", home / "data", "--model", home / "model", "--split", "")
-    found = json.loads(done(hasse(*measure, "--chains", chains, "--json")).out)["chains"]
-    assert found["chains"] == 23
-    for kind in ("violation", "probability"):
-        for part in ("0", "1", "all", "specific_true_general_false"):
-            auc = found[kind][part]["auc"]
-            assert 0 <= auc["low"] <= auc["value"] <= auc["high"] <= 1
-        assert -1 <= found[kind]["tau"]["value"] <= 1
-    assert set(found["hierarchy"]) == {"precision", "recall", "depth_correlation"}
-    shown = done(hasse(*measure, "--chains", chains)).out
-    assert "probability on chains" in shown
-    assert "specific true, general false" in shown
-    assert "; 23 chains\n" in shown
-    assert "expected calibration error of short texts" in shown
-    one = tmp_path / "one.jsonl"
-    one.write_text(json.dumps(rows[0]) + "\n")
-    assert "give more chains" in hasse(*measure, "--chains", one).error
+def test_evaluate_without_splits_measures_the_pictures_that_train_withholds(home: Path) -> None:
+    measure = ("lab evaluate", home / "data", "--model", home / "model")
+    shown = done(hasse(*measure, "--json"))
+    assert "measuring the 2 pictures of 24 that 'hasse lab train' does not learn from" in shown.err
+    measured = json.loads(shown.out)
+    trained = json.loads((home / "model" / "metrics.json").read_bytes())
+    best = max(trained["history"], key=lambda row: row["validation"]["rsum"])
+    assert measured["images"] == best["validation"]["images"]
+    assert measured["rsum"] == pytest.approx(best["validation"]["rsum"])

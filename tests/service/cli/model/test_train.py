@@ -15,7 +15,7 @@ from hasse.models.datasets import load, save
 from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.presets import PRESETS, Preset
+from hasse.models.training.recipe import Recipe, find
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.torchrun import torchrun
@@ -28,14 +28,10 @@ def test_train_starts_from_a_built_in_model_by_its_name(home: Path, tmp_path: Pa
 
 def test_train_options_are_passed_on_and_override_set(home: Path, tmp_path: Path) -> None:
     asked = {
-        "score": "cosine",
-        "dimension": 12,
         "backbone": "torchvision/mnasnet0_5",
         "epochs": 2,
-        "patience": 1,
         "batch_size": 7,
         "learning_rate": 0.003,
-        "margin": 0.15,
         "seed": 4,
     }
     options = [
@@ -46,7 +42,7 @@ def test_train_options_are_passed_on_and_override_set(home: Path, tmp_path: Path
     config = json.loads((out / "metrics.json").read_bytes())["training"]
     described = config | config["model"]
     assert {name: described[name] for name in asked} == asked
-    usual = PRESETS["scenes"].config
+    usual = Recipe.read(find("scenes")).config
     kept = ("loss", "entailment", "captions_per_image", "schedule", "weight_decay", "saved_dtype")
     assert {name: config[name] for name in kept} == {name: getattr(usual, name) for name in kept}
 
@@ -56,11 +52,11 @@ def test_train_suits_the_batch_to_the_images_unless_one_is_given(
 ) -> None:
     counted: list[int] = []
 
-    def suited(preset: Preset, images: int) -> TrainingConfig:
+    def suited(config: TrainingConfig, images: int) -> TrainingConfig:
         counted.append(images)
-        return replace(preset.config, batch_size=5)
+        return replace(config, batch_size=5)
 
-    monkeypatch.setattr(Preset, "suited", suited)
+    monkeypatch.setattr(TrainingConfig, "suited", suited)
     learn = ("lab train", home / "data", *TINY_TRAINING, "--epochs", 1)
     done(hasse(*learn, "--out", tmp_path / "asked"))
     assert counted == []
@@ -132,8 +128,8 @@ def test_train_without_splits_says_which_pictures_validate(home: Path) -> None:
 def test_train_again_does_nothing_and_another_training_is_refused(home: Path) -> None:
     before = (home / "model" / "model.safetensors").read_bytes()
     command = ("lab train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
-    advised = f"hasse index build {home / 'data'} --model {home / 'model'}"
-    assert advised in done(hasse(*command)).err, "it has no split to be measured on"
+    advised = f"hasse lab evaluate {home / 'data'} --model {home / 'model'}"
+    assert advised in done(hasse(*command)).err
     assert (home / "model" / "model.safetensors").read_bytes() == before
     refused = hasse(
         "lab train",
@@ -202,11 +198,11 @@ def test_train_pools_a_named_backbone_by_average_unless_asked(
 ) -> None:
     *before, last = named
     network = (*before, f"{last}=torchvision/shufflenet_v2_x0_5")
-    asked = ("--dimension", 16, "--set", "word_dimension=8", "--set", "resize=36")
+    asked = ("--set", "dimension=16", "--set", "word_dimension=8", "--set", "resize=36")
     learn = ("lab train", home / "data", *network, *asked, "--set", "crop=32", "--epochs", 1)
-    for preset in ("scenes", "hasse"):
-        done(hasse(*learn, "--preset", preset, "--out", tmp_path / preset))
-        described = json.loads((tmp_path / preset / "config.json").read_bytes())
+    for recipe in ("scenes", "hasse"):
+        done(hasse(*learn, "--recipe", recipe, "--out", tmp_path / recipe))
+        described = json.loads((tmp_path / recipe / "config.json").read_bytes())
         assert described["model"]["image_pooling"] == "average"
     parts = hasse(*learn, "--set", "image_pooling=regions", "--out", tmp_path / "parts")
     assert "has no regions" in parts.error
@@ -227,7 +223,19 @@ def test_train_does_not_overwrite_a_model_of_another_origin(
     assert {path: path.read_bytes() for path in sorted((tmp_path / "model").glob("*.*"))} == before
 
 
-@pytest.mark.slow
+def test_train_by_the_recipe_beside_a_model_makes_the_same_model(
+    home: Path, tmp_path: Path
+) -> None:
+    learn = ("lab train", home / "data", *TINY_TRAINING, "--epochs", 1, "--seed", 3)
+    done(hasse(*learn, "--set", "margin=0.125", "--out", tmp_path / "first"))
+    recipe = tmp_path / "first" / "recipe.toml"
+    again = ("lab train", home / "data", "--recipe", recipe, "--device", "cpu")
+    done(hasse(*again, "--out", tmp_path / "again"))
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("first", "again")]
+    assert models[0] == models[1]
+    assert (tmp_path / "again" / "recipe.toml").read_bytes() == recipe.read_bytes()
+
+
 @pytest.mark.slow
 def test_torchrun_trains_one_model_and_only_the_first_process_prints(
     home: Path, tmp_path: Path

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hasse.models.encoders.text_encoder import CaptionEncoder, TextUnit
+from hasse.models.encoders.text_encoder import CaptionEncoder
+from hasse.models.encoders.units.registry import text_units
 from hasse.studies.grounding.lstm import LSTM, BiLSTM
 from hasse.studies.grounding.word_sum import WordSum
 from tests.device import DEVICE
@@ -77,7 +78,7 @@ def test_word_sum_adds_words_and_leaves_out_the_end_mark() -> None:
 
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "sum"])
 @pytest.mark.parametrize("pooling", ["last", "max"])
-def test_renumbering_a_unit_permutes_points(kind: TextUnit, pooling: str) -> None:
+def test_renumbering_a_unit_permutes_points(kind: str, pooling: str) -> None:
     torch.manual_seed(0)
     encoder = CaptionEncoder(9, 6, 6, unit=kind, pooling=pooling)  # type: ignore[arg-type]
     tokens, lengths = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([3, 2])
@@ -86,8 +87,12 @@ def test_renumbering_a_unit_permutes_points(kind: TextUnit, pooling: str) -> Non
     torch.testing.assert_close(encoder.points(tokens, lengths), before[:, order])
 
 
+def test_units_are_registered_beside_the_gru() -> None:
+    assert text_units() == ("gru", "bilstm", "lstm", "sum")
+
+
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "sum"])
-def test_unit_gives_a_caption_among_others_what_it_gives_it_alone(kind: TextUnit) -> None:
+def test_unit_gives_a_caption_among_others_what_it_gives_it_alone(kind: str) -> None:
     torch.manual_seed(0)
     encoder = CaptionEncoder(9, 6, 8, unit=kind, pooling="max")
     tokens, lengths = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([3, 2])

@@ -1,0 +1,110 @@
+"""Recipes: the options of a training as a TOML file.
+
+A recipe names options of `TrainingConfig`, `ModelConfig` and `Preprocessing`, and of the lessons of
+a training, without tables: no two of them share a name. Missing options keep their defaults. Each
+trained model has its recipe beside it, to be trained again with.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Self, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from hasse.models.files import write_atomically
+from hasse.models.training.config import TrainingConfig
+from hasse.models.training.run import TrainingError
+
+RECIPES = Path(__file__).parent / "recipes"
+FILE_NAME = "recipe.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The options of a training.
+
+    Attributes:
+        config: of the training, the model and the preprocessing.
+        lessons: a dataclass of options for each lesson that has some.
+    """
+
+    config: TrainingConfig = field(default_factory=TrainingConfig)
+    lessons: tuple[Any, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path, lessons: tuple[Any, ...] = ()) -> Self:
+        """Read a file; `lessons` are the default options of the lessons that it may name.
+
+        Raises:
+            TrainingError: it is not a recipe, or has an option that nothing here has.
+        """
+        try:
+            options = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TrainingError(f"the recipe {path} cannot be read: {error}") from None
+        return cls(TrainingConfig(), lessons).with_options(options)
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """Return the recipe with some options replaced. Values may be text.
+
+        Raises:
+            TrainingError: there is no such option, or it does not take that value.
+        """
+        parts = (self.config, self.config.model, self.config.preprocessing, *self.lessons)
+        known = [_types(type(part)) for part in parts]
+        changes: list[dict[str, Any]] = [{} for _ in parts]
+        for name, value in options.items():
+            at = next((at for at, names in enumerate(known) if name in names), None)
+            if at is None:
+                every = ", ".join(sorted(one for names in known for one in names))
+                raise TrainingError(f"there is no training option '{name}'; there are: {every}")
+            try:
+                changes[at][name] = known[at][name].validate_python(value)
+            except ValidationError as error:
+                reason = error.errors()[0]["msg"].lower()
+                raise TrainingError(f"{name} cannot be '{value}': {reason}") from None
+        try:
+            model, preprocessing, *lessons = (
+                replace(part, **changed)
+                for part, changed in zip(parts[1:], changes[1:], strict=True)
+            )
+            config = replace(self.config, model=model, preprocessing=preprocessing, **changes[0])
+        except ValueError as error:
+            raise TrainingError(f"these options do not go together: {error}") from None
+        return replace(self, config=config, lessons=tuple(lessons))
+
+    def write(self, folder: Path) -> None:
+        """Write all options into a folder, also those that have their default."""
+        lines = ["# The options of this model's training, to train it again with --recipe."]
+        for part in (self.config, self.config.model, self.config.preprocessing, *self.lessons):
+            names = _types(type(part))
+            lines += [f"{name} = {json.dumps(getattr(part, name))}" for name in names]
+        write_atomically(folder / FILE_NAME, "\n".join([*lines, ""]).encode())
+
+
+def find(name: str, folders: Sequence[Path] = (RECIPES,)) -> Path:
+    """Return the file of a recipe: `name` is a path, or the name of one in a folder.
+
+    Raises:
+        TrainingError: there is none.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    named = {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+    if name not in named:
+        raise TrainingError(
+            f"there is no recipe '{name}': name a file, or one of {', '.join(named)}"
+        )
+    return named[name]
+
+
+def _types(owner: type[Any]) -> dict[str, TypeAdapter[Any]]:
+    """Return the options of a dataclass, and what checks their values."""
+    hints = get_type_hints(owner)
+    names = (one.name for one in fields(owner))
+    return {name: TypeAdapter(hints[name]) for name in names if not is_dataclass(hints[name])}

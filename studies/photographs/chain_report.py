@@ -1,0 +1,82 @@
+"""Truth of a model on chains: measured on encoded images, and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import typer
+
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.score import penalties_between
+from hasse.service.cli.terminal.table import print_table
+from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.service.plural import count
+from hasse.studies.photographs.chain_evaluation import hierarchy, measure, pair, reliability
+from hasse.studies.photographs.chains import Chain
+
+_LABELS = {"all": "all levels", "specific_true_general_false": "specific true, general false"}
+_BAR = 20  # characters
+_PRECISION = "average_precision"
+
+
+def measure_chains(model: Checkpoint, encoded: Encoded, chains: Sequence[Chain]) -> dict[str, Any]:
+    """Measure truth on the chains of encoded images; see `chain_evaluation`."""
+    pairs, used = pair(encoded.dataset, chains)
+    texts = model.model.encode_captions(pairs.texts)
+    images, rows = np.unique(pairs.images, return_inverse=True)
+    every = penalties_between(model.model.config.score, encoded.images[images], texts)
+    violations = every[rows, pairs.text_rows].astype(np.float64)
+    found: dict[str, Any] = {"chains": len(used), "violation": measure(pairs, -violations)}
+    if (known := model.calibration.image) is not None:
+        by_text = [known.of(text) for text in pairs.texts]
+        each = zip(pairs.text_rows, violations, strict=True)
+        probability = [float(by_text[text].probability(violation)) for text, violation in each]
+        found["probability"] = measure(pairs, np.array(probability))
+        found["reliability"] = reliability(pairs, np.array(probability))
+    root = model.model.encode_captions([""])
+    distances = np.linalg.norm(texts - root, axis=1).astype(np.float64)
+    return found | {
+        "hierarchy": hierarchy(pairs, used, every.astype(np.float64), distances, images)
+    }
+
+
+def show_chains(found: Mapping[str, Any]) -> None:
+    """Print the result of `measure_chains`, of the probability where there is one."""
+    kind = "probability" if "probability" in found else "violation"
+    measured = found[kind]
+    rows = [
+        (_LABELS.get(key, f"level {key}"), _ranged(value["auc"]), _ranged(value[_PRECISION]))
+        for key, value in measured.items()
+        if key not in {"tau", "in_order"}
+    ]
+    print_table((f"{kind} on chains", "AUC", "average precision"), rows)
+    typer.echo(
+        f"tau of generality and {kind}: {_ranged(measured['tau'])}; chains in perfect order: "
+        f"{_ranged(measured['in_order'])}; {count(found['chains'], 'chain')}"
+    )
+    tree = ", ".join(
+        f"{key.replace('_', ' ')} {_ranged(value)}" for key, value in found["hierarchy"].items()
+    )
+    typer.echo(f"as HierarCaps measures: {tree}")
+    for kind, table in found.get("reliability", {}).items():
+        bars = [
+            (f"{row['from']:.1f}", f"{row['pairs']:,}", f"{row['probability']:.3f}", _bar(row))
+            for row in table["rows"]
+        ]
+        typer.echo()
+        print_table((f"{kind} texts: from", "pairs", "probability", "true"), bars)
+        typer.echo(f"expected calibration error of {kind} texts: {table['error']:.3f}")
+
+
+def _bar(row: Mapping[str, float]) -> str:
+    """Draw the share of true pairs, with a mark at the predicted probability."""
+    predicted, true = (round(_BAR * row[key]) for key in ("probability", "true"))
+    bar = ["█" if at < true else "·" for at in range(_BAR)]
+    bar[min(predicted, _BAR - 1)] = "|"
+    return f"{row['true']:.3f} {''.join(bar)}"
+
+
+def _ranged(value: Mapping[str, float]) -> str:
+    return f"{value['value']:.3f} ({value['low']:.3f}…{value['high']:.3f})"

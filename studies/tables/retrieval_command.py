@@ -1,0 +1,99 @@
+"""`hasse study figures` and `hasse study lengths`: more about a model's retrieval."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hasse.service.cli.terminal.configuration import picture_limits
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.options import DatasetFolder, Device, Features, Json, Model
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
+
+if TYPE_CHECKING:
+    from hasse.service.pipelines.evaluation import Measured
+
+Split = Annotated[
+    str | None,
+    typer.Option(
+        show_default="test, or without splits the pictures that training withholds",
+        help="Which pictures to measure on; '' for those in no split.",
+    ),
+]
+Figures = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where they go.")]
+
+
+def figures(
+    *,
+    dataset: DatasetFolder,
+    out: Figures,
+    model: Model = None,
+    split: Split = None,
+    features: Features = None,
+    device: Device = "auto",
+) -> None:
+    """Draw recall curves, ranks, violations and points of a model, as SVG.
+
+    The result of the evaluation is written beside them, as JSON.
+
+    \b
+    [bold]Example[/bold]
+      hasse study figures data/coco --model data/order \\
+          --features data/coco-features --out data/order-figures
+    """
+    from hasse.studies.tables.figures import draw, require_matplotlib
+
+    require_matplotlib()
+    measured, result = _measured(dataset, split, model, features, device)
+    some = f"{out} holds some of the figures; the same command draws them all"
+    with progress("drawing") as report, resumable(lambda: some):
+        drawn = draw(measured, out, report)
+    (out / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    typer.echo(f"{out}: {count(len(drawn), 'figure')}")
+
+
+def lengths(
+    *,
+    dataset: DatasetFolder,
+    model: Model = None,
+    split: Split = None,
+    features: Features = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Measure whether captions of very different length find each other, and their image.
+
+    \b
+    [bold]Example[/bold]
+      hasse study lengths data/coco --model data/order \\
+          --features data/coco-features
+    """
+    from hasse.studies.tables.length_study import length_study
+
+    measured, _ = _measured(dataset, split, model, features, device)
+    encoded = measured.encoded
+    study = length_study(encoded.dataset, encoded.images, encoded.captions, measured.score)
+    if study is None:
+        raise CommandError("no image has two captions of different lengths: name another dataset")
+    if as_json:
+        typer.echo(json.dumps({"model": measured.name, **study.to_json()}, indent=2))
+        return
+    typer.echo(
+        f"captions of one image that differ by {count(study.least_gap, 'word')} or more, "
+        f"{count(study.pairs, 'pair')}: mean rank of the image {study.image_rank:.1f}, of the "
+        f"longer caption by the shorter one {study.caption_rank:.1f}"
+    )
+
+
+def _measured(
+    dataset: Path, split: str | None, model: Path | None, features: Path | None, device: str
+) -> tuple[Measured, dict[str, Any]]:
+    from hasse.service.pipelines.evaluation import EvaluationRequest
+    from hasse.service.runtime.device import pick_device
+
+    request = EvaluationRequest(dataset, split, model, features=features, limits=picture_limits())
+    return request.run(pick_device(device), progress, tell)
