@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from hasse.local_index import LocalIndex, open_index
     from hasse.model import Model, load_model
     from hasse.models.errors import HasseError
-    from hasse.service.client.call import Options
     from hasse.service.client.clients import AsyncClient, Client, Retries
     from hasse.service.client.errors import (
         AccessError,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         UnreadableError,
         UnsendableError,
     )
+    from hasse.service.client.options import Options
 
 __all__ = [
     "AccessError",
@@ -57,7 +57,7 @@ _MODULES = {
     **dict.fromkeys(("Model", "load_model"), "hasse.model"),
     **dict.fromkeys(("AsyncClient", "Client", "Retries"), "hasse.service.client.clients"),
     "HasseError": "hasse.models.errors",
-    "Options": "hasse.service.client.call",
+    "Options": "hasse.service.client.options",
 }
 
 

@@ -19,11 +19,11 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
 from hasse.models.score import penalties_between
 from hasse.service.client.call import Picture, file_of, several
-from hasse.service.core.describing import describe_without_index
-from hasse.service.core.lattice import entailment
-from hasse.service.http.bodies import validated
-from hasse.service.lattice_schemas import Entailment
-from hasse.service.picture_schemas import DescribeOptions, Description
+from hasse.service.errors import validated
+from hasse.service.questions import describe as describing
+from hasse.service.questions.answers import Description, Entailment
+from hasse.service.questions.entails import judgement
+from hasse.service.questions.requests import DescribeQuery
 from hasse.service.runtime.device import pick_device
 from hasse.service.settings import Settings
 
@@ -67,8 +67,8 @@ class Model:
 
     def describe(self, picture: Picture, *, k: int = 5, draws: int = DRAWS) -> Description:
         """Return captions written for a picture; raises HasseError if there is no captioner."""
-        options = validated(DescribeOptions, {"k": k, "draws": draws})
-        return describe_without_index(self._writer, self._opened(picture), options)
+        request = validated(DescribeQuery, {"image_id": b"", "k": k, "draws": draws})
+        return describing.without_index(self._writer, self._opened(picture), request)
 
     @cached_property
     def _writer(self) -> Writer:
@@ -99,4 +99,4 @@ class Model:
             points = self.encode_pictures([premise])
         violation = self.violations(points, self.encode_captions([hypothesis]))[0, 0]
         part = premise if isinstance(premise, str) else b""
-        return entailment(self._loaded, (part, hypothesis), float(violation))
+        return Entailment(**judgement(self._loaded, part, hypothesis, violation))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
 from hasse.service import errors
@@ -22,7 +21,8 @@ from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import WholeFiles
-from hasse.service.routes import collection, docs, embedding, lattice, operations, search, writing
+from hasse.service.routes import collection, docs, operations, writing
+from hasse.service.routes.questions import question_routes
 from hasse.service.runtime.logs import LOGGER
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
@@ -31,12 +31,7 @@ from hasse.service.services import Services, requires
 from hasse.service.settings import Settings, origins_of
 
 # What `service.http.load_shedding` may refuse before it is read.
-SEARCH_ROUTES = [
-    route
-    for routes in (search.router.routes, lattice.router.routes, embedding.router.routes)
-    for route in routes
-    if isinstance(route, APIRoute)
-]
+SEARCH_ROUTES = question_routes()
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
     "captions are true of this image? A hit's violation is 0 when the caption holds."

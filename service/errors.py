@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
@@ -32,6 +32,8 @@ from hasse.index.errors import (
 from hasse.models.errors import HasseError
 from hasse.service.addresses import address
 from hasse.service.runtime.logs import event
+
+Model = TypeVar("Model", bound=BaseModel)
 
 MEDIA_TYPE = "application/problem+json"
 # A browser asks for a password, which is the key. Programs send the key as a token.
@@ -165,6 +167,14 @@ def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceEr
     return ServiceError("invalid", detail or "the request is not valid", errors=found)
 
 
+def validated(model: type[Model], values: Any) -> Model:
+    """Return values as `model`; raises ServiceError `invalid` with the fields at fault."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise invalid_fields(error) from None
+
+
 def _field(location: Sequence[Any]) -> str:
     return ".".join(shown(str(part)) for part in location) or "body"
 
@@ -180,10 +190,14 @@ def reason_of(row: Mapping[str, Any]) -> str:
     if row["type"] == "too_short":
         return f"there must be at least {row['ctx']['min_length']:,} of these"
     if row["type"] == "too_long":
-        most, found = row["ctx"]["max_length"], row["ctx"]["actual_length"]
-        return f"there may be at most {most:,} of these, not {found:,}"
+        return too_many(row["ctx"]["max_length"], row["ctx"]["actual_length"])
     message = str(row["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:200]
+
+
+def too_many(limit: int, found: int) -> str:
+    """Return the reason for a list that is too long."""
+    return f"there may be at most {limit:,} of these, not {found:,}"
 
 
 def problem_body(error: ServiceError, request_id: str) -> bytes:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-K_MAXIMUM = 1000
-CANDIDATES_MAXIMUM = 1_000_000
-OFFSET_MAXIMUM = K_MAXIMUM - 1
-SELECTED_MAXIMUM = 1000
-TOGETHER_MAXIMUM = 32
-TOGETHER_K_MAXIMUM = 100  # hits for each caption, which bounds the size of the answer
 SPLIT_CHARACTERS = 64
 UPLOAD_CAPTIONS_MAXIMUM = 32
 UPLOAD_ID_MAXIMUM = 2**53 - 1  # the largest integer that JSON carries exactly in all languages
 ID_MAXIMUM = 2**63 - 1  # the largest SQL BIGINT
 
-Mode = Literal["certified", "exact", "fast"]
 ImageId = Annotated[
     int, Field(ge=0, le=ID_MAXIMUM, description="Id of an image, as in the collection.")
 ]
@@ -77,6 +71,28 @@ def _instant(text: str) -> str:
 Instant = Annotated[str, AfterValidator(_instant), Field(json_schema_extra={"format": "date-time"})]
 
 
+def kind_of(field: FieldInfo) -> Any:
+    """Return the type of a field beside None: a plain type, `list[int]`, or list for texts."""
+    choices = get_args(field.annotation) if _is_union(field.annotation) else [field.annotation]
+    kind = next(_plain(choice) for choice in choices if choice is not NoneType)
+    if get_origin(kind) is list:
+        return list[int] if _plain(get_args(kind)[0]) is int else list
+    return str if get_origin(kind) is Literal else kind
+
+
+def _plain(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
+
+
+def is_instant(field: FieldInfo) -> bool:
+    """Return whether a field of a model holds an `Instant`, or nothing."""
+    return Instant in (field.annotation, *get_args(field.annotation))
+
+
 class Request(BaseModel):
     """A request: types are strict, unknown fields are refused."""
 
@@ -89,112 +105,6 @@ class Answer(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
     )
-
-
-class SearchOptions(Request):
-    """How to search: the same for captions and for pictures."""
-
-    k: int = Field(default=10, ge=1, le=K_MAXIMUM, description="Most hits wanted.")
-    mode: Mode = Field(
-        default="certified",
-        description=(
-            "certified: provably the exact top k. exact: a full scan. fast: prefilter and "
-            "re-rank only; `certified` in the answer says whether it happens to be proved."
-        ),
-    )
-    candidates: int | None = Field(
-        default=None,
-        ge=1,
-        le=CANDIDATES_MAXIMUM,
-        description="How many candidates the prefilter hands on; null leaves it to the index.",
-    )
-    max_violation: float | None = Field(
-        default=None,
-        ge=0,
-        allow_inf_nan=False,
-        description="Leave out hits with a greater violation; null keeps them all.",
-    )
-    offset: int = Field(
-        default=0,
-        ge=0,
-        le=OFFSET_MAXIMUM,
-        description=f"Skip so many of the best; only the best {K_MAXIMUM:,} can be had.",
-    )
-    split: str | None = Field(
-        default=None,
-        pattern=r"^[^\u0000]*$",
-        description="Search only images of this split, and their captions.",
-    )
-    image_ids: list[ImageId] | None = Field(
-        default=None,
-        max_length=SELECTED_MAXIMUM,
-        description="Search only these images, and their captions.",
-    )
-    added_from: Instant | None = Field(
-        default=None, description="Search only images added at this time or later."
-    )
-    added_before: Instant | None = Field(
-        default=None, description="Search only images added before this time."
-    )
-    taken_from: Instant | None = Field(
-        default=None,
-        description=(
-            "Search only pictures taken at this time or later: by the date in their EXIF, read as "
-            "UTC where it has no zone, else by the time of their file."
-        ),
-    )
-    taken_before: Instant | None = Field(
-        default=None, description="Search only pictures taken before this time."
-    )
-    path_prefix: str | None = Field(
-        default=None,
-        pattern=r"^[^\u0000]*$",
-        description=(
-            "Search only images with a path, as `paths` shows them, that begins like this; end it "
-            "with / for a folder."
-        ),
-    )
-
-
-class ImageQuery(SearchOptions):
-    """Find the images that a caption is true of."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"caption": "a dog runs on the beach", "k": 10, "mode": "certified"}]
-        }
-    )
-
-    caption: CaptionText
-
-
-class ImagesQuery(SearchOptions):
-    """Find the images that each of several captions is true of."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"captions": ["a dog runs on the beach", "an animal"], "k": 3}]
-        }
-    )
-
-    captions: list[CaptionText] = Field(
-        min_length=1, max_length=TOGETHER_MAXIMUM, description="They are answered in this order."
-    )
-    k: int = Field(
-        default=10, ge=1, le=TOGETHER_K_MAXIMUM, description="Most hits wanted for each caption."
-    )
-
-
-Probability = Annotated[
-    float | None,
-    Field(
-        description=(
-            "How often a pair of this violation is true, measured when the model was trained on "
-            "pairs that it had not learned from; null for a model without calibration, and where "
-            "it knows no word of a caption, asked for or found."
-        ),
-    ),
-]
 
 
 class UploadFields(Request):
@@ -229,62 +139,6 @@ WrittenBy = Annotated[
     str | None,
     Field(description="The model that wrote it, and its captioner; null for a caption of people."),
 ]
-
-
-class ImageHit(Answer):
-    """An image and its violation: 0 means that the caption is true of it."""
-
-    rank: int = Field(ge=1)
-    image_id: int
-    file_name: str
-    path: str = Field(description="Where its file lies, relative to the folder that is followed.")
-    paths: list[str] = Field(description="All its files: copies of one picture are one image.")
-    violation: float
-    probability: Probability
-    captions: list[str] = Field(description="The image's own captions, by people.")
-    written_captions: list[str] = Field(
-        description="Captions that a model wrote, for an image that has none by people."
-    )
-    image_url: str
-    thumbnail_url: str
-
-
-class Work(Answer):
-    """How many rows each stage of a search read, and how many bytes it read in all."""
-
-    scanned: int = Field(description="Rows scored in a pass over a whole segment.")
-    proposed: int = Field(description="Rows that the prefilter proposed, which were scored.")
-    bounded: int = Field(description="Rows bounded from below by 4 bits of some coordinates.")
-    checked: int = Field(description="Of these, rows bounded by 8 bits of every coordinate.")
-    survivors: int = Field(description="Of these, rows that no bound rules out: they were scored.")
-    bytes: int = Field(description="Bytes of points and codes that were read.")
-
-
-class SearchFacts(Answer):
-    """What the answers of all searches have in common."""
-
-    hits: Sequence[Any]
-    mode: Mode
-    certified: bool = Field(description="Whether the hits are proved to be the exact top k.")
-    searched: int = Field(ge=0, description="Rows the search ran over: those selected.")
-    rescored: int = Field(ge=0, description="Rows whose exact violation was computed.")
-    plan: str = Field(description="How many segments were searched which way.")
-    work: Work = Field(description="How many rows each stage of the search read.")
-    model: str
-    generation: int = Field(ge=0, description="The state of the collection that was searched.")
-
-
-class ImageAnswer(SearchFacts):
-    """Images by ascending violation, ties by id."""
-
-    hits: list[ImageHit]
-    unknown_words: list[str] = Field(description="Words of the caption the model never learned.")
-
-
-class ImageAnswers(Answer):
-    """One answer for each caption, in their order, all over one generation."""
-
-    answers: list[ImageAnswer]
 
 
 class CaptionRecord(Answer):

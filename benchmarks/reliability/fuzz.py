@@ -36,7 +36,7 @@ from hasse.models.images.limits import PictureError, PictureLimits
 from hasse.service.errors import ServiceError
 from hasse.service.http.bodies import parse_json
 from hasse.service.http.multipart import parse_form
-from hasse.service.schemas import ImageQuery
+from hasse.service.questions.requests import ImageQuery
 
 PIXELS = 1_000_000
 ROWS = 40

@@ -1,5 +1,5 @@
 """Client for the service, which programs import from `hasse`.
 
-It needs httpx, pydantic and tenacity, and of this project only `service.schemas`,
-`service.lattice_schemas` and `models.errors`: a field that the service gains is one of the client.
+It needs httpx, pydantic and tenacity, and of this project only the requests, answers and table of
+`service.questions`: a question that the service gains is one of the client.
 """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -21,8 +21,7 @@ from hasse.service.client.errors import (
     error_of,
     shown,
 )
-from hasse.service.picture_schemas import Prefer
-from hasse.service.schemas import Mode
+from hasse.service.questions.table import DIAGRAM, Answered_co, Question
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -30,41 +29,11 @@ if TYPE_CHECKING:
 _PNG_MODES = frozenset({"1", "L", "LA", "I;16", "P", "RGB", "RGBA"})
 
 Result = TypeVar("Result")
-Other = TypeVar("Other")
 Model = TypeVar("Model", bound=BaseModel)
 
 Picture: TypeAlias = "bytes | str | os.PathLike[str] | Image"  # an image of Pillow
-Part: TypeAlias = str | int  # a caption, or the id of an image
-
-
-class Options(TypedDict, total=False):
-    """How to search. What is left out is the service's default; /docs describes each."""
-
-    k: int
-    mode: Mode
-    candidates: int
-    max_violation: float
-    offset: int
-    split: str
-    image_ids: Sequence[int]
-    added_from: datetime | str
-    added_before: datetime | str
-    taken_from: datetime | str
-    taken_before: datetime | str
-    path_prefix: str
-
-
-class DistinctOptions(Options, total=False):
-    """How to search for captions."""
-
-    distinct: bool
-    written: bool
-
-
-class CaptionOptions(DistinctOptions, total=False):
-    """How to search for the captions of a picture."""
-
-    prefer: Prefer
+# A text is a caption, a number the id of an image, anything else a picture.
+Part: TypeAlias = "str | int | bytes | os.PathLike[str] | Image"
 
 
 @dataclass(slots=True)
@@ -74,7 +43,7 @@ class Call(Generic[Result]):
     method: str
     path: str
     read: Callable[[httpx.Response], Result]
-    query: dict[str, str] | None = None
+    query: dict[str, Any] | None = None
     json: dict[str, Any] | None = None
     data: dict[str, Any] = field(default_factory=dict)
     picture: Picture | None = None
@@ -95,17 +64,6 @@ class Call(Generic[Result]):
         except (ValueError, httpx.InvalidURL) as error:
             raise UnsendableError(f"{self.path} cannot be asked this: {error}") from error
 
-    def then(self, convert: Callable[[Result], Other]) -> Call[Other]:
-        """Return the same request, with its answer converted."""
-        read = self.read
-        return Call(
-            self.method,
-            self.path,
-            lambda answer: convert(read(answer)),
-            json=self.json,
-            picture=self.picture,
-        )
-
     def result(self, response: httpx.Response) -> Result:
         """Return what was answered; raises ClientError for an answer without success."""
         if response.is_success:
@@ -125,6 +83,57 @@ class Call(Generic[Result]):
         return UnreachableError(f"{shown(error.request.url)} did not answer: {reason}")
 
 
+@dataclass(slots=True)
+class Ask(Generic[Result]):
+    """A question with the fields of its request, and how to convert its answer."""
+
+    question: Question[Any, Any]
+    fields: dict[str, Any]
+    convert: Callable[[Any], Result]
+
+    def call(self) -> Call[Result]:
+        """Return the request of HTTP that asks it.
+
+        Raises:
+            UnsendableError: HTTP carries one picture, as the first part, beside captions alone.
+        """
+        asked, fields, read = self.question, sendable(self.fields), reads(self.question.answer)
+
+        def converted(response: httpx.Response) -> Result:
+            return self.convert(read(response))
+
+        if asked is DIAGRAM:
+            middle = fields["middle"]
+            if isinstance(middle, str):
+                return Call("GET", asked.path, converted, query={"caption": middle})
+            return Call("GET", f"/images/{middle}/diagram", converted)
+        if not any(map(_has_picture, fields.values())):
+            return Call("POST", asked.path, converted, json=fields)
+        picture = fields.pop(asked.picture, None)
+        if isinstance(picture, list):
+            picture, *fields[asked.picture] = picture
+        parts = [part for value in fields.values() if isinstance(value, list) for part in value]
+        if not is_picture(picture) or any(map(is_picture, parts)):
+            raise UnsendableError(f"{asked.path} takes one picture, as the first part")
+        options = {name: _text_of(value) for name, value in fields.items()}
+        return Call("POST", asked.path, converted, data=options, picture=picture)
+
+
+def ask(question: Question[Any, Answered_co], **fields: Any) -> Ask[Answered_co]:
+    """Return a question whose answer is not converted."""
+    return Ask(question, fields, lambda answer: answer)
+
+
+def is_picture(part: Any) -> bool:
+    """Return whether a part is neither a caption nor an id."""
+    return isinstance(part, (bytes, os.PathLike)) or hasattr(part, "save")
+
+
+def picture_of(picture: Picture) -> Any:
+    """Return a picture as a part: a text is its path."""
+    return Path(picture) if isinstance(picture, str) else picture
+
+
 def several(parts: Iterable[Result]) -> list[Result]:
     """Return several captions or parts as a list; TypeError for a single text."""
     if isinstance(parts, str):  # its characters would be taken for captions
@@ -132,39 +141,32 @@ def several(parts: Iterable[Result]) -> list[Result]:
     return list(parts)
 
 
-def fields_of(options: Options) -> dict[str, Any]:
-    """Return options as the fields of a request."""
-    fields: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in ("added_from", "added_before", "taken_from", "taken_before"):
-        if isinstance(fields.get(name), datetime):
+def sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with plain values and without those that are None; raises UnsendableError."""
+    found = {name: value for name, value in fields.items() if value is not None}
+    for name, value in found.items():
+        if isinstance(value, datetime):
             # In UTC: some zones' old offsets have seconds, which RFC 3339 cannot write. A time
             # without a zone is taken for local time.
             try:
-                fields[name] = fields[name].astimezone(UTC).isoformat()
+                found[name] = value.astimezone(UTC).isoformat()
             except (ValueError, OverflowError) as error:
-                raise UnsendableError(f"{name} cannot be told in UTC: {error}") from error
-    if "image_ids" in fields:
-        fields["image_ids"] = [int(one) for one in fields["image_ids"]]
-    return fields
+                raise UnsendableError(f"{name} cannot be converted to UTC: {error}") from error
+    if "image_ids" in found:
+        found["image_ids"] = [int(one) for one in found["image_ids"]]
+    return found
 
 
-def form_of(options: Options) -> dict[str, str]:
-    """Return options as the fields of a form."""
-    fields = fields_of(options)
-    if "image_ids" in fields:
-        fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
-    truths = {True: "true", False: "false"}
-    return {
-        name: truths[value] if isinstance(value, bool) else str(value)
-        for name, value in fields.items()
-    }
+def _has_picture(value: Any) -> bool:
+    return any(map(is_picture, value)) if isinstance(value, list) else is_picture(value)
 
 
-def post(
-    path: str, model: type[Model], options: Options | None = None, **fields: Any
-) -> Call[Model]:
-    """Return a call that sends JSON and is answered with `model`."""
-    return Call("POST", path, reads(model), json=fields | fields_of(options or {}))
+def _text_of(value: Any) -> str | list[str]:
+    """Return a value as a form sends it: ids with commas between them, texts repeated."""
+    if isinstance(value, list):
+        numbers = value and all(isinstance(one, int) for one in value)
+        return ",".join(map(str, value)) if numbers else value
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def reads(model: type[Model]) -> Callable[[httpx.Response], Model]:

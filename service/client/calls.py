@@ -1,52 +1,43 @@
-"""What can be asked of the service, written once for both clients."""
+"""The methods of both clients and of an open index, written once."""
 
 from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
 
 from hasse.models.captioning import DRAWS
 from hasse.service.client.call import (
+    Ask,
     Call,
-    CaptionOptions,
-    DistinctOptions,
-    Options,
     Part,
     Picture,
     Result,
-    form_of,
+    ask,
     nothing,
-    post,
+    picture_of,
     reads,
     reads_bytes,
     several,
 )
-from hasse.service.embedding_schemas import TEXTS_MAXIMUM, Embedding, Embeddings
-from hasse.service.lattice_schemas import (
+from hasse.service.client.options import CaptionOptions, DistinctOptions, Options
+from hasse.service.questions import table
+from hasse.service.questions.answers import (
     AllOfAnswer,
+    CaptionAnswer,
     CommonAnswer,
+    Description,
     Diagram,
+    Embedding,
     Entailment,
-    Entailments,
-)
-from hasse.service.picture_schemas import CaptionAnswer, Description, Relation
-from hasse.service.schemas import (
-    AddedImage,
-    Alive,
-    CaptionRecord,
     ImageAnswer,
-    ImageAnswers,
-    ImageRecord,
-    Ready,
-    Version,
 )
+from hasse.service.questions.requests import TEXTS_MAXIMUM, Likeness
+from hasse.service.schemas import AddedImage, Alive, CaptionRecord, ImageRecord, Ready, Version
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
+    from hasse.local_index import LocalIndex
     from hasse.service.client.clients import AsyncClient, Client
 
 Arguments = ParamSpec("Arguments")
@@ -55,18 +46,20 @@ _TEXTS_BYTES = 60_000  # of the 65,536 of a body of JSON that a service reads by
 
 
 class _Method(Generic[Arguments, Result]):
-    """Makes a function that returns a `Call` a method that returns the answer.
+    """Makes a function that returns a call a method that returns the answer.
 
-    The client of a program with an event loop returns it to be awaited.
+    An `AsyncClient` returns it to be awaited.
     """
 
-    def __init__(self, build: Callable[Concatenate[Any, Arguments], Call[Result]]) -> None:
+    def __init__(
+        self, build: Callable[Concatenate[Any, Arguments], Call[Result] | Ask[Result]]
+    ) -> None:
         self._build = build
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Call[Result]]: ...
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type) -> Callable[Arguments, Result]: ...
+    def __get__(self, client: Client | LocalIndex, owner: type) -> Callable[Arguments, Result]: ...
     @overload
     def __get__(
         self, client: AsyncClient, owner: type
@@ -78,59 +71,55 @@ class _Method(Generic[Arguments, Result]):
         return functools.wraps(build)(lambda *args, **options: client.make(build(*args, **options)))
 
 
-class Calls:
-    """The methods of both clients."""
+class Questions:
+    """The methods of both clients and of an open index that ask a question."""
 
     @_Method
-    def search_images(self, caption: str, **options: Unpack[Options]) -> Call[ImageAnswer]:
+    def search_images(self, caption: str, **options: Unpack[Options]) -> Ask[ImageAnswer]:
         """Return the images a caption is true of, the best first."""
-        return post("/search/images", ImageAnswer, options, caption=caption)
+        return ask(table.SEARCH_IMAGES, caption=caption, **options)
 
     @_Method
     def search_images_together(
         self, captions: Iterable[str], **options: Unpack[Options]
-    ) -> Call[list[ImageAnswer]]:
+    ) -> Ask[list[ImageAnswer]]:
         """Return an answer for each of up to 32 captions, all over one generation."""
-        call = post("/search/images/batch", ImageAnswers, options, captions=several(captions))
-        return call.then(lambda answer: answer.answers)
+        fields = {"captions": several(captions), **options}
+        return Ask(table.SEARCH_IMAGES_TOGETHER, fields, lambda answer: answer.answers)
 
     @_Method
     def search_captions(
         self, picture: Picture, **options: Unpack[CaptionOptions]
-    ) -> Call[CaptionAnswer]:
+    ) -> Ask[CaptionAnswer]:
         """Return the captions that are true of a picture: bytes, a path, or an image of Pillow."""
-        data = form_of(options)
-        return Call("POST", "/search/captions", reads(CaptionAnswer), data=data, picture=picture)
+        return ask(table.SEARCH_CAPTIONS, image=picture_of(picture), **options)
 
     @_Method
     def search_similar(
-        self, picture: Picture, similar: Relation = "alike", **options: Unpack[Options]
-    ) -> Call[ImageAnswer]:
+        self, picture: Picture, similar: Likeness = "alike", **options: Unpack[Options]
+    ) -> Ask[ImageAnswer]:
         """Return the images like a picture, more specific than it, or more general."""
-        data = {"similar": similar, **form_of(options)}
-        return Call("POST", "/search/images", reads(ImageAnswer), data=data, picture=picture)
+        return ask(table.SEARCH_SIMILAR, image=picture_of(picture), similar=similar, **options)
 
     @_Method
     def describe(
         self, picture: int | Picture, *, k: int = 5, draws: int = DRAWS
-    ) -> Call[Description]:
+    ) -> Ask[Description]:
         """Return captions written for an image of the collection, by its id, or for a picture."""
-        if isinstance(picture, int):
-            return post("/describe", Description, image_id=picture, k=k, draws=draws)
-        data = {"k": str(k), "draws": str(draws)}
-        return Call("POST", "/describe", reads(Description), data=data, picture=picture)
+        image = picture if isinstance(picture, int) else picture_of(picture)
+        return ask(table.DESCRIBE, image_id=image, k=k, draws=draws)
 
     @_Method
-    def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> Call[AllOfAnswer]:
+    def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> Ask[AllOfAnswer]:
         """Return the images that several captions, or what images show, are true of at once."""
-        return post("/search/all_of", AllOfAnswer, options, all_of=several(parts))
+        return ask(table.SEARCH_ALL_OF, all_of=several(parts), **options)
 
     @_Method
     def search_common(
         self, parts: Iterable[Part], **options: Unpack[DistinctOptions]
-    ) -> Call[CommonAnswer]:
+    ) -> Ask[CommonAnswer]:
         """Return the captions that are true of several images, or follow from several captions."""
-        return post("/search/common", CommonAnswer, options, common=several(parts))
+        return ask(table.SEARCH_COMMON, common=several(parts), **options)
 
     @_Method
     def search_like(
@@ -139,44 +128,40 @@ class Calls:
         plus: Iterable[Part],
         minus: Iterable[Part] = (),
         **options: Unpack[Options],
-    ) -> Call[ImageAnswer]:
+    ) -> Ask[ImageAnswer]:
         """Return images like one, with `plus` in the place of `minus`."""
-        put, taken = several(plus), several(minus)
-        return post("/search/like", ImageAnswer, options, like=like, plus=put, minus=taken)
+        fields = {"like": like, "plus": several(plus), "minus": several(minus), **options}
+        return ask(table.SEARCH_LIKE, **fields)
 
     @_Method
-    def entails(
-        self, premise: Part | bytes | os.PathLike[str] | Image, hypothesis: str
-    ) -> Call[Entailment]:
+    def entails(self, premise: Part, hypothesis: str) -> Ask[Entailment]:
         """Tell whether a caption is true of an image or a picture, or follows from a caption.
 
         A premise that is a text is a caption, a number an image of the collection, and anything
         else a picture.
         """
-        if not isinstance(premise, (str, int)):
-            data = {"hypothesis": hypothesis}
-            return Call("POST", "/entails", reads(Entailment), data=data, picture=premise)
-        return post("/entails", Entailment, premise=premise, hypothesis=hypothesis)
+        return ask(table.ENTAILS, premise=premise, hypothesis=hypothesis)
 
     @_Method
-    def entails_together(self, pairs: Iterable[tuple[Part, str]]) -> Call[list[Entailment]]:
+    def entails_together(self, pairs: Iterable[tuple[str | int, str]]) -> Ask[list[Entailment]]:
         """Tell of up to 64 pairs whether the second follows from the first."""
         body = [{"premise": premise, "hypothesis": hypothesis} for premise, hypothesis in pairs]
-        call = post("/entails/batch", Entailments, pairs=body)
-        return call.then(lambda answer: answer.answers)
+        return Ask(table.ENTAILS_TOGETHER, {"pairs": body}, lambda answer: answer.answers)
 
     @_Method
-    def embed_picture(self, picture: Picture) -> Call[Embedding]:
+    def embed_picture(self, picture: Picture) -> Ask[Embedding]:
         """Return the embedding of a picture: bytes, a path, or an image of Pillow."""
-        call = Call("POST", "/embed", reads(Embeddings), picture=picture)
-        return call.then(lambda answer: answer.embeddings[0])
+        fields = {"texts": [picture_of(picture)]}
+        return Ask(table.EMBED, fields, lambda answer: answer.embeddings[0])
 
     @_Method
-    def diagram(self, middle: Part) -> Call[Diagram]:
+    def diagram(self, middle: str | int) -> Ask[Diagram]:
         """Return the Hasse diagram around a caption, or around an image of the collection."""
-        if isinstance(middle, str):
-            return Call("GET", "/diagram", reads(Diagram), query={"caption": middle})
-        return Call("GET", f"/images/{middle}/diagram", reads(Diagram))
+        return ask(table.DIAGRAM, middle=middle)
+
+
+class Calls(Questions):
+    """The methods of both clients."""
 
     @_Method
     def image(self, image_id: int) -> Call[ImageRecord]:
@@ -221,9 +206,9 @@ class Calls:
         return Call("DELETE", f"/images/{image_id}", nothing)
 
     @_Method
-    def live(self) -> Call[None]:
+    def live(self) -> Call[Alive]:
         """Return if the process answers at all."""
-        return Call("GET", "/livez", reads(Alive)).then(lambda answer: None)
+        return Call("GET", "/livez", reads(Alive))
 
     @_Method
     def ready(self) -> Call[Ready]:
@@ -238,10 +223,11 @@ class Calls:
     @_Method
     def metrics(self) -> Call[str]:
         """Return the measurements, in Prometheus' text format."""
-        return Call("GET", "/metrics", reads_bytes("text/plain")).then(bytes.decode)
+        read = reads_bytes("text/plain")
+        return Call("GET", "/metrics", lambda response: read(response).decode())
 
 
-def embed_calls(texts: Iterable[str]) -> Iterator[Call[list[Embedding]]]:
+def embed_calls(texts: Iterable[str]) -> Iterator[Ask[list[Embedding]]]:
     """Yield requests for the embeddings of any number of texts, each within the limits."""
     batch: list[str] = []
     size = 0
@@ -256,5 +242,5 @@ def embed_calls(texts: Iterable[str]) -> Iterator[Call[list[Embedding]]]:
         yield _embed_call(batch)
 
 
-def _embed_call(texts: list[str]) -> Call[list[Embedding]]:
-    return post("/embed", Embeddings, texts=texts).then(lambda answer: answer.embeddings)
+def _embed_call(texts: list[str]) -> Ask[list[Embedding]]:
+    return Ask(table.EMBED, {"texts": texts}, lambda answer: answer.embeddings)

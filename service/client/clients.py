@@ -21,10 +21,10 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from hasse.service.client.call import Call, Result
+from hasse.service.client.call import Ask, Call, Result
 from hasse.service.client.calls import Calls, embed_calls
 from hasse.service.client.errors import ClientError
-from hasse.service.embedding_schemas import Embedding
+from hasse.service.questions.answers import Embedding
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -122,8 +122,9 @@ class Client(_Base[httpx.Client, httpx.BaseTransport]):
         """Return the embeddings of any number of texts, by as many requests as they need."""
         return [one for call in embed_calls(texts) for one in self.make(call)]
 
-    def make(self, call: Call[Result]) -> Result:
+    def make(self, call: Call[Result] | Ask[Result]) -> Result:
         """Send a request until it is answered, and return the answer."""
+        call = call.call() if isinstance(call, Ask) else call
         request = call.request(self._http)
 
         def attempt() -> Result:
@@ -158,8 +159,9 @@ class AsyncClient(_Base[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         """Return the embeddings of any number of texts, by as many requests as they need."""
         return [one for call in embed_calls(texts) for one in await self.make(call)]
 
-    async def make(self, call: Call[Result]) -> Result:
+    async def make(self, call: Call[Result] | Ask[Result]) -> Result:
         """Send a request until it is answered, and return the answer."""
+        call = call.call() if isinstance(call, Ask) else call
         if call.picture is None:
             request = call.request(self._http)
         else:  # which may be a file to read

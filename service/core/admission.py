@@ -1,4 +1,4 @@
-"""Admission: so many searches in flight, so many waiting, and an error for those beyond."""
+"""Admission: bounds the searches in flight and those that wait, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _SAFE = 0.8
 # than the event loop may be held up.
 PLAIN_COST = 250
 _COSTLY_IN_FLIGHT = 2  # Python makes one answer at a time; another is searched for meanwhile
-_TOGETHER = 8  # searches that are made together also where they are more than half of all
+_TOGETHER = 8  # searches of a batch that may be more than half of those in flight
 
 
 class Admission:
     """A bounded number of searches in flight, and a bounded queue before them.
 
     A search that finds the queue full is refused at once; one that cannot be answered within the
-    deadline is given up. Costly ones have a queue of their own before that, and few of them are in
+    deadline is cancelled. Costly ones have a queue of their own before that, and few of them are in
     flight, so that others are answered meanwhile. Belongs to one event loop.
 
     Args:
-        capacity: most searches in flight.
-        queued: most searches that wait.
+        capacity: maximum number of searches in flight.
+        queued: maximum number of searches that wait.
         deadline: seconds from a search's arrival within which it is answered.
-        clock: tells the time in seconds.
+        clock: returns the time in seconds.
         costly: the queue of costly searches; without it they are like others.
     """
 
@@ -177,10 +177,10 @@ class Admission:
         )
 
 
-def most(batch: int, in_flight: int) -> int:
-    """Return how many of the searches in flight are made together, at most `batch`.
+def batch_limit(batch: int, in_flight: int) -> int:
+    """Largest batch: half of the searches in flight, at most `batch`.
 
-    Half of them: while the one half is searched for, the other is answered and asks again. All
-    together would let the search wait for the event loop, and that for the search.
+    While one half is searched, the other is answered and its clients send again. All together
+    would make the search wait for the event loop, and the event loop for the search.
     """
     return min(batch, max(_TOGETHER, in_flight // 2))

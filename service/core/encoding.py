@@ -1,30 +1,27 @@
-"""Captions and pictures become points, in batches, by the one thread that owns the device."""
+"""Queue of captions and pictures to encode, in batches, by the one thread that owns the device."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from prometheus_client import Histogram
 from torch import Tensor
 
+from hasse.index.types import Points
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.errors import HasseError
-from hasse.models.model import Points
 from hasse.service.core.batching import After, Batcher, Done, Next
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid, shown
 from hasse.service.settings import Settings
 
-Point: TypeAlias = NDArray[np.float32]
-
 
 class EncodeKey(NamedTuple):
-    """What may be encoded together: pictures, or captions of about so many words."""
+    """What may be encoded together: pictures, or captions of about as many words."""
 
     kind: Literal["caption", "picture"]
     words: int = 0
@@ -52,7 +49,7 @@ def check_caption(caption: str, settings: Settings, field: str = "caption") -> N
 def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "caption") -> None:
     """Refuse a caption to search by that is out of bounds, or of which the model knows no word.
 
-    All captions without a known word have the same point, so what is found by it says nothing.
+    All captions without a known word have the same point, so their hits mean nothing.
 
     Raises:
         ServiceError: `invalid`, which names the field and the words.
@@ -72,7 +69,7 @@ class NotFiniteError(HasseError):
     """The model gave a point with coordinates that are not numbers."""
 
 
-class Encoder:
+class EncodingQueue:
     """Both encoders of a model, behind one queue.
 
     All methods raise ServiceError: `encoding_failed` when the model raises for this item,
@@ -90,7 +87,7 @@ class Encoder:
         self._model = model
         self._batch_size = batch_size
         sizes = {"caption": settings.caption_batch, "picture": settings.picture_batch}
-        self.batcher: Batcher[EncodeKey, str | Tensor, Point] = Batcher(
+        self.batcher: Batcher[EncodeKey, str | Tensor, Points] = Batcher(
             "encoder",
             self._run,
             size=lambda key: sizes[key.kind],
@@ -98,12 +95,12 @@ class Encoder:
             on_death=on_death,
         )
 
-    async def encode(self, item: str | Tensor, stages: Stages) -> Point:
+    async def encode(self, item: str | Tensor, stages: Stages) -> Points:
         """Return the point of a caption, or of a preprocessed picture: (N,) float32."""
         return _timed(await self.batcher.submit(_key_of(item), item), stages)
 
     async def encode_then(
-        self, item: str | Tensor, then: Next[Point, After], stages: Stages
+        self, item: str | Tensor, then: Next[Points, After], stages: Stages
     ) -> Done[After]:
         """Return what another batcher makes of the point of a caption or a picture."""
         done, after = await self.batcher.submit_chained(_key_of(item), item, then)
@@ -118,7 +115,7 @@ class Encoder:
             stages.seconds[stage] += max(one.seconds[stage] for one in each)
         return np.stack(points)
 
-    def _run(self, key: EncodeKey, items: list[str | Tensor]) -> list[Point]:
+    def _run(self, key: EncodeKey, items: list[str | Tensor]) -> list[Points]:
         if self._batch_size is not None:
             self._batch_size.labels(key.kind).observe(len(items))
         try:
@@ -147,7 +144,7 @@ def _key_of(item: str | Tensor) -> EncodeKey:
     return EncodeKey("caption", _SHORT if count <= _SHORT else 1 << (count - 1).bit_length())
 
 
-def _timed(done: Done[Point], stages: Stages) -> Point:
+def _timed(done: Done[Points], stages: Stages) -> Points:
     stages.seconds["queue"] += done.waited
     stages.seconds["encode"] += done.ran
     return done.result

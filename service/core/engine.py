@@ -1,61 +1,58 @@
-"""The engine: a model and an index that answer together, for the API and for the page."""
+"""The engine: a model, an index, and the queues and threads that answer questions with them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
-from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from PIL import Image
 
 from hasse.index.errors import CatalogUnreachableError
 from hasse.index.info import IndexInfo
+from hasse.index.search.query import Query
 from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, Kind
+from hasse.index.types import Kind, Points
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Words
 from hasse.models.evaluation.calibration import Calibrations
-from hasse.models.score import Score
 from hasse.models.specificity import Specificity
 from hasse.service.core.admission import Admission
-from hasse.service.core.encoding import Encoder, Point, check_query
-from hasse.service.core.pictures import PictureReader, version_of
-from hasse.service.core.searching import Found, Places, Searcher
-from hasse.service.core.serialization import caption_record, image_record
+from hasse.service.core.encoding import EncodingQueue
+from hasse.service.core.pictures import PictureReader
+from hasse.service.core.records import ShownPaths
+from hasse.service.core.searching import SearchKey, SearchQueue
 from hasse.service.core.stages import Stages
 from hasse.service.core.writing.write_queue import WriteQueue
-from hasse.service.errors import ServiceError, invalid, no_image, reaching_catalog
+from hasse.service.errors import ServiceError, reaching_catalog
 from hasse.service.runtime import loading
 from hasse.service.runtime.logs import event
 from hasse.service.runtime.metrics import Metrics
-from hasse.service.schemas import (
-    CaptionRecord,
-    ImageAnswer,
-    ImageAnswers,
-    ImageRecord,
-    SearchOptions,
-)
 from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
-_PROBE = SearchOptions(k=1, mode="fast")
 
 
 class Engine:
-    """Answers searches. Its coroutines belong to one event loop; its work runs in threads.
+    """Holds the parts that `hasse.service.questions.pipeline` and the writes use.
 
-    All searches raise `ServiceError`: `invalid` for a query out of bounds, `busy` and `late`
-    under load, `encoding_failed` and `not_ready` when something inside is broken, and what
-    `PictureReader.pixels` says of a picture.
+    Its coroutines belong to one event loop; its work runs in threads.
+
+    Attributes:
+        checkpoint, index, settings: what it was made of.
+        admission, pictures, encoder, searcher, writing: its queues.
+        paths: how answers show where files lie.
+        specificity: how specific captions are.
+        upkeep: merges segments in the background.
+        probe_seconds: maximum time of a probe for readiness.
     """
 
     def __init__(
@@ -74,18 +71,16 @@ class Engine:
         self.checkpoint = checkpoint
         self.index = index
         self.settings = settings
-        self.probe_seconds = 5.0  # most that a probe for readiness may take
+        self.probe_seconds = 5.0
         self.admission = admission
-        self._places = Places(index.folder, absolute_paths)
+        self.paths = ShownPaths(index.folder, absolute_paths)
         self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
-        self.encoder = Encoder(
+        self.encoder = EncodingQueue(
             checkpoint.model, settings, batch_size=metrics.batch_size, on_death=on_death
         )
-        self.searcher = Searcher(
+        self.searcher = SearchQueue(
             index,
-            checkpoint.calibration.image,
             settings,
-            self._places,
             admission=admission,
             batch_size=metrics.batch_size,
             on_death=on_death,
@@ -95,20 +90,12 @@ class Engine:
             self.encoder,
             self.pictures,
             settings,
-            self._places,
+            self.paths,
             on_change=self._changed,
             batch_size=metrics.batch_size,
             on_death=on_death,
         )
         self.specificity = Specificity(checkpoint.model)
-        # What others ask of the parts.
-        self.enter = admission.enter
-        self.encode_captions = self.encoder.captions
-        self.search = self.searcher.search
-        self.search_jointly = self.searcher.search_jointly
-        self.preview = self.pictures.preview
-        self.add = self.writing.add
-        self.remove = self.writing.remove
         self._stage_seconds = metrics.stage_seconds
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
@@ -133,7 +120,7 @@ class Engine:
     ) -> Engine:
         """Load the checkpoint, open the index it made, and encode once to be warm.
 
-        `absolute_paths` is for those who may know where files lie: answers tell them, and
+        With `absolute_paths`, for clients on this machine, answers show absolute paths and
         `path_prefix` names them.
 
         Raises:
@@ -152,7 +139,7 @@ class Engine:
 
     @classmethod
     def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
-        """Open what answers a question sooner than `open` does, one with pictures or without.
+        """Open without warming up, and without the image encoder unless `with_pictures`.
 
         Its paths are absolute; it raises what `open` does.
         """
@@ -161,33 +148,13 @@ class Engine:
 
     @cached_property
     def writer(self) -> Writer | None:
-        """What writes captions, if there is a captioner; raises CheckpointError."""
+        """The captioner with its encoder, if there is one; raises CheckpointError."""
         return loading.writer(self.settings, self.checkpoint)
 
     @property
     def info(self) -> IndexInfo:
-        """What the index held when it was last looked at."""
+        """What the index held when it was last read."""
         return self._info
-
-    @property
-    def generation(self) -> int:
-        """The generation that is searched."""
-        return self.index.generation
-
-    @property
-    def name(self) -> str:
-        """The name of the model."""
-        return self.checkpoint.name
-
-    @property
-    def score(self) -> Score:
-        """How the model compares points."""
-        return self.checkpoint.model.config.score
-
-    @property
-    def device(self) -> torch.device:
-        """Where the encoders run."""
-        return self.checkpoint.model.device
 
     @property
     def vocabulary(self) -> Words:
@@ -196,7 +163,7 @@ class Engine:
 
     @property
     def calibration(self) -> Calibrations:
-        """What violations mean, where the model is calibrated."""
+        """The probabilities of violations, where the model is calibrated."""
         return self.checkpoint.calibration
 
     async def keep_fresh(self) -> None:
@@ -222,89 +189,6 @@ class Engine:
         if self.index.generation != self._info.generation:
             self._info = self.index.info()
 
-    async def images_by_caption(
-        self, caption: str, options: SearchOptions, *, stages: Stages | None = None
-    ) -> ImageAnswer:
-        """Return the images a caption is true of, the best first."""
-        stages = stages or Stages()
-        return ImageAnswer.model_validate(await self.image_fields(caption, options, stages))
-
-    async def image_fields(
-        self, caption: str, options: SearchOptions, stages: Stages
-    ) -> dict[str, Any]:
-        """Return the fields of what `images_by_caption` returns, in their order.
-
-        Validating an answer takes as long as writing it, so a route sends these fields as they are.
-        """
-        self.check_options(options)
-        check_query(caption, self.vocabulary, self.settings)
-        async with self.enter(stages):
-            found = await self.searcher.search_encoded(
-                "image", self.encoder, caption, options, stages
-            )
-        fields = self._image_fields(caption, found)
-        self.finish(stages)
-        return fields
-
-    async def images_by_captions(
-        self, captions: Sequence[str], options: SearchOptions, *, stages: Stages | None = None
-    ) -> ImageAnswers:
-        """Return the images that each caption is true of, all answered as one batch."""
-        stages = stages or Stages()
-        self.check_options(options)
-        for at, caption in enumerate(captions):
-            check_query(caption, self.vocabulary, self.settings, f"captions.{at}")
-        async with self.enter(stages):
-            points = await self.encoder.captions(captions, stages)
-            found = await self.searcher.search_all(captions, points, options, stages)
-        answers = list(map(self._image_fields, captions, found))
-        self.finish(stages)
-        return ImageAnswers.model_validate({"answers": answers})
-
-    async def image(self, image_id: int) -> ImageRecord:
-        """Return what the catalog knows of an image; raises ServiceError `not_found`."""
-        found = await self.in_catalog(lambda: self.index.described_images([image_id]))
-        return image_record(_there(found, image_id), self._places)
-
-    async def caption(self, caption_id: int) -> CaptionRecord:
-        """Return what the catalog knows of a caption; raises ServiceError `not_found`."""
-        rows = await self.in_catalog(lambda: self.index.captions([caption_id]))
-        if caption_id not in rows:
-            raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
-        return caption_record(rows[caption_id])
-
-    async def picture_file(self, image_id: int) -> tuple[Path, str]:
-        """Return the picture file of an image and its name; raises ServiceError `not_found`."""
-        rows = await self.in_catalog(lambda: self.index.images([image_id]))
-        row = _there(rows, image_id)
-        return self.index.path_of(row), row.file_name
-
-    async def picture_path(self, image_id: int) -> Path:
-        """Return the picture file of an image; raises ServiceError `not_found`."""
-        return (await self.picture_file(image_id))[0]
-
-    async def thumbnail(self, image_id: int, known: Callable[[str], bool]) -> tuple[str, bytes]:
-        """Return the version of an image's thumbnail, and the JPEG unless that is `known`.
-
-        Raises:
-            ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
-        """
-        path = await self.picture_path(image_id)
-        version = version_of(path, self.settings.thumbnail_size)
-        return version, b"" if known(version) else await self.pictures.thumbnail(path, version)
-
-    async def encode_picture(self, picture: bytes, stages: Stages) -> Point:
-        """Return the point of a picture that a client sent: (N,) float32."""
-        return await self.encoder.encode(await self.pictures.pixels(picture, stages), stages)
-
-    async def stored_points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Point]:
-        """Return the points of those rows that are there, by id."""
-        return await self.in_catalog(lambda: self.index.points(kind, ids))
-
-    async def captions_of(self, image_ids: Sequence[int]) -> dict[int, list[CaptionRow]]:
-        """Return the captions of images, by the id of the image."""
-        return await self.in_catalog(lambda: self.index.captions_of(image_ids))
-
     async def probe(self) -> str | None:
         """Encode a caption and a picture and search for both; return what fails, or None."""
         for batcher in (self.encoder.batcher, self.searcher.batcher):
@@ -321,8 +205,10 @@ class Engine:
                 pixels = self.checkpoint.model.preprocessing.apply(Image.new("RGB", (32, 32)))
                 picture = await self.encoder.encode(pixels, stages)
                 stage = "index"
-                await self.searcher.search("image", caption, _PROBE, stages)
-                await self.searcher.search("caption", picture, _PROBE, stages)
+                probes: list[tuple[Kind, Points]] = [("image", caption), ("caption", picture)]
+                for kind, point in probes:
+                    key = SearchKey(Query(kind, 1, "fast"))
+                    await self.searcher.search(key, point[None], stages)
         except TimeoutError:
             return f"the {stage} did not answer a probe in time"
         except Exception as error:
@@ -334,10 +220,10 @@ class Engine:
         return None
 
     async def in_catalog(self, read: Callable[[], Result]) -> Result:
-        """Run a read of the catalog outside the event loop, for as long as a search may take.
+        """Run a read of the catalog outside the event loop, within the deadline of a search.
 
         Raises:
-            ServiceError: `catalog_unreachable` when there is no answer by then.
+            ServiceError: `catalog_unreachable` after the deadline.
         """
         seconds = self.settings.deadline_seconds
         with reaching_catalog():
@@ -351,7 +237,7 @@ class Engine:
         return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, work)
 
     def close(self) -> None:
-        """End all threads and let go of the index."""
+        """End all threads and close the index."""
         self.upkeep.close()
         self.writing.batcher.close()
         self.encoder.batcher.close()
@@ -360,20 +246,8 @@ class Engine:
         self._catalog_pool.shutdown(wait=True, cancel_futures=True)
         self.index.close()
 
-    def _image_fields(self, caption: str, found: Found) -> dict[str, Any]:
-        return {
-            "hits": found.image_hits(),
-            **found.facts(self.name),
-            "unknown_words": self.vocabulary.unknown(caption),
-        }
-
-    def check_options(self, options: SearchOptions) -> None:
-        """Refuse options that this service does not take; raises ServiceError `invalid`."""
-        if options.k > self.settings.k_maximum:
-            raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
-
-    def finish(self, stages: Stages) -> None:
-        """Stop the watch of a search and count it."""
+    def count(self, stages: Stages) -> None:
+        """Stop the watch of an answer and count its stages."""
         stages.seconds["total"] = perf_counter() - stages.started
         # Later: the answer does not wait for it.
         asyncio.get_running_loop().call_soon(self._count, stages)
@@ -386,7 +260,7 @@ class Engine:
     def _watch(self, metrics: Metrics) -> None:
         metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
         metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
-        metrics.watch("hasse_generation", lambda: self.generation)
+        metrics.watch("hasse_generation", lambda: self.index.generation)
         metrics.watch("hasse_rows", lambda: self._info.images, kind="image")
         metrics.watch("hasse_rows", lambda: self._info.captions, kind="caption")
         metrics.watch("hasse_device_memory_bytes", self._device_memory)
@@ -394,9 +268,3 @@ class Engine:
     def _device_memory(self) -> float:
         device = self.checkpoint.model.device
         return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
-
-
-def _there(rows: Mapping[int, Result], image_id: int) -> Result:
-    if image_id not in rows:
-        raise no_image(image_id)
-    return rows[image_id]

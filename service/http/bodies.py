@@ -1,73 +1,34 @@
-"""Reads request bodies, as JSON or as a form, within limits of size, time and memory."""
+"""Reads request bodies, as JSON or as a form, within limits of bytes, time and memory.
+
+FastAPI's own reader has no limit on either, and takes NaN, repeated fields and lone surrogates.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from hasse.service.errors import ServiceError, given_twice, invalid, invalid_fields, shown
-from hasse.service.http.multipart import FormField, parse_form
+from hasse.service.errors import ServiceError, given_twice, invalid, validated
+from hasse.service.http.multipart import Form
 from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
 from hasse.service.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
-Other = TypeVar("Other", bound=BaseModel)
 
 # What a form holds beside its files and captions: names, options, boundaries.
 _FORM_OVERHEAD = 64 * 1024
 _CHARACTER_BYTES = 4  # at most, in UTF-8
 _HELD = "hasse.held"
-_FORM = "multipart/form-data"
-_DIGITS = re.compile(r"[0-9]{1,19}")
-_NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
-_WHOLE_NUMBERS = frozenset({"k", "candidates", "offset", "image_id", "draws"})
-_TRUTHS = frozenset({"distinct", "written"})
-_TRUTH = {"true": True, "false": False}
-_REPEATED = frozenset({"caption", "all_of", "common", "plus", "minus"})
-
-
-class Form:
-    """A multipart form that was read."""
-
-    def __init__(self, fields: list[FormField]) -> None:
-        self.files = [field for field in fields if field.is_file]
-        self.texts = [(field.name, _text(field)) for field in fields if not field.is_file]
-
-    def picture(self) -> FormField:
-        """Return the file `image`, the only one; raises ServiceError `invalid`."""
-        if "image" in dict(self.texts):
-            raise invalid("image", "send a file, with a file name")
-        for file in self.files:
-            if file.name != "image":
-                raise invalid(shown(file.name), "there is no such file field")
-        if not self.files:
-            raise invalid("image", "this file field is required")
-        if len(self.files) > 1:
-            raise given_twice("image")
-        return self.files[0]
-
-    def as_model(self, model: type[Model]) -> Model:
-        """Return picture and texts as `model`; raises ServiceError `invalid` for what is not."""
-        values: dict[str, Any] = {"image": self.picture().content}
-        for name, text in self.texts:
-            if name in _REPEATED:
-                values.setdefault(name, []).append(text)
-            elif name in values:
-                raise given_twice(name)
-            # An empty text leaves the default, except where it selects: no split, and no image.
-            elif text or name in ("split", "image_ids"):
-                values[name] = _value(name, text)
-        return validated(model, values)
+FORM = "multipart/form-data"
 
 
 class Bodies:
@@ -93,7 +54,7 @@ class Bodies:
             ServiceError: `wrong_media_type`, `body_too_large`, `body_timeout`, `busy`, or
                 `invalid` with the fields at fault.
         """
-        if _media_type(request) != "application/json":
+        if media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
         body = await self._receive(request, self._settings.json_bytes)
         return validated(model, parse_json(body))
@@ -104,21 +65,13 @@ class Bodies:
         Raises:
             ServiceError: as `json`.
         """
-        if _media_type(request) != _FORM:
-            raise ServiceError("wrong_media_type", f"send a form as 'Content-Type: {_FORM}'")
+        if media_type(request) != FORM:
+            raise ServiceError("wrong_media_type", f"send a form as 'Content-Type: {FORM}'")
         body = await self._receive(request, self._form_bytes)
-        form = Form(parse_form(request.headers["content-type"], body))
+        form = Form.read(request.headers["content-type"], body)
         if sum(len(file.content) for file in form.files) > self._settings.picture_bytes:
             raise _too_large(self._settings.picture_bytes)
         return form
-
-    async def json_or_form(
-        self, request: Request, model: type[Model], form_model: type[Other]
-    ) -> Model | Other:
-        """Read a multipart form as `form_model`, and any other body as JSON."""
-        if _media_type(request) == _FORM:
-            return (await self.form(request)).as_model(form_model)
-        return await self.json(request, model)
 
     @property
     def held(self) -> int:
@@ -180,49 +133,11 @@ class Bodies:
         return _too_large(limit)
 
 
-def validated(model: type[Model], values: Any) -> Model:
-    """Return values as `model`; raises ServiceError `invalid` with the fields at fault."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise invalid_fields(error) from None
-
-
-def _text(field: FormField) -> str:
-    try:
-        return field.content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise invalid("body", "a field is not UTF-8") from None
-
-
 def _too_large(limit: int) -> ServiceError:
     return ServiceError("body_too_large", f"the body has more than {limit:,} bytes: send less")
 
 
-def _value(name: str, text: str) -> int | float | str | list[int]:
-    """Read the text of a form's field; raises ServiceError `invalid`."""
-    if name in _WHOLE_NUMBERS:
-        return _whole_number(name, text)
-    if name in _TRUTHS:
-        if text not in _TRUTH:
-            raise invalid(name, "this is neither true nor false")
-        return _TRUTH[text]
-    if name == "image_ids":
-        return [_whole_number(name, part.strip()) for part in text.split(",")] if text else []
-    if name == "max_violation":
-        if not _NUMBER.fullmatch(text):
-            raise invalid(name, "this is not a number of 0 or more")
-        return float(text)
-    return text
-
-
-def _whole_number(name: str, text: str) -> int:
-    if not _DIGITS.fullmatch(text):
-        raise invalid(name, "this is not a whole number")
-    return int(text)
-
-
-def _media_type(request: Request) -> str:
+def media_type(request: Request) -> str:
     """Return the media type of a body, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 

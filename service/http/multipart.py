@@ -1,4 +1,8 @@
-"""Parses multipart forms (RFC 7578) in memory."""
+"""Multipart forms (RFC 7578), parsed in memory, and the values of their fields.
+
+Starlette's parser writes files to disk, reads a file without a file name as text, and refuses a
+preamble.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,27 @@ import re
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import collapse_rfc2231_value
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
+from pydantic import BaseModel
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from hasse.service.errors import invalid
+from hasse.service.errors import given_twice, invalid, shown, too_many, validated
+from hasse.service.schemas import kind_of
 
 # The parser logs what is wrong with a form. Clients must not be able to fill the log.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
-_FIELDS = 45  # a picture, 16 of `plus`, 16 of `minus`, and 12 options
+Model = TypeVar("Model", bound=BaseModel)
+
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
+# Python's clients write True, and HTML's check boxes 1.
+_TRUTH = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+_FIELDS = 300  # a picture with 255 texts to embed, or 32 parts with all options
 _FILE_NAME_CHARACTERS = 200
 _HEADER_BYTES = 4096
 _TEXT_BYTES = 24 * 1024  # a thousand ids
@@ -32,6 +45,96 @@ class FormField:
     is_file: bool
     file_name: str
     content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A multipart form: its files, and the names and texts of its other fields."""
+
+    files: list[FormField]
+    texts: list[tuple[str, str]]
+
+    @classmethod
+    def read(cls, content_type: str, body: bytes) -> Form:
+        """Parse a form; raises ServiceError `invalid`."""
+        fields = parse_form(content_type, body)
+        texts = [(field.name, _text(field)) for field in fields if not field.is_file]
+        return cls([field for field in fields if field.is_file], texts)
+
+    def picture(self) -> FormField:
+        """Return the file `image`, the only one; raises ServiceError `invalid`."""
+        if "image" in dict(self.texts):
+            raise invalid("image", "send a file, with a file name")
+        for file in self.files:
+            if file.name != "image":
+                raise invalid(shown(file.name), "there is no such file field")
+        if not self.files:
+            raise invalid("image", "this file field is required")
+        if len(self.files) > 1:
+            raise given_twice("image")
+        return self.files[0]
+
+    def as_model(self, model: type[Model], picture: str) -> Model:
+        """Return the form as `model`; raises ServiceError `invalid` for what is not.
+
+        The picture takes the place of the field `picture`, or the first place of a list.
+        """
+        values: dict[str, Any] = {}
+        for name, text in self.texts:
+            kind = kind_of(model.model_fields[name]) if name in model.model_fields else str
+            if name == picture and kind is not list:
+                raise invalid(name, "there is no such field")
+            if kind is list:
+                values.setdefault(name, []).append(text)
+            elif name in values:
+                raise given_twice(name)
+            # An empty text leaves the default, except where it selects: no split, and no image.
+            elif text or name in ("split", "image_ids"):
+                values[name] = _value(kind, name, text)
+        content = self.picture().content
+        if kind_of(model.model_fields[picture]) is list:
+            texts = values.get(picture, [])
+            (limit,) = (
+                each.max_length
+                for each in model.model_fields[picture].metadata
+                if hasattr(each, "max_length")
+            )
+            if len(texts) >= limit:
+                raise invalid(picture, too_many(limit - 1, len(texts)))
+            values[picture] = [content, *texts]
+        else:
+            values[picture] = content
+        return validated(model, values)
+
+
+def _value(kind: Any, name: str, text: str) -> Any:
+    """Read the text of a field; raises ServiceError `invalid`."""
+    if kind is int:
+        return _whole_number(name, text)
+    if kind is bool:
+        if text not in _TRUTH:
+            raise invalid(name, "this is neither true nor false")
+        return _TRUTH[text]
+    if kind == list[int]:
+        return [_whole_number(name, part.strip()) for part in text.split(",")] if text else []
+    if kind is float:
+        if not _NUMBER.fullmatch(text):
+            raise invalid(name, "this is not a number of 0 or more")
+        return float(text)
+    return text
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not _DIGITS.fullmatch(text):
+        raise invalid(name, "this is not a whole number")
+    return int(text)
+
+
+def _text(field: FormField) -> str:
+    try:
+        return field.content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid("body", "a field is not UTF-8") from None
 
 
 def parse_form(content_type: str, body: bytes) -> list[FormField]:

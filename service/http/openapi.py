@@ -1,30 +1,62 @@
-"""The OpenAPI document: FastAPI's, with the request bodies that `bodies` reads."""
+"""The OpenAPI document: FastAPI's, with the request bodies that `bodies` reads, and all errors."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Path
 from pydantic import BaseModel
 
-from hasse.service import embedding_schemas, lattice_schemas
-from hasse.service.picture_schemas import DescribeForm, DescribeQuery, PictureQuery, SimilarQuery
-from hasse.service.schemas import ImageQuery, ImagesQuery, Problem, UploadForm
+from hasse.service.errors import MEDIA_TYPE, REASONS
+from hasse.service.questions.table import QUESTIONS, Question
+from hasse.service.schemas import ID_MAXIMUM, Problem, UploadForm, kind_of
 from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
-_REQUESTS = (
-    ImageQuery,
-    ImagesQuery,
-    SimilarQuery,
-    DescribeQuery,
-    DescribeForm,
-    PictureQuery,
-    UploadForm,
-    *lattice_schemas.REQUESTS,
-    *embedding_schemas.REQUESTS,
-)
+Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
+
 _REF = "#/components/schemas/{model}"
+_IDS = {"type": "string", "pattern": "^[0-9]{1,19}(,[0-9]{1,19}){0,999}$"}
+
+
+def takes(questions: Iterable[Question[Any, Any]]) -> dict[str, Any]:
+    """Return the part of an operation that names its bodies."""
+    content: dict[str, Any] = {}
+    for question in questions:
+        if question.json:
+            content["application/json"] = {"schema": _reference(question.request.__name__)}
+        if question.picture:
+            content["multipart/form-data"] = {"schema": _reference(form_name(question.request))}
+    return _body(content)
+
+
+def takes_upload() -> dict[str, Any]:
+    """Return the part of an operation that takes a picture for the collection."""
+    return _body({"multipart/form-data": {"schema": _reference(UploadForm.__name__)}})
+
+
+def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
+    """Return the part of an operation that lists its errors, from the one table."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for reason in dict.fromkeys((*reasons, "wrong_host", "internal")):
+        kind = REASONS[reason]
+        words = f"{kind.title} (`{reason}`)"
+        if kind.status in found:
+            found[kind.status]["description"] += f"; {words}"
+            continue
+        found[kind.status] = {
+            "description": words,
+            "content": {MEDIA_TYPE: {"schema": _reference(Problem.__name__)}},
+        }
+        if kind.status in (429, 503):
+            found[kind.status]["headers"] = {
+                "Retry-After": {
+                    "description": "Seconds to wait before trying again.",
+                    "schema": {"type": "integer"},
+                }
+            }
+    return found
 
 
 def describe(app: FastAPI) -> None:
@@ -35,10 +67,13 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             found = stock()
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
-            for model in (*_REQUESTS, Problem):
-                _add(schemas, model)
-                if "image" in model.model_fields:  # only a form has a file
-                    _as_form(schemas[model.__name__])
+            for question in QUESTIONS:
+                if question.json:
+                    _add(schemas, question.request)
+                if question.picture:
+                    _add_form(schemas, question.request, question.picture)
+            _add_form(schemas, UploadForm, "image")
+            _add(schemas, Problem, "serialization")
             # Problem documents take the place of FastAPI's own validation errors.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
@@ -47,6 +82,19 @@ def describe(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+
+def form_name(model: type[BaseModel]) -> str:
+    """Return the name of the schema of a request that is sent as a form."""
+    return f"{model.__name__.removesuffix('Query').removesuffix('Form')}Form"
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": _REF.format(model=name)}
+
+
+def _body(content: dict[str, Any]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _secure(document: dict[str, Any], settings: Settings) -> None:
@@ -64,23 +112,48 @@ def _secure(document: dict[str, Any], settings: Settings) -> None:
                 operation["security"] = [{"key": []}]
 
 
-def _add(schemas: dict[str, Any], model: type[BaseModel]) -> None:
-    schema = model.model_json_schema(
-        ref_template=_REF, mode="serialization" if model is Problem else "validation"
-    )
+def _add(schemas: dict[str, Any], model: type[BaseModel], mode: Any = "validation") -> None:
+    schema = model.model_json_schema(ref_template=_REF, mode=mode)
     schemas.update(schema.pop("$defs", {}))
     schemas[model.__name__] = schema
 
 
-def _as_form(schema: dict[str, Any]) -> None:
-    """Describe a form: what may be null may be left out, and a list of ids is a text."""
-    for field in schema["properties"].values():
-        if "anyOf" in field:
-            (kind,) = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
-            field.update(kind)
-            field.pop("default", None)
-            field["examples"] = [""]  # Swagger UI would make up a value, and send it
-        if field.get("title") == "Image Ids":
-            del field["items"], field["maxItems"]
-            field |= {"type": "string", "pattern": "^[0-9]{1,19}(,[0-9]{1,19}){0,999}$"}
-            field["description"] += " Ids with commas between them."
+def _add_form(schemas: dict[str, Any], model: type[BaseModel], picture: str) -> None:
+    """Describe the form of a request, in which a picture takes the place of a field.
+
+    What may be null may be left out, a part is a caption, and a list of ids is a text.
+    """
+    schema = model.model_json_schema(ref_template=_REF)
+    schema.pop("examples", None)  # of JSON
+    properties, required = schema["properties"], set(schema.get("required", ()))
+    for name, field in properties.items():
+        kind = kind_of(model.model_fields[name])
+        _without_choices(field)
+        if kind is list:
+            _without_choices(field["items"])
+            field["description"] += " The field may be repeated."
+        elif kind == list[int]:
+            properties[name] = _IDS | {
+                "title": field["title"],
+                "description": f"{field['description']} Ids with commas between them.",
+            }
+    parts = properties.pop(picture)
+    required.discard(picture)
+    if parts.get("type") == "array":
+        parts["maxItems"] -= 1
+        properties[picture] = {key: parts[key] for key in parts if key != "minItems"}
+    uploaded = UploadForm.model_json_schema()["properties"]["image"]
+    schema["properties"] = {"image": uploaded, **properties}
+    schema["required"] = ["image", *sorted(required - {"image"})]
+    schema["title"] = form_name(model)
+    schemas[schema["title"]] = schema
+
+
+def _without_choices(field: dict[str, Any]) -> None:
+    if "anyOf" in field:
+        first, *_ = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
+        described = field.get("description", first.get("description"))
+        field.update(first)
+        field["description"] = described
+        if field.get("default", "") is None:
+            del field["default"]

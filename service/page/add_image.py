@@ -8,8 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.core.writing.write_queue import Upload
-from hasse.service.errors import ServiceError
-from hasse.service.http.bodies import validated
+from hasse.service.errors import ServiceError, validated
 from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View, render
@@ -54,7 +53,7 @@ async def add(request: Request, services: ServicesHere) -> Response:
         request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
         captions = [line.strip() for line in typed.splitlines() if line.strip()]
         fields = validated(UploadFields, {"caption": captions})
-        image = await engine.add(Upload(picture.content, picture.file_name, fields.caption))
+        image = await engine.writing.add(Upload(picture.content, picture.file_name, fields.caption))
     except ServiceError as error:
         message = message_for(error, services.settings)
         if error.reason == "invalid":

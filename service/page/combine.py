@@ -10,12 +10,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.models.evaluation.calibration import Calibration
-from hasse.service.core import lattice
+from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid
 from hasse.service.http.multipart import FormField
-from hasse.service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
 from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
@@ -27,7 +26,17 @@ from hasse.service.page.results import (
     proof_of,
 )
 from hasse.service.page.scale import Scale
-from hasse.service.schemas import ImageAnswer, ImageHit, SearchOptions
+from hasse.service.questions import table
+from hasse.service.questions.answers import CommonAnswer, ImageAnswer, ImageHit
+from hasse.service.questions.handlers import ask
+from hasse.service.questions.requests import (
+    PARTS_MAXIMUM,
+    AllOfQuery,
+    CommonQuery,
+    ImageQuery,
+    LikeQuery,
+    Part,
+)
 from hasse.service.services import ServicesHere
 from hasse.service.settings import Settings
 
@@ -122,7 +131,8 @@ async def combine(request: Request, services: ServicesHere) -> Response:
                 lost_uploads=bool(uploads),
             )
         pictures = [
-            ShownPicture.stored(await engine.image(image_id), query) for image_id in form.image_ids
+            ShownPicture.stored(await records.image(engine, image_id), query)
+            for image_id in form.image_ids
         ]
         if form.lost_uploads:
             notice = _LOST_UPLOADS
@@ -157,8 +167,8 @@ async def combine(request: Request, services: ServicesHere) -> Response:
 
 async def _suggestions(engine: Engine, form: CombineForm) -> list[ShownPicture]:
     """Return stored pictures that can be chosen, and are not yet."""
-    options = SearchOptions(k=SUGGESTIONS + len(form.image_ids))
-    answer = await engine.images_by_caption(form.find, options)
+    request = ImageQuery(caption=form.find, k=SUGGESTIONS + len(form.image_ids))
+    answer = await ask(engine, table.SEARCH_IMAGES, request)
     hits = [hit for hit in answer.hits if hit.image_id not in form.image_ids]
     return [
         ShownPicture(
@@ -184,7 +194,7 @@ async def _search(
     form.check(len(uploads) + len(chosen))
     shown = [*[await _preview(engine, file) for file in uploads], *chosen]
     images: list[Part] = [*[file.content for file in uploads], *form.image_ids]
-    parts = [*images, *form.words]
+    parts: list[Part] = [*images, *form.words]
     calibrations: list[Calibration | None]
     known, knows = engine.calibration, engine.vocabulary.knows
     notice = ""
@@ -192,7 +202,8 @@ async def _search(
     groups: list[CaptionGroup] = []
     answer: ImageAnswer | CommonAnswer
     if form.operation == "common":
-        answer = await lattice.common(engine, parts, query.caption_options, stages)
+        common = CommonQuery(common=parts, **query.options)
+        answer = await ask(engine, table.SEARCH_COMMON, common, stages)
         groups = group_captions(answer.hits, scale, knows)
         best = next((hit for hit in answer.hits if knows(hit.caption)), None)
         of_image = known.image.of(best.caption) if known.image and best else None
@@ -200,12 +211,14 @@ async def _search(
         sentence = "No caption here is likely to be true of it all"
         notice = no_match_notice(best, calibrations, sentence)
     elif form.operation == "like":
-        answer = await lattice.like(
-            engine, images[0], form.words, form.without, query.options, stages
-        )
+        plus: list[Part] = [*form.words]
+        minus: list[Part] = [*form.without]
+        like = LikeQuery(like=images[0], plus=plus, minus=minus, **query.options)
+        answer = await ask(engine, table.SEARCH_LIKE, like, stages)
         hits = answer.hits
     else:
-        answer = await lattice.all_of(engine, parts, query.options, stages)
+        all_of = AllOfQuery(all_of=parts, **query.options)
+        answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
         hits = answer.hits
         calibrations = [
             *[None] * len(images),
@@ -227,7 +240,7 @@ async def _search(
 
 async def _preview(engine: Engine, file: FormField) -> ShownPicture:
     try:
-        preview = await engine.preview(file.content)
+        preview = await engine.pictures.preview(file.content)
     except ServiceError as error:
         # Say which of several pictures is at fault.
         errors = [("pictures", file.file_name)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from hasse.service.addresses import thumbnail_url
-from hasse.service.lattice_schemas import Diagram, DiagramNode
 from hasse.service.page.query import PageQuery
+from hasse.service.questions.answers import Diagram, DiagramNode
 
 # Pixels.
 _WIDTH, _GAP = 184, 20  # of a node, and between two of a row

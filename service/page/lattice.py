@@ -5,18 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hasse.service.core import diagram, lattice
+from hasse.service.core import records
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
-from hasse.service.lattice_schemas import Entailment
 from hasse.service.page.diagram_layout import lay_out
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View, render
 from hasse.service.page.results import ShownPicture
 from hasse.service.plural import count
+from hasse.service.questions import table
+from hasse.service.questions.answers import Entailment
+from hasse.service.questions.handlers import ask
+from hasse.service.questions.requests import DiagramQuery, EntailsQuery
 from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
@@ -27,12 +30,10 @@ async def show_diagram(request: Request, services: ServicesHere, image: str = ""
     """Show the Hasse diagram around a caption or a stored picture."""
     engine, stages = services.engine, Stages()
     query = PageQuery.read(request.query_params, services.settings).about(image)
-    if query.image_id is not None:
-        found = await diagram.of_image(engine, query.image_id, stages)
-    elif query.text:
-        found = await diagram.of_caption(engine, query.text, stages)
-    else:
+    middle = query.text if query.image_id is None else query.image_id
+    if middle == "":
         raise invalid("q", "name what to draw the diagram of: some words, or a picture")
+    found = await ask(engine, table.DIAGRAM, DiagramQuery(middle=middle), stages)
     captions = sum(len(node.captions) for node in found.nodes)
     view = View(
         "diagram.html",
@@ -55,8 +56,9 @@ async def claim(
     caption = _caption(engine, hypothesis)
     if query.image_id is None:
         raise invalid("image", "name the picture that the caption may be true of")
-    shown = ShownPicture.stored(await engine.image(query.image_id), query)
-    answer = await lattice.entails(engine, query.image_id, caption, stages)
+    shown = ShownPicture.stored(await records.image(engine, query.image_id), query)
+    asked = EntailsQuery(premise=query.image_id, hypothesis=caption)
+    answer = await ask(engine, table.ENTAILS, asked, stages)
     return render(
         request, query, _verdict(shown, caption, answer, stages, query.claim_url(caption))
     )
@@ -71,8 +73,9 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     caption = _caption(engine, fields.get("hypothesis", ""))
-    answer = await lattice.entails(engine, picture, caption, stages)
-    shown = ShownPicture.uploaded(await engine.preview(picture))
+    asked = EntailsQuery(premise=picture, hypothesis=caption)
+    answer = await ask(engine, table.ENTAILS, asked, stages)
+    shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
     url = query.upload_url(fields.get("upload", ""), caption)
     return render(request, query, _verdict(shown, caption, answer, stages, url))
 

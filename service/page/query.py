@@ -1,17 +1,17 @@
-"""The query of a page: what its address asks for, and the addresses of related pages."""
+"""The query of a page: the fields of its address, and the addresses of related pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from hasse.service.addresses import address
 from hasse.service.errors import ServiceError
-from hasse.service.picture_schemas import CaptionOptions, Relation
-from hasse.service.schemas import Mode, SearchOptions, image_id_of
+from hasse.service.questions.requests import Likeness, Mode
+from hasse.service.schemas import image_id_of
 from hasse.service.settings import Settings
 
 SIZES = (12, 24, 48, 96)
@@ -23,11 +23,11 @@ _PATH_CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """What an address asks for. Addresses leave out defaults and keep all other options."""
+    """The fields of an address. Addresses leave out defaults and keep all other options."""
 
     text: str = ""
     image_id: int | None = None
-    similar: Relation | None = None  # to the picture; None asks for its captions
+    similar: Likeness | None = None  # to the picture; None asks for its captions
     k: int = DEFAULT_SIZE
     mode: Mode = DEFAULT_MODE
     path_prefix: str = ""
@@ -41,7 +41,7 @@ class PageQuery:
         size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
         return cls(
             text=" ".join(fields.get("q", "").split()),
-            similar=next((known for known in get_args(Relation) if known == similar), None),
+            similar=next((known for known in get_args(Likeness) if known == similar), None),
             k=min(max(1, size), settings.k_maximum),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
             path_prefix=fields.get("path_prefix", "").replace("\0", "").strip()[:_PATH_CHARACTERS],
@@ -63,27 +63,22 @@ class PageQuery:
         return replace(self, image_id=image_id)
 
     @property
-    def options(self) -> SearchOptions:
-        """The options of a search for images."""
+    def options(self) -> dict[str, Any]:
+        """The fields that requests for images and for captions have in common."""
         since, until = (
             f"{day}T00:00:00Z" if day else None for day in (self.taken_from, self.taken_before)
         )
-        return SearchOptions(
-            k=self.k,
-            mode=self.mode,
-            path_prefix=self.path_prefix or None,
-            taken_from=since,
-            taken_before=until,
-        )
-
-    @property
-    def caption_options(self) -> CaptionOptions:
-        """The options of a search for captions: what says most of the picture comes first."""
-        return CaptionOptions(**dict(self.options), prefer="specific")
+        return {
+            "k": self.k,
+            "mode": self.mode,
+            "path_prefix": self.path_prefix or None,
+            "taken_from": since,
+            "taken_before": until,
+        }
 
     @property
     def filters(self) -> dict[str, str]:
-        """The part of the collection that is asked about, by the names of fields."""
+        """The filters that are set, by the names of their fields."""
         named = {name: getattr(self, name) for name in FILTERS}
         return {name: value for name, value in named.items() if value}
 
@@ -108,7 +103,7 @@ class PageQuery:
         asked = replace(self, text=text, image_id=image_id, similar=None)
         return asked._url("/page/diagram")
 
-    def similar_url(self, similar: Relation) -> str:
+    def similar_url(self, similar: Likeness) -> str:
         """Return the address of the pictures that are like this stored image in some way."""
         return replace(self, similar=similar).url()
 

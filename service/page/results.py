@@ -11,12 +11,17 @@ from hasse.index.search.distinct import one_text
 from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
-from hasse.service.lattice_schemas import JointCaptionHit, JointImageHit
 from hasse.service.page.query import PageQuery
 from hasse.service.page.scale import Fit, Scale
-from hasse.service.picture_schemas import CaptionHit
 from hasse.service.plural import count
-from hasse.service.schemas import ImageHit, ImageRecord, SearchFacts
+from hasse.service.questions.answers import (
+    CaptionHit,
+    ImageHit,
+    JointCaptionHit,
+    JointImageHit,
+    SearchFacts,
+)
+from hasse.service.schemas import ImageRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Samples:
 
     async def of(self, engine: Engine) -> Sample:
         """Return the sample of the current generation."""
-        if self._drawn is None or self._drawn.generation != engine.generation:
+        if self._drawn is None or self._drawn.generation != engine.index.generation:
             calibration = engine.calibration
             self._drawn = await engine.in_catalog(lambda: draw(engine.index, calibration.image))
         return self._drawn

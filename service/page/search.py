@@ -8,31 +8,34 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hasse.service.core import by_picture, describing, lattice
+from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
-from hasse.service.lattice_schemas import PARTS_MAXIMUM
 from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
 from hasse.service.page.scale import Scale
-from hasse.service.picture_schemas import (
-    CaptionAnswer,
-    DescribeOptions,
-    Relation,
-    SimilarOptions,
-    WrittenCaption,
-)
 from hasse.service.plural import count
-from hasse.service.schemas import ImageAnswer
+from hasse.service.questions import table
+from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, WrittenCaption
+from hasse.service.questions.handlers import ask
+from hasse.service.questions.requests import (
+    PARTS_MAXIMUM,
+    AllOfQuery,
+    CaptionQuery,
+    DescribeQuery,
+    ImageQuery,
+    Likeness,
+    SimilarQuery,
+)
 from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
-KINDS: Mapping[Relation, str] = {
+KINDS: Mapping[Likeness, str] = {
     "alike": "Pictures like it",
     "more_specific": "Pictures that show more",
     "more_general": "Pictures that show less",
@@ -49,7 +52,7 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     if query.text:
         view = await _images(engine, query, sample.scale)
     elif query.image_id is not None:
-        shown = ShownPicture.stored(await engine.image(query.image_id), query, _WIDEST)
+        shown = ShownPicture.stored(await records.image(engine, query.image_id), query, _WIDEST)
         view = await _picture(engine, query, query.image_id, shown, sample.scale)
     else:
         view = View("home.html", context={"sample": sample, **EMPTY_FORM})
@@ -71,7 +74,7 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     fields = request.state.fields = dict(form.texts)
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
-    shown = ShownPicture.uploaded(await engine.preview(picture))
+    shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
     scale = (await services.samples.of(engine)).scale
     view = await _picture(engine, query, picture, shown, scale)
     return render(request, query, replace(view, url=query.upload_url(fields.get("upload", ""))))
@@ -84,9 +87,11 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
         raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be combined with +")
     answer: ImageAnswer
     if len(parts) > 1:
-        answer = await lattice.all_of(engine, parts, query.options, stages)
+        all_of = AllOfQuery(all_of=[*parts], **query.options)
+        answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
     else:
-        answer = await engine.images_by_caption(query.text, query.options, stages=stages)
+        by_caption = ImageQuery(caption=query.text, **query.options)
+        answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
     known = engine.calibration.image
     notice = no_match_notice(
@@ -119,15 +124,16 @@ async def _picture(
     if query.similar is None:
         if engine.writer is not None and not shown.captions:
             # No captions of its own, as an upload never has.
-            described = await describing.describe(engine, picture, DescribeOptions(), Stages())
+            described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
             written = described.captions
-        found = await by_picture.captions(engine, picture, query.caption_options, stages)
+        by_picture = CaptionQuery(image=picture, prefer="specific", **query.options)
+        found = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
         if found.searched:
             return _captions(engine, shown, found, written, scale, stages)
         stages = Stages()
     kind = query.similar or "alike"
-    options = SimilarOptions(**dict(query.options), similar=kind)
-    answer = await by_picture.similar(engine, picture, options, stages)
+    similar = SimilarQuery(image=picture, similar=kind, **query.options)
+    answer = await ask(engine, table.SEARCH_SIMILAR, similar, stages)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
     notice = ""
     if query.similar is None and answer.hits:

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from hasse.models.images.formats import FORMATS, Format
+from hasse.service.core import records
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, open_original, version_of
-from hasse.service.routes.documentation import Id, problems
+from hasse.service.http.openapi import Id, problems
 from hasse.service.schemas import CaptionRecord, ImageRecord
 from hasse.service.services import ServicesHere
 
@@ -42,7 +43,7 @@ _ORIGINAL_POLICY = "default-src 'none'; sandbox"
 )
 async def image(image_id: Id, services: ServicesHere) -> Response:
     """Return the catalog's facts about an image, and its captions."""
-    record = await services.engine.image(image_id)
+    record = await records.image(services.engine, image_id)
     return Response(record.model_dump_json(), media_type="application/json")
 
 
@@ -70,7 +71,7 @@ async def image_file(
     request: Request, image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
     """Return the bytes of the picture; files are served by id only."""
-    path, name = await services.engine.picture_file(image_id)
+    path, name = await records.picture_file(services.engine, image_id)
     version = version_of(path)
     if _has(if_none_match, version):
         return _unchanged(version)
@@ -115,8 +116,8 @@ async def image_thumbnail(
     if_none_match: KnownVersion = None,
 ) -> Response:
     """Return the thumbnail, made at the first request and remembered."""
-    version, content = await services.engine.thumbnail(
-        image_id, lambda version: _has(if_none_match, version)
+    version, content = await records.thumbnail(
+        services.engine, image_id, lambda version: _has(if_none_match, version)
     )
     if not content:
         return _unchanged(version)
@@ -134,7 +135,7 @@ async def image_thumbnail(
 )
 async def caption(caption_id: Id, services: ServicesHere) -> Response:
     """Return a caption and the image it was written for."""
-    record = await services.engine.caption(caption_id)
+    record = await records.caption(services.engine, caption_id)
     return Response(record.model_dump_json(), media_type="application/json")
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from hasse.service.errors import ServiceError
-from hasse.service.routes.documentation import problems
+from hasse.service.http.openapi import problems
 from hasse.service.runtime import about
 from hasse.service.runtime.metrics import MEDIA_TYPE
 from hasse.service.schemas import Alive, Ready, Version

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from hasse.service.addresses import address
 from hasse.service.core.writing.write_queue import Upload
-from hasse.service.routes.documentation import Id, problems, takes
+from hasse.service.http.openapi import Id, problems, takes_upload
 from hasse.service.schemas import AddedImage, UploadForm
 from hasse.service.services import ServicesHere
 
@@ -53,7 +53,7 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
             *_FAILED,
         ),
     },
-    openapi_extra=takes(form=UploadForm),
+    openapi_extra=takes_upload(),
 )
 async def add_image(request: Request, services: ServicesHere) -> Response:
     """Store the picture, encode it and its captions, and make them searchable.
@@ -62,9 +62,9 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
     only captions that this image lacks are added. So a request that got no answer can be repeated.
     """
     form = await services.bodies.form(request)
-    fields, file_name = form.as_model(UploadForm), form.picture().file_name
+    fields, file_name = form.as_model(UploadForm, "image"), form.picture().file_name
     upload = Upload(fields.image, file_name, fields.caption, fields.image_id, fields.split)
-    added = await services.engine.add(upload)
+    added = await services.engine.writing.add(upload)
     return Response(
         added.model_dump_json(),
         201 if added.created else 200,
@@ -84,5 +84,5 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
 )
 async def remove_image(image_id: Id, services: ServicesHere) -> Response:
     """Make an image and its captions unfindable, from the next search on."""
-    await services.engine.remove(image_id)
+    await services.engine.writing.remove(image_id)
     return Response(status_code=204, headers={"Cache-Control": "no-store"})

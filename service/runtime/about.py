@@ -14,8 +14,8 @@ def facts(engine: Engine) -> dict[str, Any]:
     """Return what the log line `serving` holds."""
     info = engine.info
     return {
-        "model": engine.name,
-        "device": str(engine.device),
+        "model": engine.checkpoint.name,
+        "device": str(engine.checkpoint.model.device),
         "images": info.images,
         "captions": info.captions,
         "generation": info.generation,
@@ -28,8 +28,8 @@ def introduction(engine: Engine, url: str) -> str:
     lines = [
         f"Collection  {count(info.images, 'image')}, {count(info.captions, 'caption')} "
         f"({info.folder})",
-        f"Model       {engine.name}: {info.model.score}, "
-        f"{info.model.dimension} dimensions, on {engine.device}",
+        f"Model       {engine.checkpoint.name}: {info.model.score}, "
+        f"{info.model.dimension} dimensions, on {engine.checkpoint.model.device}",
         f"Limits      {settings.in_flight} searches at a time and {settings.queued} waiting, "
         f"{settings.deadline_seconds:g} s each, pictures up to "
         f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels",

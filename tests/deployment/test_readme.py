@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hasse.service.lattice_schemas import Entailment
-from hasse.service.picture_schemas import CaptionAnswer
-from hasse.service.schemas import AddedImage, ImageAnswer
+from hasse.service.questions.answers import CaptionAnswer, Entailment, ImageAnswer
+from hasse.service.schemas import AddedImage
 from hasse.service.settings import Settings
 
 ROOT = Path(__file__).parents[2]

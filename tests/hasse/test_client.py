@@ -256,7 +256,10 @@ def test_time_is_sent_as_the_service_reads_it(
 
 def test_time_that_utc_does_not_have_is_unsendable() -> None:
     beyond = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
-    with Client() as hasse, pytest.raises(UnsendableError, match="added_before cannot be told"):
+    with (
+        Client() as hasse,
+        pytest.raises(UnsendableError, match="added_before cannot be converted"),
+    ):
         hasse.search_images("a dog", added_before=beyond)
 
 

@@ -12,18 +12,18 @@ import pytest
 import torch
 
 import hasse
+from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding, PointLength
 from hasse.models.specificity import Specificity
 from hasse.models.vocabulary import Vocabulary
-from hasse.service.core import by_picture
-from hasse.service.core.encoding import Point
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
-from hasse.service.picture_schemas import SimilarOptions
-from hasse.service.schemas import ImageAnswer
+from hasse.service.questions.answers import ImageAnswer
+from hasse.service.questions.handlers import ask
+from hasse.service.questions.requests import SimilarQuery
+from hasse.service.questions.table import SEARCH_SIMILAR
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png, without_paths
@@ -62,7 +62,11 @@ def test_search_images_by_an_upload_finds_what_is_like_it(client: Client, collec
 def test_pages_of_similar_images_put_together_are_the_whole(client: Client) -> None:
     def page(offset: int, k: int) -> list[int]:
         answer = client.run(
-            by_picture.similar(client.engine, 1003, SimilarOptions(offset=offset, k=k), Stages())
+            ask(
+                client.engine,
+                SEARCH_SIMILAR,
+                SimilarQuery(image=1003, offset=offset, k=k),
+            )
         )
         assert [hit.rank for hit in answer.hits] == [
             *range(offset + 1, offset + 1 + len(answer.hits))
@@ -76,7 +80,7 @@ def test_pages_of_similar_images_put_together_are_the_whole(client: Client) -> N
 
 def test_similar_images_of_an_absent_image_are_not_found(client: Client) -> None:
     with pytest.raises(ServiceError, match="no image with the id 7"):
-        client.run(by_picture.similar(client.engine, 7, SimilarOptions(), Stages()))
+        client.run(ask(client.engine, SEARCH_SIMILAR, SimilarQuery(image=7)))
 
 
 def test_search_images_with_an_unknown_relation_is_refused(client: Client) -> None:
@@ -163,12 +167,24 @@ def test_specific_captions_lead_those_likely_to_be_true(
 
 @pytest.mark.parametrize(
     "options",
-    [{"distinct": "no"}, {"prefer": "short"}, {"distinct": "1", "k": "2"}, {"written": "maybe"}],
+    [{"distinct": "no"}, {"prefer": "short"}, {"distinct": "yes", "k": "2"}, {"written": "maybe"}],
 )
 def test_captions_with_bad_options_are_refused(client: Client, options: dict[str, str]) -> None:
     response = client.post("/search/captions", data=options, files={"image": ("a.png", png(3))})
     field = next(iter(options))
     assert problem(response, 422, "invalid").errors[0].field == field
+
+
+@pytest.mark.parametrize(("no", "yes"), [("false", "true"), ("False", "True"), ("0", "1")])
+def test_captions_with_a_boolean_as_clients_write_it_are_answered(
+    client: Client, no: str, yes: str
+) -> None:
+    def found(text: str) -> int:
+        data = {"distinct": text, "k": "100"}
+        response = client.post("/search/captions", data=data, files={"image": ("a.png", png(3))})
+        return len(response.json()["hits"])
+
+    assert found(no) > found(yes)
 
 
 def test_image_searches_take_no_options_of_captions(client: Client) -> None:
@@ -188,7 +204,7 @@ def test_specificity_is_the_mean_violation_over_reference_images() -> None:
     points = {at: np.random.default_rng(at).random(8).astype(np.float32) for at in (1, 2)}
     asked_for: list[list[int]] = []
 
-    def stored(ids: list[int]) -> dict[int, Point]:
+    def stored(ids: list[int]) -> dict[int, Points]:
         asked_for.append(ids)
         return {id_: points[id_] for id_ in ids if id_ in points}
 

@@ -8,7 +8,8 @@ import pytest
 
 from hasse import AsyncClient
 from hasse.service.core.engine import Engine
-from hasse.service.embedding_schemas import TEXTS_MAXIMUM, Embeddings
+from hasse.service.questions.answers import Embeddings
+from hasse.service.questions.requests import TEXTS_MAXIMUM
 from tests.service.client import Client
 from tests.service.collection import picture, png
 from tests.service.problems import problem

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hasse.service.errors import REASONS
-from hasse.service.picture_schemas import CaptionAnswer
-from hasse.service.schemas import ImageAnswer, Problem
+from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
+from hasse.service.schemas import Problem
 from tests.service.client import Client
 from tests.service.collection import picture
 from tests.service.hostile_pictures import encoded

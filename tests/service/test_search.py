@@ -13,11 +13,12 @@ from hasse.index.store import Index
 from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint
 from hasse.models.images.decoding import open_picture
-from hasse.service.core import by_picture
-from hasse.service.core.admission import most
-from hasse.service.core.stages import STAGES, Stages
-from hasse.service.picture_schemas import CaptionAnswer, CaptionOptions
-from hasse.service.schemas import ImageAnswer
+from hasse.service.core.admission import batch_limit
+from hasse.service.core.stages import STAGES
+from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
+from hasse.service.questions.handlers import ask
+from hasse.service.questions.requests import CaptionQuery
+from hasse.service.questions.table import SEARCH_CAPTIONS
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png
@@ -177,7 +178,7 @@ def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) 
 
 def test_image_of_the_collection_can_be_asked_about(client: Client) -> None:
 
-    answer = client.run(by_picture.captions(client.engine, 1003, CaptionOptions(k=7), Stages()))
+    answer = client.run(ask(client.engine, SEARCH_CAPTIONS, CaptionQuery(image=1003, k=7)))
     uploaded = client.post("/search/captions", files={"image": ("x", png(3))}, data={"k": "7"})
     assert [hit.caption_id for hit in answer.hits] == [
         hit["caption_id"] for hit in uploaded.json()["hits"]
@@ -190,5 +191,5 @@ def test_image_of_the_collection_can_be_asked_about(client: Client) -> None:
 def test_half_of_the_searches_are_made_while_the_others_are_answered(
     in_flight: int, together: int
 ) -> None:
-    assert most(64, in_flight) == together
-    assert most(4, in_flight) == 4
+    assert batch_limit(64, in_flight) == together
+    assert batch_limit(4, in_flight) == 4

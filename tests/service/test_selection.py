@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow
+from hasse.index.types import CaptionRow, ImageRow, Points
 from hasse.service.app import create_app
-from hasse.service.core.encoding import Encoder, Point
-from hasse.service.core.serialization import instant
+from hasse.service.core.encoding import EncodingQueue
+from hasse.service.core.records import instant
 from hasse.service.core.stages import Stages
-from hasse.service.picture_schemas import CaptionAnswer
-from hasse.service.schemas import ImageAnswer, ImageAnswers, ImageRecord, milliseconds
+from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageAnswers
+from hasse.service.schemas import ImageRecord, milliseconds
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
@@ -220,9 +220,9 @@ def test_captions_together_are_checked_one_by_one(
 def test_captions_encoded_beside_each_other_take_the_time_of_the_slowest(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder: Encoder = client.engine.encoder
+    encoder: EncodingQueue = client.engine.encoder
 
-    async def encode(text: str, stages: Stages) -> Point:
+    async def encode(text: str, stages: Stages) -> Points:
         stages.seconds["queue"] += 1.0
         stages.seconds["encode"] += float(text)
         return np.zeros(4, np.float32)

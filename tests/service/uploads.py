@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hasse.service.schemas import AddedImage, ImageAnswer
+from hasse.service.questions.answers import ImageAnswer
+from hasse.service.schemas import AddedImage
 from tests.service.client import Client
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hasse.models.captioning import DRAWS
+from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.parts import parse_part
-from hasse.service.cli.collection.search import ask
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.fields import options_from
 from hasse.service.cli.terminal.options import (
     Captioner,
     Json,
@@ -19,8 +19,11 @@ from hasse.service.cli.terminal.options import (
     ServiceModel,
 )
 from hasse.service.cli.terminal.table import print_table
+from hasse.service.questions import table
+from hasse.service.questions.requests import DescribeQuery
 
 
+@options_from(DescribeQuery, without=("image_id",), flags={"k": ("--top", "-k")})
 def describe(
     *,
     picture: Annotated[
@@ -30,10 +33,7 @@ def describe(
     index: ServiceIndex = None,
     model: ServiceModel = None,
     captioner: Captioner = None,
-    k: Annotated[int, typer.Option("--top", "-k", min=1, max=100, help="Most captions.")] = 5,
-    draws: Annotated[
-        int, typer.Option(min=1, max=1000, help="Texts drawn; more take longer.")
-    ] = DRAWS,
+    fields: dict[str, Any],
     device: ServiceDevice = None,
     as_json: Json = False,
 ) -> None:
@@ -48,11 +48,11 @@ def describe(
       hasse describe photo.jpg --model photographs
       hasse describe 2000001 --index data/scenes-index
     """
+
     from hasse.models.captioning.writing import Writer
     from hasse.models.images.decoding import open_picture
-    from hasse.service.core import describing
-    from hasse.service.core.stages import Stages
-    from hasse.service.picture_schemas import DescribeOptions
+    from hasse.service.errors import validated
+    from hasse.service.questions import describe as describing
     from hasse.service.runtime import loading
 
     found = parse_part(picture)
@@ -61,16 +61,15 @@ def describe(
             f"{picture} names no picture: give the path of one, or the id of an image"
         )
     settings = configure(index=index, model=model, captioner=captioner, device=device)
-    options = DescribeOptions(k=k, draws=draws)
+    fields |= {"image_id": found}
     if isinstance(found, int):
-        answer = ask(
-            settings, lambda engine: describing.describe(engine, found, options, Stages()), [found]
-        )
+        answer = answer_to(settings, Asked(table.DESCRIBE, fields))
     else:
+        request = validated(DescribeQuery, fields)
         loaded = loading.model_without_index(settings)
         writer = Writer.of(loaded, settings.captioner)
         opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
-        answer = describing.describe_without_index(writer, opened, options)
+        answer = describing.without_index(writer, opened, request)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return

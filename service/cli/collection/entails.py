@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.hits import warn_of_unknown_words
 from hasse.service.cli.collection.parts import checked_text, parse_part
-from hasse.service.cli.collection.search import ask
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.questions import table
 
 if TYPE_CHECKING:
-    from hasse.service.core.engine import Engine
-    from hasse.service.lattice_schemas import Entailment
+    from hasse.service.questions.answers import Entailment
 
 
 def entails(
@@ -40,14 +40,8 @@ def entails(
     """
     settings = configure(index=index, model=model, device=device)
     part, caption = parse_part(premise), checked_text(hypothesis)
-
-    async def question(engine: Engine) -> Entailment:
-        from hasse.service.core import lattice
-        from hasse.service.core.stages import Stages
-
-        return await lattice.entails(engine, part, caption, Stages())
-
-    answer = ask(settings, question, [part])
+    fields = {"premise": part, "hypothesis": caption}
+    answer = answer_to(settings, Asked(table.ENTAILS, fields))
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return

@@ -13,17 +13,22 @@ from hasse.service.cli.terminal.table import print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hasse.service.lattice_schemas import CommonAnswer, Entailment
-    from hasse.service.picture_schemas import CaptionAnswer, CaptionHit
-    from hasse.service.schemas import ImageAnswer, ImageHit, SearchFacts
+    from hasse.service.questions.answers import (
+        CaptionAnswer,
+        CaptionHit,
+        CommonAnswer,
+        Entailment,
+        ImageAnswer,
+        ImageHit,
+        SearchFacts,
+    )
 
 _OPENED = 5  # hits that --open opens at most
 
 
 def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
     """Print a table, and what there is to say about the answer on standard error."""
-    from hasse.service.lattice_schemas import CommonAnswer
-    from hasse.service.schemas import ImageAnswer
+    from hasse.service.questions.answers import CommonAnswer, ImageAnswer
 
     known = any(hit.probability is not None for hit in answer.hits)
     columns = ["rank", "image id", "violation", *(["likely"] if known else [])]

@@ -11,7 +11,7 @@ from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError
 
 if TYPE_CHECKING:
-    from hasse.service.lattice_schemas import Part
+    from hasse.service.questions.requests import Part
 
 _PLACES = ("./", "../", "/")  # what a path begins with, and no caption
 

@@ -2,66 +2,99 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 import os
 import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection import search_options as options
+from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
 from hasse.service.cli.collection.parts import caption_or_picture, parse_part, text_or_picture
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.fields import options_from
 from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 from hasse.service.cli.terminal.preview import preview as shown
 from hasse.service.cli.terminal.preview import protocol_of
+from hasse.service.questions import table
+from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery, Likeness
+from hasse.service.schemas import is_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from hasse.service.questions.requests import Part
 
-    from hasse.service.core.engine import Engine
-    from hasse.service.lattice_schemas import Part
-    from hasse.service.picture_schemas import CaptionAnswer, CaptionOptions, Relation
-    from hasse.service.schemas import ImageAnswer
-    from hasse.service.settings import Settings
-
-Result = TypeVar("Result")
 _DATE = re.compile(r"\d{4}(-\d\d)?")
 
 
+@options_from(
+    CaptionQuery,
+    without=("image", "image_ids", "offset", "path_prefix"),
+    flags={
+        "k": ("--k", "-k", "--top"),
+        "distinct": ("--distinct/--all-captions",),
+        "written": ("--written/--by-people",),
+    },
+)
 def search(
     *,
-    query: options.Query = None,
-    all_of: options.AllOf = None,
-    common: options.Common = None,
-    plus: options.Plus = None,
-    minus: options.Minus = None,
-    similar: options.Similar = None,
-    distinct: options.Distinct = True,
-    prefer: options.Prefer = "least_violation",
-    written: options.Written = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEXT_OR_PICTURE]",
+            show_default=False,
+            help="A caption, or the path of a picture. Leave it out with --all-of or --common.",
+        ),
+    ] = None,
+    all_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Find images that every PART is true of; repeat it."),
+    ] = None,
+    common: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Find captions that are true of every PART; repeat it."),
+    ] = None,
+    plus: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with PART added."),
+    ] = None,
+    minus: Annotated[
+        list[str] | None, typer.Option(metavar="PART", help="Take PART out; needs --plus.")
+    ] = None,
+    similar: Annotated[
+        Likeness | None,
+        typer.Option(
+            help="Find images like the picture, not captions: alike, or showing more, or less."
+        ),
+    ] = None,
+    within: Annotated[
+        Path | None,
+        typer.Option("--in", metavar="FOLDER", help="Search only files in this folder and below."),
+    ] = None,
+    fields: dict[str, Any],
     index: ServiceIndex = None,
     model: ServiceModel = None,
-    k: options.K = 10,
-    within: options.Within = None,
-    split: options.Split = None,
-    taken_from: options.TakenFrom = None,
-    taken_before: options.TakenBefore = None,
-    mode: options.SearchMode = "certified",
-    candidates: options.Candidates = None,
-    max_violation: options.MaxViolation = None,
     device: ServiceDevice = None,
-    paths: options.Paths = False,
-    null: options.Null = False,
-    open_: options.Open = False,
-    preview: options.Preview = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Print the paths of the hits alone.")
+    ] = False,
+    null: Annotated[
+        bool, typer.Option("-0", "--null", help="End each path with a NUL, for xargs -0.")
+    ] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the first five hits in the system's viewer.")
+    ] = False,
+    preview: Annotated[
+        bool,
+        typer.Option(
+            "--preview",
+            help="Show the hits in the terminal: kitty, Ghostty, iTerm2, WezTerm, Konsole.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Find images by a caption, or captions by a picture. No service needs to run.
@@ -83,31 +116,20 @@ def search(
       hasse search photo.jpg --minus "a dog" --plus "a cat"
       hasse search a child -k 100 --paths -0 | xargs -0 cp -t found
     """
-    from hasse.service.picture_schemas import CaptionOptions
-
-    if max_violation is not None and not math.isfinite(max_violation):
-        raise CommandError("--max-violation takes a finite number; leave it out to keep all hits")
     if as_json and paths:
         raise CommandError("give one of --json and --paths")
     if null and not paths:
         raise CommandError("-0 needs --paths")
     protocol = protocol_of(os.environ) if preview else None
     settings = configure(index=index, model=model, device=device)
-    given = CaptionOptions(
-        distinct=distinct,
-        prefer=prefer,
-        written=written,
-        k=k,
-        mode=mode,
-        candidates=candidates,
-        max_violation=max_violation,
-        split=split,
-        path_prefix=None if within is None else f"{str(within.resolve()).rstrip('/')}/",
-        taken_from=_instant("--taken-from", taken_from),
-        taken_before=_instant("--taken-before", taken_before),
-    )
-    question = _question(query or [], all_of or [], common or [], plus or [], minus or [], similar)
-    answer = ask(settings, lambda engine: question.answer(engine, given), question.parts)
+    for name, value in fields.items():
+        if value is not None and is_instant(CaptionQuery.model_fields[name]):
+            fields[name] = _instant(name, value)
+    if within is not None:
+        fields["path_prefix"] = f"{str(within.resolve()).rstrip('/')}/"
+    parts = {"all_of": all_of, "common": common, "plus": plus, "minus": minus}
+    named = {name: texts for name, texts in parts.items() if texts}
+    answer = answer_to(settings, *_questions(query or [], named, similar, fields))
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
     elif paths:
@@ -125,106 +147,66 @@ def search(
                 typer.echo(f"{path} cannot be shown: {error}", err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What a search is by; one of `start`, `all_of` and `common` is given."""
+def _questions(
+    words: Sequence[str],
+    named: dict[str, list[str]],
+    similar: Likeness | None,
+    fields: dict[str, Any],
+) -> Iterator[Asked]:
+    """Yield the question that the arguments name, and one for where it has nothing to search.
 
-    start: Part | None
-    all_of: Sequence[Part]
-    common: Sequence[Part]
-    plus: Sequence[Part]
-    minus: Sequence[Part]
-    similar: Relation | None
-
-    @property
-    def parts(self) -> list[Part | None]:
-        """All parts, to know whether there are pictures among them."""
-        return [self.start, *self.all_of, *self.common, *self.plus, *self.minus]
-
-    async def answer(self, engine: Engine, given: CaptionOptions) -> ImageAnswer | CaptionAnswer:
-        """Search."""
-        from hasse.service.core import by_picture, lattice
-        from hasse.service.core.stages import Stages
-        from hasse.service.picture_schemas import SimilarOptions
-
-        stages = Stages()
-        if self.all_of:
-            return await lattice.all_of(engine, self.all_of, given, stages)
-        if self.start is None:
-            return await lattice.common(engine, self.common, given, stages)
-        if self.plus:
-            return await lattice.like(engine, self.start, self.plus, self.minus, given, stages)
-        if not isinstance(self.start, bytes):
-            return await engine.images_by_caption(str(self.start), given)
-        if self.similar is None:
-            answer = await by_picture.captions(engine, self.start, given, stages)
-            if answer.searched:
-                return answer
-            typer.echo("there are no captions to search: these are images like it", err=True)
-        chosen = given.model_dump(exclude={"distinct", "prefer", "written"})
-        like = SimilarOptions(**chosen, similar=self.similar or "alike")
-        return await by_picture.similar(engine, self.start, like, stages)
-
-
-def _question(
-    words: list[str],
-    all_of: list[str],
-    common: list[str],
-    plus: list[str],
-    minus: list[str],
-    similar: Relation | None,
-) -> _Question:
-    """Read the arguments; raises CommandError if they do not go together."""
-    if minus and not plus:
+    Raises:
+        CommandError: the arguments do not go together.
+    """
+    if "minus" in named and "plus" not in named:
         raise CommandError("--minus needs --plus: say what replaces what you take out")
-    if sum(map(bool, (words, all_of, common))) != 1:
+    if bool(words) + ("all_of" in named) + ("common" in named) != 1:
         raise CommandError("give one of TEXT_OR_PICTURE, --all-of PART ... or --common PART ...")
-    if len(max(all_of, common, plus, minus, key=len)) > options.PARTS_MAXIMUM:
-        raise CommandError(f"give at most {options.PARTS_MAXIMUM} parts")
-    if plus and not words:
+    if any(len(texts) > PARTS_MAXIMUM for texts in named.values()):
+        raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
+    if "plus" in named and not words:
         raise CommandError("--plus needs TEXT_OR_PICTURE: say what the images should be like")
-    start: Part | None = None
-    if words:
-        alone = len(words) == 1 and bool(plus)
-        start = parse_part(words[0]) if alone else caption_or_picture(words)
-    if similar is not None and (plus or not isinstance(start, bytes)):
+    if similar is not None and (not words or "plus" in named):
         raise CommandError("--similar needs a picture, and nothing else, to search by")
-    return _Question(
-        start,
-        [text_or_picture(text) for text in all_of],
-        [parse_part(text) for text in common],
-        [parse_part(text) for text in plus],
-        [parse_part(text) for text in minus],
-        similar,
-    )
+    if "all_of" in named:
+        all_of = [text_or_picture(text) for text in named["all_of"]]
+        yield Asked(table.SEARCH_ALL_OF, fields | {"all_of": all_of})
+    elif "common" in named:
+        common = [parse_part(text) for text in named["common"]]
+        yield Asked(table.SEARCH_COMMON, fields | {"common": common})
+    else:
+        yield from _questions_by(words, named, similar, fields)
 
 
-def _instant(option: str, text: str | None) -> str | None:
+def _questions_by(
+    words: Sequence[str],
+    named: dict[str, list[str]],
+    similar: Likeness | None,
+    fields: dict[str, Any],
+) -> Iterator[Asked]:
+    """Yield the questions about a caption or a picture."""
+    alone = len(words) == 1 and "plus" in named
+    start: Part = parse_part(words[0]) if alone else caption_or_picture(words)
+    if similar is not None and not isinstance(start, bytes):
+        raise CommandError("--similar needs a picture, and nothing else, to search by")
+    if "plus" in named:
+        parts = {name: [parse_part(text) for text in texts] for name, texts in named.items()}
+        yield Asked(table.SEARCH_LIKE, fields | parts | {"like": start})
+    elif isinstance(start, bytes):
+        if similar is None:
+            yield Asked(table.SEARCH_CAPTIONS, fields | {"image": start})
+        like = fields | {"image": start, "similar": similar or "alike"}
+        yield Asked(table.SEARCH_SIMILAR, like)
+    else:
+        yield Asked(table.SEARCH_IMAGES, fields | {"caption": start})
+
+
+def _instant(name: str, text: str) -> str:
     """Return a date as the service takes it; raises CommandError for what is none."""
-    if text is None:
-        return None
     whole = text + {4: "-01-01", 7: "-01"}.get(len(text), "") if _DATE.match(text) else text
     try:
         found = datetime.fromisoformat(whole)
     except ValueError:
+        option = f"--{name.replace('_', '-')}"
         raise CommandError(f"{option} {text} is no date: write it as 2024-07-31") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
-
-
-def ask(
-    settings: Settings,
-    question: Callable[[Engine], Awaitable[Result]],
-    parts: Iterable[Part | None],
-) -> Result:
-    """Answer one question; the image encoder is loaded only if a part is a picture."""
-    from hasse.service.core.engine import Engine
-
-    async def answer() -> Result:
-        with_pictures = any(isinstance(part, bytes) for part in parts)
-        engine = Engine.for_one_question(settings, with_pictures=with_pictures)
-        try:
-            return await question(engine)
-        finally:
-            engine.close()
-
-    return asyncio.run(answer())

@@ -19,7 +19,6 @@ from hasse.index.segments import stored_pictures
 from hasse.index.segments.writer import LOCK_TIMEOUT, Addition, Change
 from hasse.index.store import Index
 from hasse.index.types import KINDS, CaptionRow, DescribedImage, ImageRow, Kind, PathRow, Points
-from hasse.service.core.encoding import Point
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.runtime.logs import event
 
@@ -41,7 +40,7 @@ class NewImage:
     height: int
     split: str
     image_id: int | None
-    point: Point
+    point: Points
     captions: Sequence[str]
     caption_points: Points
     queued_at: float = field(default_factory=time.monotonic)
@@ -192,7 +191,7 @@ class _Plan:
     images: list[ImageRow] = field(default_factory=list)
     new: list[NewImage] = field(default_factory=list)
     captions: list[CaptionRow] = field(default_factory=list)
-    caption_points: list[Point] = field(default_factory=list)
+    caption_points: list[Points] = field(default_factory=list)
     restored: list[tuple[ImageRow, NewImage]] = field(default_factory=list)
     _largest: dict[Kind, int] = field(default_factory=dict)
     _ids: dict[Kind, Iterator[int]] = field(default_factory=dict)

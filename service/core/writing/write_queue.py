@@ -20,10 +20,9 @@ from hasse.index.errors import (
 from hasse.index.store import Index
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
-from hasse.service.core.encoding import Encoder, check_caption
+from hasse.service.core.encoding import EncodingQueue, check_caption
 from hasse.service.core.pictures import PictureReader
-from hasse.service.core.searching import Places
-from hasse.service.core.serialization import added_image
+from hasse.service.core.records import ShownPaths, added_image
 from hasse.service.core.stages import Stages
 from hasse.service.core.writing.batch_writer import (
     BatchWriter,
@@ -64,10 +63,10 @@ class WriteQueue:
     def __init__(
         self,
         index: Index,
-        encoder: Encoder,
+        encoder: EncodingQueue,
         pictures: PictureReader,
         settings: Settings,
-        places: Places,
+        paths: ShownPaths,
         *,
         on_change: Callable[[], None] = lambda: None,
         batch_size: Histogram | None = None,
@@ -77,7 +76,7 @@ class WriteQueue:
         self._encoder = encoder
         self._pictures = pictures
         self._settings = settings
-        self._places = places
+        self._paths = paths
         self.admission = Admission(settings.writes_in_flight, 0, settings.write_seconds)
         self._batch_size = batch_size
         self._writer = BatchWriter(index, on_change)
@@ -128,7 +127,7 @@ class WriteQueue:
             raise TypeError("the writer returns what it stored")
         with suppress(ServiceError):  # it may have been removed again
             self._pictures.remember(self._index.path_of(stored.image.row), inspected.thumbnail)
-        return added_image(stored.image, self._places, created=stored.created)
+        return added_image(stored.image, self._paths, created=stored.created)
 
     async def remove(self, image_id: int) -> None:
         """Remove an image, its captions, and its picture if the index stores it.

@@ -148,7 +148,7 @@ def test_help_loads_nothing_heavy() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     loaded = set(ran.stdout.rpartition("LOADED")[2].split())
-    heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "fastapi", "sqlalchemy", "pydantic"}
+    heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "fastapi", "sqlalchemy"}
     assert not loaded & heavy
 
 

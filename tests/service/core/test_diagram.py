@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from hasse.index.store import Index
-from hasse.index.types import Kind
+from hasse.index.types import Kind, Points
 from hasse.models.diagram import closure, covering
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
-from hasse.service.core.diagram import NODES
-from hasse.service.core.encoding import Point
-from hasse.service.lattice_schemas import Diagram
+from hasse.service.questions.answers import Diagram
+from hasse.service.questions.diagram import NODES
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
@@ -126,7 +125,7 @@ def test_diagram_leaves_out_captions_removed_meanwhile(
     index: Index = client.engine.index
     read, gone = index.points, set[str]()
 
-    def without_the_first(kind: Kind, ids: Sequence[int]) -> dict[int, Point]:
+    def without_the_first(kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         found = dict(read(kind, ids))
         if kind == "caption":
             gone.add(index.captions([ids[0]])[ids[0]].text)

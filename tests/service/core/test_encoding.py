@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hasse.service.core.encoding import Encoder
+from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.stages import Stages
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
@@ -15,7 +15,7 @@ from tests.tiny import tiny_model
 def test_encoder_batches_captions_and_pictures_by_their_own_sizes() -> None:
     metrics = Metrics()
     model = tiny_model()
-    encoder = Encoder(
+    encoder = EncodingQueue(
         model,
         Settings(caption_batch=2, picture_batch=1, batch_seconds=1),
         batch_size=metrics.batch_size,
@@ -36,7 +36,7 @@ def test_encoder_batches_captions_and_pictures_by_their_own_sizes() -> None:
 
 def test_encoder_batches_captions_of_like_length_together() -> None:
     model, metrics = tiny_model(), Metrics()
-    encoder = Encoder(
+    encoder = EncodingQueue(
         model,
         Settings(caption_batch=2, batch_seconds=0.5),
         batch_size=metrics.batch_size,

@@ -10,10 +10,7 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.model import OrderEmbedding, Points
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
-from hasse.service.lattice_schemas import (
-    Entailment,
-    Entailments,
-)
+from hasse.service.questions.answers import Entailment, Entailments
 from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client

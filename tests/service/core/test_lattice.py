@@ -14,12 +14,9 @@ from hasse.index.types import ImageRow
 from hasse.models.analogy import reworded, substitute
 from hasse.models.model import OrderEmbedding, Points
 from hasse.service.app import create_app
-from hasse.service.core.lattice import expand_words
-from hasse.service.lattice_schemas import (
-    AllOfAnswer,
-    CommonAnswer,
-)
-from hasse.service.schemas import K_MAXIMUM, ImageAnswer
+from hasse.service.questions.answers import AllOfAnswer, CommonAnswer, ImageAnswer
+from hasse.service.questions.like import expand_words
+from hasse.service.questions.requests import K_MAXIMUM
 from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from hasse.service.lattice_schemas import (
-    PAIRS_MAXIMUM,
-    PARTS_MAXIMUM,
-    LikeForm,
-)
+from hasse.service.questions.requests import PAIRS_MAXIMUM, PARTS_MAXIMUM, LikeQuery
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem
@@ -39,7 +35,7 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         "taken_before": "2100-01-01T00:00:00Z",
         "path_prefix": "",
     }
-    assert data.keys() | {"image"} == LikeForm.model_fields.keys()
+    assert data.keys() | {"like"} == LikeQuery.model_fields.keys()
     response = client.post("/search/like", files={"image": png(3)}, data=data)
     assert response.status_code == 200, response.text
 
@@ -50,7 +46,7 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         ("like", {"plus": ["a"] * 17}, "plus: there may be at most 16 of these, not 17"),
         ("all_of", {"all_of": ["a"] * 16}, "all_of: there may be at most 15 of these, not 16"),
         ("common", {"common": ["  "]}, "blank"),
-        ("like", {"minus": ["a dog"]}, "plus: field required"),
+        ("like", {"minus": ["a dog"]}, "minus needs plus"),
         ("like", {"like": "7", "plus": ["a dog"]}, "like: there is no such field"),
         ("all_of", {"all_of": ["a dog", "dog " * 101]}, "all_of.1: more than 100 words"),
         ("common", {"common": ["dog " * 101]}, "common: more than 100 words"),

@@ -15,7 +15,7 @@ from fastapi import Request
 from hasse.service.app import create_app
 from hasse.service.errors import ServiceError
 from hasse.service.http.bodies import Bodies
-from hasse.service.schemas import ImageQuery
+from hasse.service.questions.requests import ImageQuery
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png

@@ -136,7 +136,7 @@ def test_document_references_all_resolve(client: Client) -> None:
 
     names = {reference.removeprefix("#/components/schemas/") for reference in references(document)}
     assert names <= set(document["components"]["schemas"])
-    assert {"ImageQuery", "PictureQuery", "ImageAnswer", "CaptionAnswer", "Problem"} <= names
+    assert {"ImageQuery", "CaptionForm", "ImageAnswer", "CaptionAnswer", "Problem"} <= names
 
 
 def test_form_fields_are_described_as_a_form_can_send_them(client: Client) -> None:
@@ -147,7 +147,7 @@ def test_form_fields_are_described_as_a_form_can_send_them(client: Client) -> No
         for operation in methods.values()
         if "multipart/form-data" in (content := operation.get("requestBody", {}).get("content", {}))
     ]
-    assert set(forms) >= {"PictureQuery", "UploadForm", "AllOfForm", "LikeForm", "PictureClaim"}
+    assert set(forms) >= {"CaptionForm", "UploadForm", "AllOfForm", "LikeForm", "EntailsForm"}
     for name in forms:
         for field, schema in document["components"]["schemas"][name]["properties"].items():
             assert "anyOf" not in schema, (name, field)

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
-from hasse.service.lattice_schemas import PARTS_MAXIMUM
 from hasse.service.page.combine import SUGGESTIONS, CombineForm
+from hasse.service.questions.requests import PARTS_MAXIMUM
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.page.markup import HTMX, Tags, said

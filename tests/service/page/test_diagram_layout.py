@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from hasse.service.lattice_schemas import Diagram, DiagramEdge, DiagramNode
 from hasse.service.page.diagram_layout import Box, lay_out, wrap
 from hasse.service.page.query import PageQuery
+from hasse.service.questions.answers import Diagram, DiagramEdge, DiagramNode
 
 CROSSED = "An animal;A thing;A dog;A red thing that is long enough for two lines;Red dogs"
 

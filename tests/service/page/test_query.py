@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import DEFAULT_SIZE, PageQuery
-from hasse.service.schemas import Mode
+from hasse.service.questions.requests import CaptionQuery, ImageQuery, Mode
 from hasse.service.settings import Settings
 
 SETTINGS = Settings()
@@ -66,14 +66,11 @@ def test_about_keeps_a_text_and_ignores_a_blank_image() -> None:
     assert PageQuery(k=7).about(" ") == PageQuery(k=7)
 
 
-def test_caption_options_prefer_specific_captions_of_distinct_texts() -> None:
-    options = PageQuery.read({"k": "12", "mode": "exact"}, SETTINGS).caption_options
-    assert (options.k, options.mode, options.prefer, options.distinct) == (
-        12,
-        "exact",
-        "specific",
-        True,
-    )
+def test_options_are_fields_of_requests_for_images_and_captions() -> None:
+    query = PageQuery.read({"k": "12", "mode": "exact"}, SETTINGS)
+    images = ImageQuery(caption="a dog", **query.options)
+    captions = CaptionQuery(image=7, **query.options)
+    assert (images.k, images.mode) == (captions.k, captions.mode) == (12, "exact")
 
 
 def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
@@ -82,8 +79,7 @@ def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
     assert query.filters == {"path_prefix": "trips/a b/", "taken_from": "2026-01-31"}
     assert query.url() == "/?q=a+dog&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
     assert query.without_filters().url() == "/?q=a+dog"
-    for options in (query.options, query.caption_options):
-        assert options.path_prefix == "trips/a b/"
-        assert options.taken_from == "2026-01-31T00:00:00Z"
-        assert options.taken_before is None
+    assert query.options["path_prefix"] == "trips/a b/"
+    assert query.options["taken_from"] == "2026-01-31T00:00:00Z"
+    assert query.options["taken_before"] is None
     assert query.image_url(7) == "/?image=7&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"

@@ -15,8 +15,9 @@ from hasse.service.page.results import (
     proof_of,
 )
 from hasse.service.page.scale import Scale
-from hasse.service.picture_schemas import CaptionAnswer, CaptionHit, SameCaption
-from hasse.service.schemas import ImageRecord, Mode, Work
+from hasse.service.questions.answers import CaptionAnswer, CaptionHit, SameCaption, Work
+from hasse.service.questions.requests import Mode
+from hasse.service.schemas import ImageRecord
 
 
 def stages(seconds: float = 0.0124) -> Stages:

@@ -17,6 +17,7 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
+from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.errors import ServiceError
 from hasse.service.http.access import fingerprint, new_key
@@ -139,7 +140,7 @@ def test_caption_without_a_known_word_has_no_fit(
 def test_busy_page_has_retry_after_and_is_counted(
     client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
-    def full(_: object) -> None:
+    def full(*_: object) -> None:
         raise ServiceError("busy", "full", retry_after=7)
 
     def refused() -> float:
@@ -147,7 +148,7 @@ def test_busy_page_has_retry_after_and_is_counted(
         return client.services.metrics.registry.get_sample_value(name, reason) or 0
 
     before = refused()
-    monkeypatch.setattr(client.engine, "image", full)
+    monkeypatch.setattr(records, "image", full)
     response = client.get(asked)
     assert (response.status_code, response.headers["Retry-After"]) == (429, "7")
     assert refused() == before + 1

@@ -12,10 +12,7 @@ import typer
 
 from hasse.models.checkpoints import checkpoint
 from hasse.service.cli.collection import parts
-from hasse.service.cli.collection import search_options as options
-from hasse.service.lattice_schemas import PARTS_MAXIMUM
-from hasse.service.picture_schemas import CaptionAnswer
-from hasse.service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, ImageAnswer
+from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import picture, without_paths
@@ -175,11 +172,6 @@ def test_search_with_option_beyond_its_bound_names_the_bound(
     assert option in failed.err
     assert str(most) in failed.err
     assert hasse("search", "a dog", "--index", collection, option, most).status == 0
-
-
-def test_search_bounds_equal_those_of_the_schemas() -> None:
-    shell = (options.PARTS_MAXIMUM, options.K_MAXIMUM, options.CANDIDATES_MAXIMUM)
-    assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
 
 
 @pytest.mark.parametrize("text", ["²", "٣", str(2**63), "9" * 5000])

@@ -20,11 +20,11 @@ from hasse.index.verify import verify
 from hasse.models.checkpoints import checkpoint
 from hasse.service.app import create_app
 from hasse.service.core.pictures import picture_missing
-from hasse.service.picture_schemas import CaptionAnswer
 from hasse.service.pipelines.dataset_encoding import ImageSource
 from hasse.service.pipelines.folders.scan import scan
 from hasse.service.pipelines.folders.sync import Encoders, FolderSync
 from hasse.service.pipelines.indexing import identity_of
+from hasse.service.questions.answers import CaptionAnswer
 from hasse.service.schemas import ID_MAXIMUM, AddedImage
 from hasse.service.settings import Settings
 from tests.service.client import Client

@@ -1,0 +1,42 @@
+"""The options of searches, for type checkers of programs that use a client.
+
+A test compares them with the fields of the requests, which are what a client sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict
+
+from hasse.service.questions.requests import Mode, Prefer
+
+
+class Options(TypedDict, total=False):
+    """How to search. What is left out is the service's default; /docs describes each."""
+
+    k: int
+    mode: Mode
+    candidates: int
+    max_violation: float
+    offset: int
+    split: str
+    image_ids: Sequence[int]
+    added_from: datetime | str
+    added_before: datetime | str
+    taken_from: datetime | str
+    taken_before: datetime | str
+    path_prefix: str
+
+
+class DistinctOptions(Options, total=False):
+    """How to search for captions."""
+
+    distinct: bool
+    written: bool
+
+
+class CaptionOptions(DistinctOptions, total=False):
+    """How to search for the captions of a picture."""
+
+    prefer: Prefer

@@ -1,0 +1,124 @@
+"""Images and captions by their ids: their records, their paths and their pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from hasse.index.catalog.places import absolute_path
+from hasse.index.types import CaptionRow, DescribedImage
+from hasse.service.addresses import image_url, thumbnail_url
+from hasse.service.core.pictures import version_of
+from hasse.service.errors import ServiceError, no_image
+from hasse.service.schemas import AddedImage, CaptionRecord, ImageRecord
+
+if TYPE_CHECKING:
+    from hasse.service.core.engine import Engine
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPaths:
+    """How answers show where files lie: by absolute paths, or relative to followed folders.
+
+    A service never sends absolute paths to clients. A file outside followed folders is shown by
+    its file name.
+    """
+
+    index_folder: Path
+    absolute: bool
+
+    def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
+        """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
+        if self.absolute:
+            each = [absolute_path(self.index_folder, path) for path, _ in paths]
+        else:
+            each = [self._within(*pair) if pair[1] else file_name for pair in paths]
+        return list(dict.fromkeys(each)) or [file_name]
+
+    def _within(self, path: str, folder: str) -> str:
+        if path.startswith(f"{folder}/"):
+            return path[len(folder) + 1 :]
+        return os.path.relpath(*(absolute_path(self.index_folder, each) for each in (path, folder)))
+
+
+async def image(engine: Engine, image_id: int) -> ImageRecord:
+    """Return the record of an image; raises ServiceError `not_found`."""
+    rows = await engine.in_catalog(lambda: engine.index.described_images([image_id]))
+    return image_record(_row(rows, image_id), engine.paths)
+
+
+async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
+    """Return the record of a caption; raises ServiceError `not_found`."""
+    rows = await engine.in_catalog(lambda: engine.index.captions([caption_id]))
+    if caption_id not in rows:
+        raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
+    return caption_record(rows[caption_id])
+
+
+async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
+    """Return the picture file of an image and its name; raises ServiceError `not_found`."""
+    rows = await engine.in_catalog(lambda: engine.index.images([image_id]))
+    row = _row(rows, image_id)
+    return engine.index.path_of(row), row.file_name
+
+
+async def thumbnail(
+    engine: Engine, image_id: int, known: Callable[[str], bool]
+) -> tuple[str, bytes]:
+    """Return the version of an image's thumbnail, and the JPEG unless that is `known`.
+
+    Raises:
+        ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
+    """
+    path, _ = await picture_file(engine, image_id)
+    version = version_of(path, engine.settings.thumbnail_size)
+    return version, b"" if known(version) else await engine.pictures.thumbnail(path, version)
+
+
+def caption_record(row: CaptionRow) -> CaptionRecord:
+    """Return a caption as it goes over the wire."""
+    return CaptionRecord(
+        caption_id=row.id, image_id=row.image_id, caption=row.text, written_by=row.written_by
+    )
+
+
+def image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
+    """Return an image as it goes over the wire."""
+    row = image.row
+    shown = paths.shown(row.file_name, [(file.path, file.folder) for file in image.paths])
+    return ImageRecord(
+        image_id=row.id,
+        file_name=row.file_name,
+        path=shown[0],
+        paths=shown,
+        width=row.width,
+        height=row.height,
+        split=row.split,
+        added=instant(row.added or 0),
+        captions=[caption_record(caption) for caption in image.captions],
+        image_url=image_url(row.id),
+        thumbnail_url=thumbnail_url(row.id),
+    )
+
+
+def added_image(image: DescribedImage, paths: ShownPaths, *, created: bool) -> AddedImage:
+    """Return an image that was uploaded as it goes over the wire."""
+    return AddedImage(**dict(image_record(image, paths)), created=created)
+
+
+def instant(milliseconds: int) -> str:
+    """Return a time since 1970 as RFC 3339 has it."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _row(rows: Mapping[int, Row], image_id: int) -> Row:
+    if image_id not in rows:
+        raise no_image(image_id)
+    return rows[image_id]

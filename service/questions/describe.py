@@ -1,0 +1,49 @@
+"""Which captions could be written for a picture?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from PIL import Image
+
+from hasse.models.captioning.ranking import WrittenCaption
+from hasse.models.captioning.writing import Writer
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.errors import ServiceError
+from hasse.service.questions.answers import Description
+from hasse.service.questions.pipeline import Fields, encode
+from hasse.service.questions.requests import DescribeQuery
+
+
+async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fields:
+    """Generate captions for a picture, or for an image of the collection.
+
+    Texts are drawn in a thread, encoded in the same batches as all captions, and ranked.
+
+    Raises:
+        ServiceError: also `no_captioner` where there is none.
+    """
+    writer = engine.writer
+    if writer is None:
+        raise ServiceError(
+            "no_captioner",
+            f"there is no captioner for the model {engine.checkpoint.name}: train one by "
+            f"'hasse study captioner train', and name it by HASSE_CAPTIONER",
+        )
+    (point,) = await encode(engine, [request.image_id], stages)
+    candidates = await asyncio.to_thread(writer.draw, point, request.draws)
+    points = await engine.encoder.captions(candidates.texts, stages)
+    return _fields(await asyncio.to_thread(writer.ranked, point, candidates, points), request.k)
+
+
+def without_index(writer: Writer, picture: Image.Image, request: DescribeQuery) -> Description:
+    """Generate captions for a picture, whatever the request names."""
+    (point,) = writer.encoder.model.encode_images([picture])
+    return Description.model_validate(_fields(writer.describe(point, request.draws), request.k))
+
+
+def _fields(written: Sequence[WrittenCaption], k: int) -> Fields:
+    return {"captions": [asdict(one) for one in written[:k]]}

@@ -1,0 +1,203 @@
+"""The Hasse diagram around a caption or an image: its neighbours above and below in the order.
+
+If the model is calibrated for pairs of captions, captions are compared directly. Other models only
+know which captions are true of which pictures, so captions are compared through pictures. On
+scenes, whose truth is known, the former is far better (`studies/tables/lattice.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hasse.index.types import CaptionRow, FoundCaption, Points
+from hasse.models.diagram import (
+    Relation,
+    by_violation,
+    classes,
+    closure,
+    covering,
+    depths,
+    through_pictures,
+)
+from hasse.models.score import penalties_between
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.questions.pipeline import Fields, encode, search, stored_points
+from hasse.service.questions.requests import DiagramQuery, DistinctOptions, SearchOptions
+
+NODES = 14
+_NEIGHBOURS = (5, 2)  # most in one direction of the focus, and of any other node
+_PICTURES = 250  # the best for the caption, and as many others, to compare captions through
+_CAPTIONS = 160
+_DESCRIBED = 60  # images near a caption whose captions are compared
+_BEST = 3  # images near a caption whose shared captions are searched
+# Without calibration, the best quarter of all pairs counts as true.
+_LIKELY_QUANTILE = 0.25
+
+
+async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> Fields:
+    """Return the captions more general and more specific than a caption, or true of an image."""
+    (point,) = await encode(engine, [request.middle], stages)
+    if isinstance(request.middle, str):
+        return await _around_caption(engine, request.middle, point, stages)
+    return await _around_image(engine, int(request.middle), point, stages)
+
+
+async def _around_caption(engine: Engine, caption: str, point: Points, stages: Stages) -> Fields:
+    near = await search(engine, "image", point[None], SearchOptions(k=_PICTURES), stages)
+    image_ids = [hit for hit in near.ranking.ids.tolist() if hit in near.images]
+    rows = await _human_captions(engine, image_ids[:_DESCRIBED])
+    best = await stored_points(engine, "image", image_ids[:_BEST])
+    if best:
+        points = np.stack(list(best.values()))
+        shared = await search(engine, "caption", points, _human(200), stages, joint=True)
+        rows = [*shared.captions.values(), *rows]
+    texts, points = await _captions(engine, [row for row in rows if row.text != caption])
+    points = np.concatenate([point[None], points]) if texts else point[None]
+    precedes = await _precedes(engine, [caption, *texts], points, image_ids, stages)
+    return _diagram(engine, precedes, [caption, *texts], None)
+
+
+async def _around_image(engine: Engine, image_id: int, point: Points, stages: Stages) -> Fields:
+    found = await search(engine, "caption", point[None], _human(400), stages)
+    own = await _human_captions(engine, [image_id])
+    hits = found.ranking.ids.tolist()
+    rows = own + [found.captions[hit] for hit in hits if hit in found.captions]
+    knows = engine.vocabulary.knows
+    texts, points = await _captions(engine, [row for row in rows if knows(row.text)])
+    if texts:
+        is_own = np.isin(texts, [row.text for row in own])
+        true = np.flatnonzero(is_own | _are_true(engine, point, points, texts))
+        texts, points = [texts[at] for at in true], points[true]
+    if not texts:
+        return {"nodes": [], "edges": [], "model": engine.checkpoint.name, "unknown_words": []}
+    # The image is the bottom: it precedes all captions that are true of it.
+    precedes = np.pad(await _precedes(engine, texts, points, [image_id], stages), ((1, 0), (1, 0)))
+    precedes[0] = True
+    return _diagram(engine, precedes, ["", *texts], image_id)
+
+
+def _human(k: int) -> DistinctOptions:
+    return DistinctOptions(k=k, distinct=False, written=False)
+
+
+async def _human_captions(
+    engine: Engine, image_ids: Sequence[int]
+) -> list[CaptionRow | FoundCaption]:
+    rows = await engine.in_catalog(lambda: engine.index.captions_of(image_ids))
+    return [row for row in chain.from_iterable(rows.values()) if row.written_by is None]
+
+
+async def _captions(
+    engine: Engine, rows: Sequence[CaptionRow | FoundCaption]
+) -> tuple[list[str], Points]:
+    """Return the first distinct captions and their points (C, N), except those just removed."""
+    first: dict[str, CaptionRow | FoundCaption] = {}
+    for row in rows:
+        first.setdefault(row.text, row)
+    chosen = list(first.values())[:_CAPTIONS]
+    stored = await stored_points(engine, "caption", [row.id for row in chosen])
+    chosen = [row for row in chosen if row.id in stored]
+    points = np.array([stored[row.id] for row in chosen], np.float32)
+    return [row.text for row in chosen], points
+
+
+async def _precedes(
+    engine: Engine,
+    texts: Sequence[str],
+    captions: Points,
+    image_ids: Sequence[int],
+    stages: Stages,
+) -> Relation:
+    """Return which caption precedes which: (C, N) -> (C, C)."""
+    calibration = engine.calibration.caption
+    if calibration is not None:
+        violations = penalties_between(engine.checkpoint.model.config.score, captions, captions)
+        return by_violation(violations, calibration.threshold)
+    # The origin is true of everything, so this finds images whatever they show.
+    origin, options = np.zeros_like(captions[:1]), SearchOptions(k=_PICTURES)
+    others = await search(engine, "image", origin, options, stages)
+    ids = list(dict.fromkeys([*image_ids, *others.ranking.ids.tolist()]))
+    images = await stored_points(engine, "image", ids)
+    if not images:
+        return np.eye(len(captions), dtype=np.bool_)
+    return through_pictures(_likely(engine, np.stack(list(images.values())), captions, texts))
+
+
+def _are_true(
+    engine: Engine, image: Points, captions: Points, texts: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which captions count as true of an image (N,): (C,)."""
+    calibration = engine.calibration.image
+    if calibration is None:
+        return np.asarray(_likely(engine, image[None], captions, texts)[0] >= 0.5)
+    violations = penalties_between(engine.checkpoint.model.config.score, image[None], captions)[0]
+    return np.asarray(violations <= [calibration.of(text).threshold for text in texts])
+
+
+def _likely(
+    engine: Engine, images: Points, captions: Points, texts: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return how probable it is that each caption is true of each image: (I, C)."""
+    violations = penalties_between(engine.checkpoint.model.config.score, images, captions)
+    calibration = engine.calibration.image
+    if calibration is not None:
+        columns = zip(texts, violations.T, strict=True)
+        return np.stack([calibration.of(text).probability(each) for text, each in columns], 1)
+    return np.asarray(violations <= np.quantile(violations, _LIKELY_QUANTILE), np.float64)
+
+
+def _diagram(
+    engine: Engine, precedes: Relation, names: Sequence[str], image_id: int | None
+) -> Fields:
+    """Return the diagram around the first element; `image_id` is set if that is an image."""
+    preorder = closure(precedes)
+    number = classes(preorder)
+    _, first = np.unique(number, return_index=True)
+    order = preorder[np.ix_(first, first)]
+    focus = int(number[0])
+    chosen = _around(covering(order), focus)
+    covers = covering(order[np.ix_(chosen, chosen)])
+    nodes = []
+    for one, depth in zip(chosen, depths(covers), strict=True):
+        place = "above" if order[focus, one] else "below" if order[one, focus] else "beside"
+        nodes.append(
+            {
+                "captions": [
+                    names[at] for at in np.flatnonzero(number == one).tolist() if names[at]
+                ],
+                "image_id": image_id if one == focus else None,
+                "place": "focus" if one == focus else place,
+                "depth": int(depth),
+            }
+        )
+    return {
+        "nodes": nodes,
+        "edges": [
+            {"lower": lower, "upper": upper} for lower, upper in np.argwhere(covers).tolist()
+        ],
+        "model": engine.checkpoint.name,
+        "unknown_words": engine.vocabulary.unknown(names[0]),
+    }
+
+
+def _around(covers: Relation, start: int) -> list[int]:
+    """Return up to `NODES` elements: `start`, and the nearest above and below it."""
+    down = _steps(covers.T, start)
+    up = _steps(covers, start)
+    # Each direction gets half, and what the other leaves over.
+    below = down[: max(NODES // 2, NODES - 1 - len(up))]
+    return [start, *up[: NODES - 1 - len(below)], *below]
+
+
+def _steps(next_to: Relation, start: int) -> list[int]:
+    """Return elements by their number of steps from `start`, without it."""
+    found = [start]
+    for at in found:
+        new = [n for n in np.flatnonzero(next_to[at]).tolist() if n not in found]
+        found.extend(new[: _NEIGHBOURS[at != start]])
+    return found[1 : NODES + 1]

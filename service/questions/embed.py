@@ -1,0 +1,35 @@
+"""What are the embeddings of texts, or of a picture?"""
+
+from __future__ import annotations
+
+from hasse.index.types import Points
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import plain
+from hasse.service.core.stages import Stages
+from hasse.service.questions.pipeline import Fields, encode
+from hasse.service.questions.requests import EmbedQuery, Part
+
+
+async def answer(engine: Engine, request: EmbedQuery, stages: Stages) -> Fields:
+    """Return the embeddings of parts in their order, and the model that made them."""
+    points = await encode(engine, request.texts, stages)
+    model = engine.checkpoint
+    return {
+        "embeddings": [
+            _embedding(engine, part, point)
+            for part, point in zip(request.texts, points, strict=True)
+        ],
+        "score": model.model.config.score,
+        "dimension": points.shape[1],
+        "model": model.name,
+        "fingerprint": model.fingerprint,
+    }
+
+
+def _embedding(engine: Engine, part: Part, point: Points) -> Fields:
+    words = engine.vocabulary
+    return {
+        "embedding": [plain(coordinate) for coordinate in point],
+        "known": not isinstance(part, str) or words.knows(part),
+        "unknown_words": words.unknown(part) if isinstance(part, str) else [],
+    }

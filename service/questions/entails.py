@@ -1,0 +1,59 @@
+"""Is a caption true of a picture, or does it follow from another caption?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.score import penalties_between
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import plain
+from hasse.service.core.stages import Stages
+from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
+from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
+
+
+async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Fields:
+    """Tell whether a hypothesis follows from a premise."""
+    points = await encode(engine, [request.premise, request.hypothesis], stages)
+    score = engine.checkpoint.model.config.score
+    violation = penalties_between(score, points[:1], points[1:])[0, 0]
+    return judgement(engine.checkpoint, request.premise, request.hypothesis, violation)
+
+
+async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -> Fields:
+    """Tell for each pair whether its hypothesis follows from its premise."""
+    pairs = request.pairs
+    parts = [part for pair in pairs for part in (pair.premise, pair.hypothesis)]
+    points = await encode(engine, parts, stages)
+    score = engine.checkpoint.model.config.score
+    each = [
+        penalties_between(score, points[[2 * at]], points[[2 * at + 1]])[0, 0]
+        for at in range(len(pairs))
+    ]
+    return {
+        "answers": [
+            judgement(engine.checkpoint, pair.premise, pair.hypothesis, violation)
+            for pair, violation in zip(pairs, each, strict=True)
+        ]
+    }
+
+
+def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:
+    """Return the fields of an `Entailment`: what the violation of a pair means."""
+    parts, knows = [premise, hypothesis], model.vocabulary.knows
+    probability = threshold = entailed = None
+    if (calibration := calibration_of(model, premise)) is not None:
+        calibration = calibration.of(hypothesis)
+        threshold = plain(np.float32(calibration.threshold))
+        if all(not isinstance(part, str) or knows(part) for part in parts):
+            probability = round(float(calibration.probability(violation)), 4)
+            entailed = bool(violation <= calibration.threshold)
+    return {
+        "violation": plain(np.float32(violation)),
+        "probability": probability,
+        "entailed": entailed,
+        "threshold": threshold,
+        "unknown_words": unknown_words(model, parts),
+        "model": model.name,
+    }

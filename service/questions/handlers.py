@@ -1,0 +1,50 @@
+"""How each question of the table is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.questions import (
+    all_of,
+    captions,
+    common,
+    describe,
+    diagram,
+    embed,
+    entails,
+    images,
+    like,
+    similar,
+    table,
+)
+from hasse.service.questions.pipeline import Answering, run
+from hasse.service.questions.table import Answered_co, Asked, Question
+
+HANDLERS: Mapping[Question[Any, Any], Answering[Any]] = {
+    table.SEARCH_IMAGES: images.answer,
+    table.SEARCH_IMAGES_TOGETHER: images.answer_together,
+    table.SEARCH_SIMILAR: similar.answer,
+    table.SEARCH_CAPTIONS: captions.answer,
+    table.SEARCH_ALL_OF: all_of.answer,
+    table.SEARCH_COMMON: common.answer,
+    table.SEARCH_LIKE: like.answer,
+    table.ENTAILS: entails.answer,
+    table.ENTAILS_TOGETHER: entails.answer_together,
+    table.DIAGRAM: diagram.answer,
+    table.DESCRIBE: describe.answer,
+    table.EMBED: embed.answer,
+}
+
+
+async def ask(
+    engine: Engine,
+    question: Question[Asked, Answered_co],
+    request: Asked,
+    stages: Stages | None = None,
+) -> Answered_co:
+    """Answer a question; raises what `hasse.service.questions.pipeline.run` raises."""
+    fields = await run(engine, HANDLERS[question], request, stages or Stages())
+    return question.answer.model_validate(fields)

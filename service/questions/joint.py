@@ -1,0 +1,66 @@
+"""What fits several parts at once, ranked by the part that it fits worst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hasse.index.types import Kind
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import Found, plain
+from hasse.service.core.stages import Stages
+from hasse.service.questions.pipeline import (
+    Fields,
+    caption_hits,
+    encode,
+    facts,
+    image_hits,
+    search,
+    unknown_words,
+)
+from hasse.service.questions.requests import Part, SearchOptions
+
+
+async def jointly(
+    engine: Engine,
+    kind: Kind,
+    parts: Sequence[Part],
+    calibrations: Sequence[Calibration | None],
+    options: SearchOptions,
+    stages: Stages,
+) -> Fields:
+    """Return the answer to a search by parts, each of which has a calibration or none."""
+    points = await encode(engine, parts, stages)
+    found = await search(engine, kind, points, options, stages, joint=True)
+    hits = image_hits(engine, found) if kind == "image" else caption_hits(engine, found)
+    each = _each(found, calibrations)
+    knows = engine.vocabulary.knows
+    for hit in hits:
+        hit.update(each[hit[f"{kind}_id"]])
+        if kind == "caption" and not knows(hit["caption"]):
+            hit["probability"] = None
+    return {
+        "hits": hits,
+        "unknown_words": unknown_words(engine.checkpoint, parts),
+        **facts(engine, found),
+    }
+
+
+def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int, Fields]:
+    """Return, by the id of the hit, the violations of all parts and their least probability."""
+    ranking = found.ranking
+    if ranking.parts is None:
+        raise TypeError("only a joint search has parts")
+    each: dict[int, Fields] = {}
+    for hit, violations in zip(ranking.ids.tolist(), ranking.parts, strict=True):
+        text = found.captions[hit].text if hit in found.captions else ""
+        probabilities = [
+            float(calibration.of(text).probability(violation).round(4))
+            for calibration, violation in zip(calibrations, violations, strict=True)
+            if calibration is not None
+        ]
+        each[hit] = {
+            "parts": [plain(violation) for violation in violations],
+            "probability": min(probabilities) if len(probabilities) == len(calibrations) else None,
+        }
+    return each

@@ -1,0 +1,89 @@
+"""Which images are like one, with something exchanged?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import torch
+
+from hasse.index.types import Points
+from hasse.models.analogy import is_bare, reworded, substitute
+from hasse.service.core.engine import Engine
+from hasse.service.core.stages import Stages
+from hasse.service.questions.pipeline import (
+    Fields,
+    calibration_of,
+    encode,
+    search,
+    search_without,
+    unknown_words,
+)
+from hasse.service.questions.requests import K_MAXIMUM, DistinctOptions, LikeQuery, Part
+
+
+async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Fields:
+    """Return the images most like one, with `plus` in the place of `minus`.
+
+    A single word is replaced within the captions that are true of `like`, whose image is left out.
+    """
+    (start,) = await encode(engine, [request.like], stages)
+    plus, minus = await _in_captions(engine, request, start, stages)
+    terms = torch.from_numpy(await encode(engine, [*plus, *minus], stages))
+    point = substitute(
+        engine.checkpoint.model.config.score,
+        torch.from_numpy(start),
+        terms[: len(plus)],
+        terms[len(plus) :],
+    ).numpy()
+    fields = await search_without(engine, request.like, point, request, stages)
+    parts = [request.like, *request.plus, *request.minus]
+    return fields | {"unknown_words": unknown_words(engine.checkpoint, parts)}
+
+
+async def _in_captions(
+    engine: Engine, request: LikeQuery, start: Points, stages: Stages
+) -> tuple[list[Part], list[Part]]:
+    """Return `plus` and `minus`, with single words expanded to captions true of `like`.
+
+    Without a calibration it is unknown which captions are true, so all words stay.
+    """
+    plus, minus = request.plus, request.minus
+    calibration = calibration_of(engine.checkpoint, request.like)
+    if calibration is None or not (_single_words(plus) and _single_words(minus)):
+        return plus, minus
+    options = DistinctOptions(
+        k=K_MAXIMUM, max_violation=calibration.threshold, distinct=False, written=False
+    )
+    found = await search(engine, "caption", start[None], options, stages)
+    return expand_words([text for text in found.texts if text], plus, minus)
+
+
+def expand_words(
+    captions: Collection[str],
+    plus: Sequence[Part],
+    minus: Sequence[Part],
+    reword: Callable[[Collection[str], str, str], Mapping[str, str]] = reworded,
+) -> tuple[list[Part], list[Part]]:
+    """Return `plus` and `minus`, with single words expanded to the captions that contain them.
+
+    "dog" and "cat" become "a dog runs" and "a cat runs". A word without such a caption stays.
+    """
+    added, removed = _single_words(plus), _single_words(minus)
+    for old, with_old in removed.items():
+        # Filter once per old word: there may be a thousand captions, and this blocks the loop.
+        with_old.update(dict.fromkeys(reword(captions, old, old)))
+        for new, with_new in added.items():
+            with_new.update(dict.fromkeys(reword(with_old, old, new).values()))
+    return _expanded(plus, added), _expanded(minus, removed)
+
+
+def _single_words(parts: Sequence[Part]) -> dict[str, dict[str, None]]:
+    return {part: {} for part in parts if isinstance(part, str) and is_bare(part)}
+
+
+def _expanded(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[Part]:
+    result: list[Part] = []
+    for part in parts:
+        replacement = captions.get(part) if isinstance(part, str) else None
+        result.extend(replacement or [part])
+    return result

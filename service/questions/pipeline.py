@@ -1,0 +1,292 @@
+"""The steps of every question: check the request, encode its parts, search, finish the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from hasse.index.catalog.selection import Selection
+from hasse.index.search.query import Query
+from hasse.index.types import Kind, Points
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.evaluation.calibration import Calibration
+from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
+from hasse.service.core.encoding import check_caption, check_query
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import Found, SearchKey
+from hasse.service.core.stages import Stages
+from hasse.service.errors import invalid, no_image
+from hasse.service.questions.requests import (
+    K_MAXIMUM,
+    DistinctOptions,
+    Part,
+    QuestionRequest,
+    SearchOptions,
+    SimilarQuery,
+)
+from hasse.service.schemas import is_instant, milliseconds
+
+Fields: TypeAlias = dict[str, Any]  # of an answer, in their order
+Asked = TypeVar("Asked", bound=QuestionRequest)
+# How a question is answered, between check and count.
+Answering: TypeAlias = Callable[[Engine, Asked, Stages], Awaitable[Fields]]
+
+# A field that selects part of the collection has the name that `Selection` gives it.
+_FILTERS = {
+    field.name: is_instant(SearchOptions.model_fields[field.name])
+    for field in fields(Selection)
+    if field.name in SearchOptions.model_fields
+}
+
+
+async def run(
+    engine: Engine, answering: Answering[Asked], request: Asked, stages: Stages
+) -> Fields:
+    """Answer a request: return the fields of the answer.
+
+    Validating an answer takes as long as writing it, so a route sends these fields as they are.
+
+    Raises:
+        ServiceError: `invalid` for a request out of bounds, `not_found` for an id that is not in
+            the collection, `busy` and `late` under load, `encoding_failed`, `not_ready` and
+            `catalog_unreachable` for faults inside, and what `PictureReader.pixels` raises.
+    """
+    check(engine, request)
+    async with engine.admission.enter(stages):
+        fields = await answering(engine, request, stages)
+    engine.count(stages)
+    return fields
+
+
+def check(engine: Engine, request: QuestionRequest) -> None:
+    """Refuse what this service or its model cannot answer; raises ServiceError `invalid`."""
+    settings, words = engine.settings, engine.checkpoint.model.vocabulary
+    if isinstance(request, SearchOptions) and request.k > settings.k_maximum:
+        raise invalid("k", f"this service gives at most {settings.k_maximum} hits")
+    for field, text in request.named_texts():
+        if request.needs_known_words:
+            check_query(text, words, settings, field)
+        else:
+            check_caption(text, settings, field)
+
+
+async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:
+    """Return the points of parts, in their order: (P, N) float32.
+
+    Raises:
+        ServiceError: `not_found` for an image that is not in the collection.
+    """
+    points: dict[Part, Points] = {}
+    captions = list(dict.fromkeys(part for part in parts if isinstance(part, str)))
+    if captions:
+        encoded = await engine.encoder.captions(captions, stages)
+        points.update(zip(captions, encoded, strict=True))
+    ids = [part for part in parts if isinstance(part, int)]
+    if ids:
+        with stages.measure("metadata"):
+            stored = await stored_points(engine, "image", ids)
+        missing = next((image_id for image_id in ids if image_id not in stored), None)
+        if missing is not None:
+            raise no_image(missing)
+        points.update(stored.items())
+    for part in parts:
+        if isinstance(part, bytes) and part not in points:
+            pixels = await engine.pictures.pixels(part, stages)
+            points[part] = await engine.encoder.encode(pixels, stages)
+    return np.stack([points[part] for part in parts])
+
+
+async def stored_points(engine: Engine, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
+    """Return the points of those rows that are in the collection, by id."""
+    return await engine.in_catalog(lambda: engine.index.points(kind, ids))
+
+
+async def search(
+    engine: Engine,
+    kind: Kind,
+    points: Points,
+    options: SearchOptions,
+    stages: Stages,
+    *,
+    joint: bool = False,
+    spare: int = 0,
+) -> Found:
+    """Return the best rows for a point (1, N), or those that fit the worst of some (P, N) best.
+
+    `spare` rows more than the options ask for are searched.
+    """
+    key = key_of(engine, kind, options, len(points), joint=joint, spare=spare)
+    (found,) = await engine.searcher.search(key, points, stages)
+    return found
+
+
+def key_of(
+    engine: Engine,
+    kind: Kind,
+    options: SearchOptions,
+    points: int = 1,
+    *,
+    joint: bool = False,
+    spare: int = 0,
+) -> SearchKey:
+    """Return which searches one for some points may run with."""
+    query = Query(
+        kind,
+        depth_of(options) + spare,
+        options.mode,
+        options.candidates,
+        _as_stored(options.max_violation),
+        _selection(kind, options, absolute_paths=engine.paths.absolute),
+        options.similar if isinstance(options, SimilarQuery) else None,
+    )
+    return SearchKey(query, options.offset, points, joint)
+
+
+def depth_of(options: SearchOptions) -> int:
+    """Return how many of the best have to be found for the hits that are wanted."""
+    return min(options.offset + options.k, K_MAXIMUM)
+
+
+def _as_stored(limit: float | None) -> float | None:
+    # Violations are float32: the decimal of one, given back as a limit, must let it in.
+    if limit is None or limit > float(np.finfo(np.float32).max):
+        return None
+    return float(np.float32(limit))
+
+
+def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> Selection | None:
+    """Return the part of the collection that is searched; None is all of it."""
+    chosen: dict[str, Any] = {
+        name: milliseconds(value) if is_time else value
+        for name, is_time in _FILTERS.items()
+        if (value := getattr(options, name)) is not None
+    }
+    distinct: bool = False
+    written: bool | None = True
+    if kind == "caption" and isinstance(options, DistinctOptions):
+        distinct, written = options.distinct, options.written
+    if written and not distinct and not chosen:
+        return None
+    if "image_ids" in chosen:
+        chosen["image_ids"] = tuple(sorted(set(chosen["image_ids"])))
+    return Selection(
+        **chosen,
+        absolute_paths=absolute_paths and "path_prefix" in chosen,
+        distinct_texts=distinct,
+        written=written,
+    )
+
+
+async def search_without(
+    engine: Engine, start: Part, point: Points, options: SearchOptions, stages: Stages
+) -> Fields:
+    """Return the fields of the images best for a point (N,), without the image `start`.
+
+    Their violations are no probabilities, since no caption is involved.
+    """
+    from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
+    found = await search(engine, "image", point[None], from_first, stages, spare=1)
+    hits = [hit for hit in image_hits(engine, found) if hit["image_id"] != start]
+    return {"hits": ranked(hits, options, probability=None), **facts(engine, found)}
+
+
+def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> list[Fields]:
+    """Return the page of hits that the options ask for, with ranks and changed fields."""
+    page = hits[options.offset : depth_of(options)]
+    return [hit | {"rank": rank} | changed for rank, hit in enumerate(page, options.offset + 1)]
+
+
+def image_hits(
+    engine: Engine, found: Found, probabilities: Sequence[float] | None = None
+) -> list[Fields]:
+    """Return the fields of an `ImageHit` for each image that was found.
+
+    All hits of an answer are made at once, which takes less than one by one.
+    """
+    hits: list[Fields] = []
+    root_path, paths_of = ROOT_PATH.get(), engine.paths.shown
+    for image_id, violation, probability in found.wanted(probabilities):
+        if (row := found.images.get(image_id)) is not None:
+            paths = paths_of(row.file_name, row.paths)
+            hits.append(
+                {
+                    "rank": found.offset + len(hits) + 1,
+                    "image_id": row.id,
+                    "file_name": row.file_name,
+                    "path": paths[0],
+                    "paths": paths,
+                    "violation": violation,
+                    "probability": probability,
+                    "captions": [text for text, by in row.captions if by is None],
+                    "written_captions": [text for text, by in row.captions if by is not None],
+                    "image_url": root_path + IMAGE_URL % row.id,
+                    "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
+                }
+            )
+    return hits
+
+
+def caption_hits(engine: Engine, found: Found) -> list[Fields]:
+    """Return the fields of a `CaptionHit` for each caption that was found.
+
+    All captions without a word that the model knows have one point, which says nothing about them.
+    """
+    hits: list[Fields] = []
+    knows, calibration = engine.checkpoint.model.vocabulary.knows, engine.calibration.image
+    probabilities = None
+    if calibration is not None and found.ranking.parts is None:
+        probabilities = calibration.of_each(found.texts, found.ranking.violations)
+    for caption_id, violation, probability in found.wanted(probabilities):
+        row = found.captions.get(caption_id)
+        if row is not None:
+            paths = engine.paths.shown(row.file_name, row.paths)
+            hits.append(
+                {
+                    "rank": found.offset + len(hits) + 1,
+                    "caption_id": row.id,
+                    "image_id": row.image_id,
+                    "path": paths[0],
+                    "paths": paths,
+                    "caption": row.text,
+                    "written_by": row.written_by,
+                    "violation": violation,
+                    "probability": probability if probabilities and knows(row.text) else None,
+                    "same": [
+                        {"caption_id": other, "image_id": found.captions[other].image_id}
+                        for other in found.ranking.same.get(caption_id, ())
+                        if other in found.captions
+                    ],
+                }
+            )
+    return hits
+
+
+def facts(engine: Engine, found: Found) -> Fields:
+    """Return the fields that all answers to searches have beside their hits."""
+    ranking = found.ranking
+    return {
+        "mode": ranking.mode,
+        "certified": ranking.certified,
+        "searched": ranking.searched,
+        "rescored": ranking.rescored,
+        "plan": ranking.plan,
+        "work": ranking.work._asdict(),
+        "model": engine.checkpoint.name,
+        "generation": ranking.generation,
+    }
+
+
+def calibration_of(model: Checkpoint, premise: Part) -> Calibration | None:
+    """Return the calibration of pairs of a part and a caption."""
+    known = model.calibration
+    return known.caption if isinstance(premise, str) else known.image
+
+
+def unknown_words(model: Checkpoint, parts: Iterable[Part]) -> list[str]:
+    """Return the words of captions that the model does not know, each once."""
+    unknown = model.vocabulary.unknown
+    words = (word for part in parts if isinstance(part, str) for word in unknown(part))
+    return list(dict.fromkeys(words))

@@ -1,0 +1,336 @@
+"""Requests: one model for each question, read from JSON, forms, the command line and programs.
+
+A client sends a picture as the file of a form. It takes the place of one field: see
+`hasse.service.questions.table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
+
+from hasse.models.captioning import DRAWS
+from hasse.service.schemas import CaptionText, ImageId, Instant, Request
+
+K_MAXIMUM = 1000
+CANDIDATES_MAXIMUM = 1_000_000
+SELECTED_MAXIMUM = 1000
+TOGETHER_MAXIMUM = 32
+TOGETHER_K_MAXIMUM = 100  # hits for each caption, which bounds the size of the answer
+PARTS_MAXIMUM = 16
+PAIRS_MAXIMUM = 64
+TEXTS_MAXIMUM = 256  # bounds the size of the answer: about 3 MB
+DRAWS_MAXIMUM = 1000
+WRITTEN_MAXIMUM = 100
+
+Mode = Literal["certified", "exact", "fast"]
+Prefer = Literal["least_violation", "specific"]
+Likeness = Literal["alike", "more_specific", "more_general"]
+
+# A caption, the id of an image of the collection, or the bytes of a picture.
+Part: TypeAlias = str | int | bytes
+
+
+def _one_of(*types: type, otherwise: str = "") -> WrapValidator:
+    """Report what is wrong with a value as the type it has, not as all types it could have."""
+
+    def read_one(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(given)
+        except ValidationError as error:
+            messages = [str(row["msg"]) for row in error.errors()]
+        reasons = dict(zip(types, messages, strict=False))
+        reason = reasons.get(type(given), otherwise or messages[0])
+        raise PydanticCustomError("one_of", "{reason}", {"reason": reason})
+
+    return WrapValidator(read_one)
+
+
+# A picture that was sent is bytes, which JSON cannot hold.
+AnyPart = Annotated[
+    CaptionText | ImageId | SkipJsonSchema[bytes],
+    _one_of(str, int, otherwise="this is neither a caption nor the id of an image"),
+]
+Parts = Annotated[list[AnyPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
+Picture = Annotated[ImageId | SkipJsonSchema[bytes], _one_of(int)]
+TextOrPicture = Annotated[CaptionText | SkipJsonSchema[bytes], _one_of(str)]
+
+_PART = "A text is a caption, a number the id of an image of the collection."
+
+
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
+class QuestionRequest(Request):
+    """What a question asks. `parts` names the fields that hold what is encoded."""
+
+    parts: ClassVar[tuple[str, ...]] = ()
+    needs_known_words: ClassVar[bool] = True  # whether the model must know a word of each caption
+
+    def named_texts(self, before: str = "") -> Iterator[tuple[str, str]]:
+        """Yield each caption that is encoded, with the name of its field."""
+        for name in self.parts:
+            value = getattr(self, name)
+            if isinstance(value, list):
+                # A picture that was sent has a field of its own and does not count here.
+                listed = [part for part in value if not isinstance(part, bytes)]
+                for at, part in enumerate(listed):
+                    field = f"{before}{name}.{at}" if len(listed) > 1 else before + name
+                    if isinstance(part, QuestionRequest):
+                        yield from part.named_texts(f"{before}{name}.{at}.")
+                    elif isinstance(part, str):
+                        yield field, part
+            elif isinstance(value, str):
+                yield before + name, value
+
+
+class SearchOptions(QuestionRequest):
+    """How to search: the same for captions and for pictures."""
+
+    k: int = Field(default=10, ge=1, le=K_MAXIMUM, description="Most hits wanted.")
+    mode: Mode = Field(
+        default="certified",
+        description=(
+            "certified: provably the exact top k. exact: a full scan. fast: prefilter and "
+            "re-rank only; `certified` in the answer says whether it happens to be proved."
+        ),
+    )
+    candidates: int | None = Field(
+        default=None,
+        ge=1,
+        le=CANDIDATES_MAXIMUM,
+        description="How many candidates the prefilter hands on; null leaves it to the index.",
+    )
+    max_violation: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Leave out hits with a greater violation; null keeps them all.",
+    )
+    offset: int = Field(
+        default=0,
+        ge=0,
+        le=K_MAXIMUM - 1,
+        description=f"Skip so many of the best; at most the best {K_MAXIMUM:,} can be reached.",
+    )
+    split: str | None = Field(
+        default=None,
+        pattern=r"^[^\u0000]*$",
+        description="Search only images of this split, and their captions.",
+    )
+    image_ids: list[ImageId] | None = Field(
+        default=None,
+        max_length=SELECTED_MAXIMUM,
+        description="Search only these images, and their captions.",
+    )
+    added_from: Instant | None = Field(
+        default=None, description="Search only images added at this time or later."
+    )
+    added_before: Instant | None = Field(
+        default=None, description="Search only images added before this time."
+    )
+    taken_from: Instant | None = Field(
+        default=None,
+        description=(
+            "Search only pictures taken at this time or later: by the date in their EXIF, read as "
+            "UTC where it has no zone, else by the time of their file."
+        ),
+    )
+    taken_before: Instant | None = Field(
+        default=None, description="Search only pictures taken before this time."
+    )
+    path_prefix: str | None = Field(
+        default=None,
+        pattern=r"^[^\u0000]*$",
+        description=(
+            "Search only images with a path, as `paths` shows them, that begins like this; end it "
+            "with / for a folder."
+        ),
+    )
+
+
+class DistinctOptions(SearchOptions):
+    """How to search for captions."""
+
+    distinct: bool = Field(
+        default=True,
+        description=(
+            "Whether captions that read the same (but for case, spacing and a full stop) are one "
+            "hit, the one with the smallest id; `same` lists the others."
+        ),
+    )
+    written: bool | None = Field(
+        default=None,
+        description=(
+            "Whether generated captions are searched too; null searches them only where the "
+            "collection has no human captions."
+        ),
+    )
+
+
+class ImageQuery(SearchOptions):
+    """Find the images that a caption is true of."""
+
+    model_config = _example(caption="a dog runs on the beach", k=10, mode="certified")
+    parts = ("caption",)
+
+    caption: CaptionText
+
+
+class ImagesQuery(SearchOptions):
+    """Find the images that each of several captions is true of."""
+
+    model_config = _example(captions=["a dog runs on the beach", "an animal"], k=3)
+    parts = ("captions",)
+
+    captions: list[CaptionText] = Field(
+        min_length=1, max_length=TOGETHER_MAXIMUM, description="They are answered in this order."
+    )
+    k: int = Field(
+        default=10, ge=1, le=TOGETHER_K_MAXIMUM, description="Most hits wanted for each caption."
+    )
+
+
+class SimilarQuery(SearchOptions):
+    """Find images like a picture."""
+
+    parts = ("image",)
+
+    image: Picture
+    similar: Likeness = Field(
+        default="alike",
+        description=(
+            "alike: at the least distance. more_specific: what shows all that the picture shows, "
+            "and more. more_general: what shows nothing else, and less."
+        ),
+    )
+
+
+class CaptionQuery(DistinctOptions):
+    """Find the captions that are true of a picture."""
+
+    parts = ("image",)
+
+    image: Picture
+    prefer: Prefer = Field(
+        default="least_violation",
+        description=(
+            "least_violation: by ascending violation. specific: captions likely to be true first, "
+            "those that are true of fewest reference images leading; then the others by violation. "
+            "Likely: the violation is within the threshold of the model's calibration; without a "
+            "calibration no caption is."
+        ),
+    )
+
+
+class AllOfQuery(SearchOptions):
+    """Find images that every part is true of. An image as a part stands for all that it shows."""
+
+    model_config = _example(all_of=["a dog", "a beach", "a sunny day"], k=10)
+    parts = ("all_of",)
+
+    all_of: Parts = Field(description=f"The parts. {_PART}")
+
+
+class CommonQuery(DistinctOptions):
+    """Find captions that are true of every part; of a caption, those that follow from it."""
+
+    model_config = _example(common=["a poodle", "a cat"])
+    parts = ("common",)
+
+    common: Parts = Field(description=f"The parts. {_PART}")
+
+
+class LikeQuery(SearchOptions):
+    """Find images like one, with something exchanged."""
+
+    model_config = _example(like="a dog on a beach", plus=["a cat"], minus=["a dog"], k=10)
+    parts = ("like", "plus", "minus")
+
+    like: AnyPart = Field(description=f"What to start from. {_PART} Not among the hits itself.")
+    plus: Parts = Field(description=f"What to put in. {_PART}")
+    minus: list[AnyPart] = Field(
+        default=[], max_length=PARTS_MAXIMUM, description=f"What to take out. {_PART}"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _minus_needs_plus(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "minus" in given and "plus" not in given:
+            raise PydanticCustomError(
+                "no_plus", "minus needs plus: say what takes the place of what you take out"
+            )
+        return given
+
+
+class EntailsQuery(QuestionRequest):
+    """Tell whether a hypothesis follows from a premise."""
+
+    model_config = _example(premise="a poodle runs on a beach", hypothesis="an animal")
+    parts = ("premise", "hypothesis")
+    needs_known_words = False
+
+    premise: AnyPart = Field(description=f"What is given. {_PART}")
+    hypothesis: CaptionText = Field(description="The caption that may be true of it.")
+
+
+class PairsQuery(QuestionRequest):
+    """Several premises, each with a hypothesis."""
+
+    model_config = _example(
+        pairs=[
+            {"premise": "a poodle runs on a beach", "hypothesis": "an animal"},
+            {"premise": "an animal", "hypothesis": "a poodle"},
+        ]
+    )
+    parts = ("pairs",)
+    needs_known_words = False
+
+    pairs: list[EntailsQuery] = Field(min_length=1, max_length=PAIRS_MAXIMUM)
+
+
+class DiagramQuery(QuestionRequest):
+    """Draw the Hasse diagram around a caption, or around an image of the collection."""
+
+    parts = ("middle",)
+
+    middle: AnyPart = Field(description=f"What is in the middle. {_PART}")
+
+
+class DescribeQuery(QuestionRequest):
+    """Describe an image of the collection, or a picture."""
+
+    parts = ("image_id",)
+
+    image_id: Picture
+    k: int = Field(default=5, ge=1, le=WRITTEN_MAXIMUM, description="Most captions wanted.")
+    draws: int = Field(
+        default=DRAWS,
+        ge=1,
+        le=DRAWS_MAXIMUM,
+        description="Texts that are drawn, of which the best are returned; more take longer.",
+    )
+
+
+class EmbedQuery(QuestionRequest):
+    """Return the embeddings of texts, or of a picture."""
+
+    model_config = _example(texts=["a dog runs on the beach", "an animal"])
+    parts = ("texts",)
+    needs_known_words = False
+
+    texts: list[TextOrPicture] = Field(
+        min_length=1, max_length=TEXTS_MAXIMUM, description="They are answered in this order."
+    )

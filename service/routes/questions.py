@@ -1,0 +1,139 @@
+"""The routes of all questions, made from their table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from inspect import cleandoc
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.routing import APIRoute
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from hasse.service.core.stages import Stages
+from hasse.service.http.bodies import FORM, media_type
+from hasse.service.http.openapi import Id, problems, takes
+from hasse.service.questions.handlers import HANDLERS
+from hasse.service.questions.pipeline import run
+from hasse.service.questions.requests import DiagramQuery
+from hasse.service.questions.table import DIAGRAM, QUESTIONS, Question
+from hasse.service.schemas import CaptionText
+from hasse.service.services import SearchServices, Services
+
+_OF_ALL = (
+    "malformed",
+    "unauthorized",
+    "quota",
+    "body_timeout",
+    "body_too_large",
+    "wrong_media_type",
+    "invalid",
+    "busy",
+    "client_gone",
+    "encoding_failed",
+    "not_ready",
+    "catalog_unreachable",
+    "late",
+)
+_OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
+_TIMING = {
+    "Server-Timing": {
+        "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",
+        "schema": {"type": "string"},
+    }
+}
+Endpoint = Callable[[Request, Services], Awaitable[Response]]
+
+
+def question_routes() -> list[APIRoute]:
+    """Return the routes of all questions."""
+    router = APIRouter()
+    by_path: dict[str, list[Question[Any, Any]]] = {}
+    for question in QUESTIONS:
+        by_path.setdefault(question.path, []).append(question)
+    for path, questions in by_path.items():
+        _add(
+            router,
+            path,
+            questions,
+            _endpoint(questions),
+            methods=["POST"],
+            openapi_extra=takes(questions),
+        )
+    _add(router, DIAGRAM.path, [DIAGRAM], caption_diagram, methods=["GET"])
+    _add(
+        router,
+        "/images/{image_id}/diagram",
+        [DIAGRAM],
+        image_diagram,
+        methods=["GET"],
+        summary="Draw the Hasse diagram of an image",
+        description="Return the captions that are true of an image, from particular to general.",
+    )
+    return [route for route in router.routes if isinstance(route, APIRoute)]
+
+
+def _add(
+    router: APIRouter,
+    path: str,
+    questions: Iterable[Question[Any, Any]],
+    endpoint: Callable[..., Awaitable[Response]],
+    **other: Any,
+) -> None:
+    first, *_ = questions
+    reasons = [reason for question in questions for reason in question.reasons]
+    pictures = _OF_PICTURES if any(question.picture for question in questions) else ()
+    entry = {"summary": first.summary, "description": cleandoc(first.description)} | other
+    router.add_api_route(
+        path,
+        endpoint,
+        tags=[first.tag],
+        response_model=first.answer,
+        responses={
+            200: {"description": first.success, "headers": _TIMING},
+            **problems(*_OF_ALL, *reasons, *pictures),
+        },
+        **entry,
+    )
+
+
+def _endpoint(questions: Iterable[Question[Any, Any]]) -> Callable[..., Awaitable[Response]]:
+    """Return what answers the questions of one address: one is sent as JSON, one as a form."""
+    by_json = next((question for question in questions if question.json), None)
+    by_form = next((question for question in questions if question.picture), None)
+
+    async def answer(request: Request, services: SearchServices) -> Response:
+        stages, bodies = Stages(), services.bodies
+        if by_form is not None and (by_json is None or media_type(request) == FORM):
+            form = await bodies.form(request)
+            asked = form.as_model(by_form.request, by_form.picture)
+            return await _answered(services, by_form, asked, stages)
+        if by_json is None:
+            raise TypeError("a question is sent as JSON, as a form, or as both")
+        asked = await bodies.json(request, by_json.request)
+        return await _answered(services, by_json, asked, stages)
+
+    return answer
+
+
+async def caption_diagram(
+    services: SearchServices,
+    caption: Annotated[CaptionText, Query(description="The caption in the middle.")],
+) -> Response:
+    """Answer with the diagram around a caption."""
+    return await _answered(services, DIAGRAM, DiagramQuery(middle=caption), Stages())
+
+
+async def image_diagram(services: SearchServices, image_id: Id) -> Response:
+    """Answer with the diagram around an image."""
+    return await _answered(services, DIAGRAM, DiagramQuery(middle=image_id), Stages())
+
+
+async def _answered(
+    services: Services, question: Question[Any, Any], asked: Any, stages: Stages
+) -> Response:
+    """Return the answer, which no cache may keep, with the time of its stages."""
+    fields = await run(services.engine, HANDLERS[question], asked, stages)
+    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
+    return Response(to_json(fields), 200, headers, "application/json")
