@@ -160,7 +160,7 @@ def test_docs_need_nothing_from_other_sites(client: Client) -> None:
     response = client.get("/docs")
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     addresses = re.findall(r'(?:src|href)="([^"]+)"', response.text)
-    assert len(addresses) == 4
+    assert len(addresses) == 5
     for address in addresses:
         assert client.get(f"/{address}").status_code == 200
     assert "script-src 'self';" in response.headers["content-security-policy"]
