@@ -17,6 +17,7 @@ from hasse.service.questions.pipeline import (
     caption_hits,
     depth_of,
     facts,
+    finish,
     key_of,
     ranked,
     search,
@@ -45,7 +46,8 @@ async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Field
         return await _specific_first(engine, point, request, calibration, stages)
     key = key_of(engine, "caption", request)
     found = await engine.searcher.search_encoded(key, engine.encoder, pixels, stages)
-    return {"hits": caption_hits(engine, found), **facts(engine, found)}
+    about = facts(engine, found)
+    return await finish(request, lambda: {"hits": caption_hits(engine, found), **about})
 
 
 async def _specific_first(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import Found
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, encode, facts, image_hits, key_of
+from hasse.service.questions.pipeline import Fields, encode, facts, finish, image_hits, key_of
 from hasse.service.questions.requests import ImageQuery, ImagesQuery
 
 
@@ -13,7 +13,7 @@ async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
     """Return the images that a caption is true of, the best first."""
     key = key_of(engine, "image", request)
     found = await engine.searcher.search_encoded(key, engine.encoder, request.caption, stages)
-    return _fields(engine, request.caption, found)
+    return await finish(request, lambda: _fields(engine, request.caption, found))
 
 
 async def answer_together(engine: Engine, request: ImagesQuery, stages: Stages) -> Fields:
@@ -22,7 +22,8 @@ async def answer_together(engine: Engine, request: ImagesQuery, stages: Stages) 
     points = await encode(engine, captions, stages)
     key = key_of(engine, "image", request, len(captions))
     each = await engine.searcher.search(key, points, stages)
-    return {"answers": [_fields(engine, *pair) for pair in zip(captions, each, strict=True)]}
+    pairs = list(zip(captions, each, strict=True))
+    return await finish(request, lambda: {"answers": [_fields(engine, *pair) for pair in pairs]})
 
 
 def _fields(engine: Engine, caption: str, found: Found) -> Fields:

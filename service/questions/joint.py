@@ -14,6 +14,7 @@ from hasse.service.questions.pipeline import (
     caption_hits,
     encode,
     facts,
+    finish,
     image_hits,
     search,
     unknown_words,
@@ -32,18 +33,19 @@ async def jointly(
     """Return the answer to a search by parts, each of which has a calibration or none."""
     points = await encode(engine, parts, stages)
     found = await search(engine, kind, points, options, stages, joint=True)
-    hits = image_hits(engine, found) if kind == "image" else caption_hits(engine, found)
-    each = _each(found, calibrations)
-    knows = engine.vocabulary.knows
-    for hit in hits:
-        hit.update(each[hit[f"{kind}_id"]])
-        if kind == "caption" and not knows(hit["caption"]):
-            hit["probability"] = None
-    return {
-        "hits": hits,
-        "unknown_words": unknown_words(engine.checkpoint, parts),
-        **facts(engine, found),
-    }
+
+    def make() -> Fields:
+        hits = image_hits(engine, found) if kind == "image" else caption_hits(engine, found)
+        each = _each(found, calibrations)
+        knows = engine.vocabulary.knows
+        for hit in hits:
+            hit.update(each[hit[f"{kind}_id"]])
+            if kind == "caption" and not knows(hit["caption"]):
+                hit["probability"] = None
+        unknown = unknown_words(engine.checkpoint, parts)
+        return {"hits": hits, "unknown_words": unknown, **facts(engine, found)}
+
+    return await finish(options, make)
 
 
 def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int, Fields]:

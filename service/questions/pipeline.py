@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias, TypeVar
@@ -14,6 +15,7 @@ from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration
 from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
+from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.encoding import check_caption, check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import Found, SearchKey
@@ -55,7 +57,7 @@ async def run(
             `catalog_unreachable` for faults inside, and what `PictureReader.pixels` raises.
     """
     check(engine, request)
-    async with engine.admission.enter(stages):
+    async with engine.admission.enter(stages, request.cost):
         fields = await answering(engine, request, stages)
     engine.count(stages)
     return fields
@@ -189,8 +191,17 @@ async def search_without(
     """
     from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
     found = await search(engine, "image", point[None], from_first, stages, spare=1)
-    hits = [hit for hit in image_hits(engine, found) if hit["image_id"] != start]
-    return {"hits": ranked(hits, options, probability=None), **facts(engine, found)}
+
+    def make() -> Fields:
+        hits = [hit for hit in image_hits(engine, found) if hit["image_id"] != start]
+        return {"hits": ranked(hits, options, probability=None), **facts(engine, found)}
+
+    return await finish(options, make)
+
+
+async def finish(request: QuestionRequest, make: Callable[[], Fields]) -> Fields:
+    """Make the fields of an answer: of a costly one in a thread, so that others are answered."""
+    return await asyncio.to_thread(make) if request.cost > PLAIN_COST else make()
 
 
 def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> list[Fields]:

@@ -79,6 +79,12 @@ class QuestionRequest(Request):
     parts: ClassVar[tuple[str, ...]] = ()
     needs_known_words: ClassVar[bool] = True  # whether the model must know a word of each caption
 
+    @property
+    def cost(self) -> int:
+        """How many points are encoded, and how many hits are made for them."""
+        values = (getattr(self, name) for name in self.parts)
+        return sum(len(value) if isinstance(value, list) else 1 for value in values)
+
     def named_texts(self, before: str = "") -> Iterator[tuple[str, str]]:
         """Yield each caption that is encoded, with the name of its field."""
         for name in self.parts:
@@ -159,6 +165,11 @@ class SearchOptions(QuestionRequest):
             "with / for a folder."
         ),
     )
+
+    @property
+    def cost(self) -> int:
+        """How many hits are made, times their parts."""
+        return self.k * super().cost
 
 
 class DistinctOptions(SearchOptions):
