@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from hasse.models.errors import HasseError
 from hasse.service.client.call import Ask, Picture, file_of, is_picture, sendable, several
-from hasse.service.client.calls import Questions, embed_calls
+from hasse.service.client.calls import Blocking, Questions, embed_calls
 from hasse.service.client.errors import problem_error
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
@@ -49,7 +49,7 @@ def open_index(
     return LocalIndex(Engine.open(settings, absolute_paths=True))
 
 
-class LocalIndex(Questions):
+class LocalIndex(Questions, Blocking):
     """An open index. Threads may share it; close it, or use it in a `with` block.
 
     It follows what other processes add and remove. Limits, such as the time a search may take,

@@ -37,12 +37,15 @@ from hasse.service.questions.requests import TEXTS_MAXIMUM, Likeness
 from hasse.service.schemas import AddedImage, Alive, CaptionRecord, ImageRecord, Ready, Version
 
 if TYPE_CHECKING:
-    from hasse.local_index import LocalIndex
-    from hasse.service.client.clients import AsyncClient, Client
+    from hasse.service.client.clients import AsyncClient
 
 Arguments = ParamSpec("Arguments")
 
 _TEXTS_BYTES = 60_000  # of the 65,536 of a body of JSON that a service reads by default
+
+
+class Blocking:
+    """A client whose methods return when they are answered."""
 
 
 class _Method(Generic[Arguments, Result]):
@@ -59,7 +62,7 @@ class _Method(Generic[Arguments, Result]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client | LocalIndex, owner: type) -> Callable[Arguments, Result]: ...
+    def __get__(self, client: Blocking, owner: type) -> Callable[Arguments, Result]: ...
     @overload
     def __get__(
         self, client: AsyncClient, owner: type

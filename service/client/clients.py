@@ -22,7 +22,7 @@ from tenacity import (
 )
 
 from hasse.service.client.call import Ask, Call, Result
-from hasse.service.client.calls import Calls, embed_calls
+from hasse.service.client.calls import Blocking, Calls, embed_calls
 from hasse.service.client.errors import ClientError
 from hasse.service.questions.answers import Embedding
 
@@ -97,7 +97,7 @@ class _Base(Calls, Generic[Http, Transport]):
         )
 
 
-class Client(_Base[httpx.Client, httpx.BaseTransport]):
+class Client(_Base[httpx.Client, httpx.BaseTransport], Blocking):
     """Asks one service. Threads may share it; close it, or use it in a `with` block.
 
     Every method raises a `ClientError`: a `ProblemError` with what the service answered,
