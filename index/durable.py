@@ -5,19 +5,13 @@ Crash tests kill the writer or fill the disk at each of them.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import shutil
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
-
-from hasse.index.errors import IndexLockedError, ReadOnlyIndexError
 
 HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
 _SYNCS = 16  # under way at one time
@@ -110,38 +104,3 @@ def sha256(path: Path) -> str:
         while block := file.read(HASH_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-@contextmanager
-def locked(path: Path, timeout: float, doing: str = "writing to") -> Iterator[None]:
-    """Hold a lock of an index, waiting at most `timeout` seconds for it.
-
-    The kernel releases it when the process ends, however it ends.
-
-    Raises:
-        IndexLockedError: another process held it for all that time.
-        ReadOnlyIndexError: the folder cannot be written.
-    """
-    deadline = time.monotonic() + timeout
-    try:
-        lock = path.open("a+b")
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise ReadOnlyIndexError(
-                f"the index {path.parent} cannot be written ({error.strerror}): change the "
-                "permissions of the folder, or write to a copy of it"
-            ) from error
-        raise
-    with lock as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise IndexLockedError(
-                        f"another process is {doing} the index {path.parent}: wait for it to end, "
-                        "or stop it, and repeat"
-                    ) from None
-                time.sleep(0.02)
-        yield

@@ -1,23 +1,27 @@
 """The locks of an index: of its folder, or of its catalog where that is a server.
 
-A file is locked for one machine. Where the catalog is in PostgreSQL, all machines see its advisory
-locks. They are named by the schema of the catalog and by the file that is locked otherwise.
+A locked file excludes the processes of one machine. Where the catalog is in PostgreSQL, an advisory
+lock excludes those of all machines. It is named by the schema of the catalog and by the file that
+would be locked otherwise.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import sqlalchemy as sql
-from sqlalchemy import Connection
 
-from hasse.index import durable
 from hasse.index.catalog.database import Database
 from hasse.index.errors import CatalogUnreachableError, IndexLockedError, ReadOnlyIndexError
+
+Try: TypeAlias = Callable[[], bool]  # takes the lock, unless another process holds it
 
 _KEY = "hashtext(current_schema() || ' hasse'), hashtext(:name)"
 _TRY = sql.text(f"SELECT pg_try_advisory_lock({_KEY})")
@@ -29,7 +33,7 @@ _PAUSE = 0.02  # seconds between two tries
 def locked(
     folder: Path, catalog: Database, name: str, timeout: float, doing: str = "writing to"
 ) -> Iterator[None]:
-    """Hold the lock of that name of an index, waiting at most `timeout` seconds for it.
+    """Hold the lock of that name of an index; wait at most `timeout` seconds for it.
 
     It is released when the process ends, however it ends. A server's lock belongs to the connection
     that all write transactions of this thread use while the block runs: where it breaks, nothing
@@ -40,39 +44,67 @@ def locked(
         ReadOnlyIndexError: the folder cannot be written.
         CatalogUnreachableError: the server does not answer.
     """
-    if not catalog.is_server:
-        with durable.locked(folder / name, timeout, doing):
-            yield
-        return
-    if folder.exists() and not os.access(folder, os.W_OK):
-        raise ReadOnlyIndexError(
-            f"the index {folder} cannot be written: change the permissions of the folder, or write "
-            "to a copy of it"
-        )
-    with catalog.session() as connection:
+    lock = _advisory_lock(folder, catalog, name) if catalog.is_server else _file_lock(folder, name)
+    with lock as take:
         deadline = time.monotonic() + timeout
-        while not _ask(catalog, _TRY, name):
+        while not take():
             if time.monotonic() >= deadline:
                 raise IndexLockedError(
                     f"another process is {doing} the index {folder}: wait for it to end, or stop "
                     "it, and repeat"
                 )
             time.sleep(_PAUSE)
+        yield
+
+
+@contextmanager
+def _file_lock(folder: Path, name: str) -> Iterator[Try]:
+    try:
+        file = (folder / name).open("a+b")
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise _read_only(folder) from error
+        raise
+
+    def take() -> bool:
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    with file:
+        yield take
+
+
+@contextmanager
+def _advisory_lock(folder: Path, catalog: Database, name: str) -> Iterator[Try]:
+    if folder.exists() and not os.access(folder, os.W_OK):
+        raise _read_only(folder)
+    taken = False
+
+    def ask(statement: sql.TextClause) -> bool:
+        with catalog.creating() as connection:
+            return bool(connection.execute(statement, {"name": name}).scalar_one())
+
+    def take() -> bool:
+        nonlocal taken
+        taken = ask(_TRY)
+        return taken
+
+    with catalog.session() as session:
         try:
-            yield
+            yield take
         finally:
-            _release(catalog, connection, name)
+            released = not taken
+            with suppress(CatalogUnreachableError):
+                released = released or ask(_UNLOCK)
+            # A lock that the server may still hold must not go back to the pool.
+            if not released and not session.invalidated:
+                session.invalidate()
 
 
-def _ask(catalog: Database, statement: sql.TextClause, name: str) -> bool:
-    with catalog.creating() as connection:
-        return bool(connection.execute(statement, {"name": name}).scalar_one())
-
-
-def _release(catalog: Database, connection: Connection, name: str) -> None:
-    with suppress(CatalogUnreachableError):
-        if _ask(catalog, _UNLOCK, name):
-            return
-    # What the server may still hold must not go back to the pool.
-    if not connection.invalidated:
-        connection.invalidate()
+def _read_only(folder: Path) -> ReadOnlyIndexError:
+    return ReadOnlyIndexError(
+        f"the index {folder} cannot be written: change the permissions of the folder, or write to "
+        "a copy of it"
+    )

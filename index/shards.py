@@ -35,7 +35,7 @@ PLANS = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ShardPlan:
     """A division of an index into shards.
 
     Attributes:
@@ -70,7 +70,7 @@ class ShardSize:
     points: int
 
 
-def balanced(records: Sequence[SegmentRecord], shards: int, folder: Path) -> Plan:
+def balanced(records: Sequence[SegmentRecord], shards: int, folder: Path) -> ShardPlan:
     """Divide segments into shards of about as many rows: each next one to the smallest shard.
 
     Raises:
@@ -93,10 +93,10 @@ def balanced(records: Sequence[SegmentRecord], shards: int, folder: Path) -> Pla
                 placed[record.name] = smallest
                 own[smallest] += record.rows
                 rows[smallest] += record.rows
-    return Plan(shards, placed)
+    return ShardPlan(shards, placed)
 
 
-def make_plan(folder: Path, catalog: Catalog, shards: int) -> Plan:
+def make_plan(folder: Path, catalog: Catalog, shards: int) -> ShardPlan:
     """Divide an index anew and write that into its catalog, as a new generation.
 
     Raises:
@@ -119,14 +119,14 @@ def make_plan(folder: Path, catalog: Catalog, shards: int) -> Plan:
     return plan
 
 
-def read_plan(catalog: Catalog, shards: int) -> Plan | None:
+def read_plan(catalog: Catalog, shards: int) -> ShardPlan | None:
     """Return the plan for so many shards, or None if none was made."""
     with catalog.reading() as connection:
         if not sql.inspect(connection).has_table(PLANS.name):
             return None
         wanted = sql.select(PLANS.c.segment, PLANS.c.shard).where(PLANS.c.shards == shards)
         placed = {row.segment: row.shard for row in connection.execute(wanted)}
-    return Plan(shards, placed) if placed else None
+    return ShardPlan(shards, placed) if placed else None
 
 
 def require_plan(folder: Path, catalog: Catalog, shards: int) -> None:
@@ -154,7 +154,7 @@ def require_server(folder: Path, catalog: Catalog) -> None:
         )
 
 
-def sizes(plan: Plan, records: Sequence[SegmentRecord]) -> list[ShardSize]:
+def sizes(plan: ShardPlan, records: Sequence[SegmentRecord]) -> list[ShardSize]:
     """Return how large each shard of a plan is."""
     found = []
     for shard in range(plan.shards):

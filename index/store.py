@@ -51,12 +51,9 @@ from hasse.index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, 
 from hasse.index.staging import refuse_unfinished
 from hasse.index.types import (
     CaptionRow,
-    DescribedImage,
-    FoundCaption,
     ImageRow,
     Kind,
     ModelIdentity,
-    NamedImage,
     Points,
 )
 
@@ -229,34 +226,6 @@ class Index:
             raise BadQueryError("there are no parts to search by: give at least one")
         found = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
         return self._reader.with_same_texts(query, [found])[0]
-
-    def image(self, image_id: int) -> ImageRow | None:
-        """Return one image, or None."""
-        return self.catalog.images([image_id]).get(image_id)
-
-    def images(self, image_ids: Sequence[int]) -> dict[int, ImageRow]:
-        """Return the images there are, by id: one query for a whole page of hits."""
-        return self.catalog.images(image_ids)
-
-    def described_images(self, image_ids: Sequence[int]) -> dict[int, DescribedImage]:
-        """Return the images there are, with captions and files, by id and of one instant."""
-        return self.catalog.described_images(image_ids)
-
-    def image_hits(self, image_ids: Sequence[int]) -> tuple[dict[int, NamedImage], int]:
-        """Return the images there are, and which generation last removed one of the ids."""
-        return self.catalog.image_hits(image_ids)
-
-    def caption_hits(self, caption_ids: Sequence[int]) -> tuple[dict[int, FoundCaption], int]:
-        """Return captions, and which generation last removed one of the ids."""
-        return self.catalog.caption_hits(caption_ids)
-
-    def captions(self, caption_ids: Sequence[int]) -> dict[int, CaptionRow]:
-        """Return the captions there are, by id."""
-        return self.catalog.captions(caption_ids)
-
-    def captions_of(self, image_ids: Sequence[int]) -> dict[int, list[CaptionRow]]:
-        """Return the captions of each image, by image id."""
-        return self.catalog.captions_of(image_ids)
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""

@@ -191,7 +191,10 @@ class Indexes:
 
     def _answers(self, index: Index) -> list[list[int]]:
         found = [index.search(Query(kind, 5), self._query) for kind in KINDS]
-        described = [sorted(index.images(range(ROWS))), sorted(index.captions(range(ROWS)))]
+        described = [
+            sorted(index.catalog.images(range(ROWS))),
+            sorted(index.catalog.captions(range(ROWS))),
+        ]
         return [[*map(int, answer.ids)] for answer in found] + described
 
 

@@ -74,7 +74,7 @@ def change(index: Index, watch: Watch, swaps: int) -> None:
 
 
 async def _swap(service: Served, index: Index, swaps: int) -> Watch:
-    watch = Watch({index.generation: frozenset(index.images(range(ROWS)))})
+    watch = Watch({index.generation: frozenset(index.catalog.images(range(ROWS)))})
     requests = [search(caption, k=1000) for caption in captions(40)]
     asking = asyncio.create_task(
         closed_loop(service.host, service.port, requests, CLIENTS, float("inf"), watch=watch.look)

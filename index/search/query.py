@@ -24,7 +24,7 @@ class Seconds(NamedTuple):
     rerank: float
 
 
-class Work(NamedTuple):
+class RowCounts(NamedTuple):
     """How many rows each stage of a search read, and how many bytes.
 
     Attributes:
@@ -62,7 +62,7 @@ class Answer:
     rescored: int
     generation: int
     plan: str
-    work: Work
+    work: RowCounts
     seconds: Seconds
     parts: Points | None = None
     same: Mapping[int, list[int]] = field(default_factory=dict)

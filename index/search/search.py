@@ -32,7 +32,7 @@ from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import scan_rows, score_candidates
-from hasse.index.search.query import Answer, Query, Seconds, Work
+from hasse.index.search.query import Answer, Query, RowCounts, Seconds
 from hasse.index.search.top_k import TopK
 from hasse.index.segments.cost_model import MEASURED, Costs
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
@@ -53,7 +53,7 @@ _FAST_PER_FURTHER_HIT: dict[Kind, int] = {"image": 6, "caption": 12}
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
 _FEW = 64
-# Counts of a search: how many rows were scored exactly, then the fields of `Work`.
+# Counts of a search: how many rows were scored exactly, then the fields of `RowCounts`.
 _RESCORED, _SCANNED, _PROPOSED, _BOUNDED, _CHECKED, _SURVIVORS, _BYTES = range(7)
 _NO_ROWS = Candidates(np.zeros(0, np.int64), np.zeros(1, np.int64))
 _BLOCK = 4096  # rows that a joint scan scores together; their hits bound those of the others
@@ -146,7 +146,7 @@ def _answers(
             rescored=rescored,
             generation=snapshot.generation,
             plan=plan,
-            work=Work(*counts),
+            work=RowCounts(*counts),
             seconds=seconds,
         )
         for hits, proved, (rescored, *counts) in zip(

@@ -19,7 +19,7 @@ import numpy as np
 
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.query import Answer, Query, Seconds, Work
+from hasse.index.search.query import Answer, Query, RowCounts, Seconds
 from hasse.index.search.search import score_rows
 from hasse.index.search.top_k import TopK
 from hasse.index.segments.snapshot import Snapshot
@@ -57,7 +57,7 @@ def search_similar(
             rescored=searched,
             generation=snapshot.generation,
             plan=f"{len(segments)} scan" if segments else "",
-            work=Work(searched, 0, 0, 0, 0, searched * point.nbytes),
+            work=RowCounts(searched, 0, 0, 0, 0, searched * point.nbytes),
             seconds=Seconds(0.0, time.perf_counter() - started),
         )
 

@@ -22,7 +22,7 @@ from hasse.index.search.query import Answer, Query, checked_queries
 from hasse.index.segments.leases import lease as leased
 from hasse.index.segments.loading import Deletions, Loader, deletions_of
 from hasse.index.segments.snapshot import Snapshot
-from hasse.index.shards import Plan, no_plan, read_plan, require_server
+from hasse.index.shards import ShardPlan, no_plan, read_plan, require_server
 from hasse.index.store import Index
 from hasse.index.types import KINDS, Ids, Kind, Points
 from hasse.service.cluster.merging import distinct, merged
@@ -49,7 +49,7 @@ class ClusterSnapshot(Snapshot):
     catalog: Catalog
     records: tuple[SegmentRecord, ...]
     deleted: Deletions
-    plan: Plan
+    plan: ShardPlan
 
     def ids(self, kind: Kind) -> Ids:
         """Return some ids of one kind."""
@@ -205,7 +205,7 @@ class ClusterIndex(Index):
         answers = [merged(each, k, whole=whole) for each in zip(*answered, strict=True)]
         if k == query.k:
             return answers
-        rows = self.captions(sorted({hit for one in answers for hit in one.ids.tolist()}))
+        rows = self.catalog.captions(sorted({hit for one in answers for hit in one.ids.tolist()}))
         read = {row.id: one_text(row.text) for row in rows.values()}
         return [distinct(one, read, query.k) for one in answers]
 

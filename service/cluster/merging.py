@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hasse.index.search.query import Answer, Seconds, Work
+from hasse.index.search.query import Answer, RowCounts, Seconds
 
 _SAME = 100  # other captions of a text that are named at most
 
@@ -31,7 +31,7 @@ def merged(answers: Sequence[Answer], k: int, *, whole: bool = True) -> Answer:
         searched=sum(one.searched for one in answers),
         rescored=sum(one.rescored for one in answers),
         plan=_plan(answers),
-        work=Work(*np.sum([one.work for one in answers], axis=0).tolist()),
+        work=RowCounts(*np.sum([one.work for one in answers], axis=0).tolist()),
         seconds=Seconds(*np.max([one.seconds for one in answers], axis=0).tolist()),
         parts=np.concatenate(each)[order] if joint else None,
         same={hit: others for one in answers for hit, others in one.same.items()},

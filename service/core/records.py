@@ -49,13 +49,13 @@ class ShownPaths:
 
 async def image(engine: Engine, image_id: int) -> ImageRecord:
     """Return the record of an image; raises ServiceError `not_found`."""
-    rows = await engine.in_catalog(lambda: engine.index.described_images([image_id]))
+    rows = await engine.in_catalog(lambda: engine.index.catalog.described_images([image_id]))
     return image_record(_row(rows, image_id), engine.paths)
 
 
 async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
     """Return the record of a caption; raises ServiceError `not_found`."""
-    rows = await engine.in_catalog(lambda: engine.index.captions([caption_id]))
+    rows = await engine.in_catalog(lambda: engine.index.catalog.captions([caption_id]))
     if caption_id not in rows:
         raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
     return caption_record(rows[caption_id])
@@ -63,7 +63,7 @@ async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
 
 async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
     """Return the picture file of an image and its name; raises ServiceError `not_found`."""
-    rows = await engine.in_catalog(lambda: engine.index.images([image_id]))
+    rows = await engine.in_catalog(lambda: engine.index.catalog.images([image_id]))
     row = _row(rows, image_id)
     return engine.index.path_of(row), row.file_name
 

@@ -182,10 +182,10 @@ class SearchQueue:
         images: dict[int, NamedImage] = {}
         captions: dict[int, FoundCaption] = {}
         if key.query.kind == "image":
-            images, removal = self._index.image_hits(ids)
+            images, removal = self._index.catalog.image_hits(ids)
         else:
             same = (others for ranking in rankings for others in ranking.same.values())
-            captions, removal = self._index.caption_hits([*ids, *chain.from_iterable(same)])
+            captions, removal = self._index.catalog.caption_hits([*ids, *chain.from_iterable(same)])
         described = perf_counter()
         del read
         found = []

@@ -67,7 +67,7 @@ def draw(index: Index, calibration: Calibration | None) -> Sample:
     image_ids = _some_images(index)
     rows_of = {
         image_id: [row for row in rows if row.written_by is None]
-        for image_id, rows in index.captions_of(image_ids).items()
+        for image_id, rows in index.catalog.captions_of(image_ids).items()
     }
     return Sample(
         generation=info.generation,

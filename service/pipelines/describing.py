@@ -61,7 +61,7 @@ def _add(
     model = index.model
     points = writer.encoder.model.encode_captions(list(texts.values()))
     with index.writing() as change:
-        now, present = index.images(list(texts)), index.captions_of(list(texts))
+        now, present = index.catalog.images(list(texts)), index.catalog.captions_of(list(texts))
         wanted = [
             at
             for at, id_ in enumerate(texts)

@@ -88,7 +88,7 @@ def _human(k: int) -> DistinctOptions:
 async def _human_captions(
     engine: Engine, image_ids: Sequence[int]
 ) -> list[CaptionRow | FoundCaption]:
-    rows = await engine.in_catalog(lambda: engine.index.captions_of(image_ids))
+    rows = await engine.in_catalog(lambda: engine.index.catalog.captions_of(image_ids))
     return [row for row in chain.from_iterable(rows.values()) if row.written_by is None]
 
 

@@ -152,8 +152,8 @@ def held(folder: Path) -> tuple[int, set[int], set[int]]:
     with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         nothing = np.zeros(index.model.dimension)
         found = [set(index.search(Query(kind, 1000), nothing).ids.tolist()) for kind in KINDS]
-        assert set(index.images(range(100))) == found[0]
-        assert set(index.captions(range(600))) == found[1]
+        assert set(index.catalog.images(range(100))) == found[0]
+        assert set(index.catalog.captions(range(600))) == found[1]
         return index.generation, found[0], found[1]
 
 

@@ -81,7 +81,7 @@ def check(index: Index) -> None:
     for at, point in enumerate(CAPTIONS):
         answer = index.search(Query("caption", 1), point)
         assert (answer.ids[0], answer.violations[0]) == (at, 0)
-    assert index.captions_of([3])[3][0] == CaptionRow(3, 3, "caption 3")
+    assert index.catalog.captions_of([3])[3][0] == CaptionRow(3, 3, "caption 3")
     index.close()
     assert verify(index.folder).ok
 

@@ -132,7 +132,7 @@ def test_index_of_the_format_before_is_brought_up_to_date(tmp_path: Path) -> Non
         catalog.execute("DROP TABLE written")
     with Index.open(tmp_path / "i") as index:
         assert index.catalog.format() == FORMAT
-        assert index.captions([103]) == {103: CaptionRow(103, 3, "caption 103")}
+        assert index.catalog.captions([103]) == {103: CaptionRow(103, 3, "caption 103")}
     assert verify(tmp_path / "i").ok
 
 

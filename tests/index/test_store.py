@@ -29,15 +29,15 @@ def test_added_rows_are_found_and_described_after_opening_again(tmp_path: Path) 
             again = index.search(Query(kind, 5), point)
             assert again.ids.tolist() == answer.ids.tolist()
             assert again.violations.tolist() == answer.violations.tolist()
-        row = index.image(3)
+        row = index.catalog.images([3])[3]
         assert row is not None
         assert row == images([3])[0]._replace(added=row.added)
         assert index.path_of(row) == (tmp_path / "i" / "pictures" / "3.jpg").resolve()
-        assert index.captions([103, 99]) == {103: CaptionRow(103, 3, "caption 103")}
-        assert [c.id for c in index.captions_of([3, 4])[3]] == [103, 115]
-        assert index.image(99) is None
-        assert index.captions_of([99]) == {99: []}
-        assert set(index.images([1, 2, 99])) == {1, 2}
+        assert index.catalog.captions([103, 99]) == {103: CaptionRow(103, 3, "caption 103")}
+        assert [c.id for c in index.catalog.captions_of([3, 4])[3]] == [103, 115]
+        assert not index.catalog.images([99])
+        assert index.catalog.captions_of([99]) == {99: []}
+        assert set(index.catalog.images([1, 2, 99])) == {1, 2}
         info = index.info()
         assert (info.images, info.captions, info.generation) == (12, 24, 1)
         assert info.bytes == sum(
@@ -70,8 +70,8 @@ def test_removed_images_and_their_captions_are_gone_from_every_search(tmp_path: 
                 found = live.search(Query("caption", 100, mode), np.ones(16))
                 assert not {103, 107, 115, 119} & set(found.ids.tolist())
                 assert found.searched == 20
-            assert live.image(3) is None
-            assert live.captions([103]) == {}
+            assert live.catalog.images([3]).get(3) is None
+            assert live.catalog.captions([103]) == {}
             live.close()
 
 
@@ -187,7 +187,7 @@ def test_captions_can_be_added_to_an_image_that_is_there(tmp_path: Path) -> None
     with small_index(tmp_path / "i") as index:
         index.add([], np.empty((0, 16)), captions([900], [4]), np.zeros((1, 16)))
         assert index.search(Query("caption", 1), np.zeros(16)).ids[0] == 900
-        assert [row.id for row in index.captions_of([4])[4]] == [104, 116, 900]
+        assert [row.id for row in index.catalog.captions_of([4])[4]] == [104, 116, 900]
 
 
 def test_many_small_additions_keep_few_files_open(tmp_path: Path) -> None:

@@ -68,6 +68,6 @@ def test_written_captions_go_when_their_image_gets_other_captions_or_another_pic
 ) -> None:
     rows = [CaptionRow(20, 1, "a dog"), CaptionRow(21, 2, "a cat", "other")]
     index.change(Change(addition([image(3, "ab")], rows), replaced=frozenset([3])))
-    assert index.captions_of([1, 2, 3]) == {1: [rows[0]], 2: [rows[1]], 3: []}
+    assert index.catalog.captions_of([1, 2, 3]) == {1: [rows[0]], 2: [rows[1]], 3: []}
     assert found(index, Selection()) == {20, 21}
     assert verify(index.folder).ok

@@ -66,7 +66,9 @@ def replacing(
 
 def _replace(index: Index, image_id: int) -> None:
     """Remove an image and its captions, and add others of the same ids."""
-    captions = [row._replace(text="none") for row in index.captions_of([image_id])[image_id]]
+    captions = [
+        row._replace(text="none") for row in index.catalog.captions_of([image_id])[image_id]
+    ]
     points = np.eye(1 + len(captions), index.model.dimension, dtype=np.float32)
     index.remove([image_id])
     index.add([ImageRow(image_id, "another.png", "")], points[:1], captions, points[1:])

@@ -97,7 +97,7 @@ class BatchWriter:
             else:
                 break
         stored = [result for result in results if isinstance(result, StoredImage)]
-        known = self._index.described_images([one.image.row.id for one in stored])
+        known = self._index.catalog.described_images([one.image.row.id for one in stored])
         return [
             replace(one, image=known.get(one.image.row.id, one.image))
             if isinstance(one, StoredImage)
@@ -157,7 +157,7 @@ class BatchWriter:
 
     def _remove(self, deletions: Sequence[Deletion]) -> list[WriteResult]:
         image_ids = [one.image_id for one in deletions]
-        rows = self._index.images(image_ids)
+        rows = self._index.catalog.images(image_ids)
         if rows:
             with _logging_not_loaded():
                 self._index.remove(sorted(rows), timeout=_seconds_left(deletions))
@@ -240,7 +240,7 @@ class _Plan:
 
     def _is_taken(self, image_id: int) -> bool:
         planned = any(row.id == image_id for row in self.images)
-        return planned or self.index.image(image_id) is not None
+        return planned or bool(self.index.catalog.images([image_id]))
 
     def _free(self, kind: Kind) -> Iterator[int]:
         return free_ids(self.index.catalog, kind, self._largest[kind])
@@ -253,7 +253,7 @@ class _Plan:
     def _add_captions(self, image_id: int, new: NewImage) -> None:
         """Plan the captions that an image lacks."""
         if image_id not in self._texts:
-            known = self.index.captions_of([image_id])[image_id]
+            known = self.index.catalog.captions_of([image_id])[image_id]
             self._texts[image_id] = {row.text for row in known if row.written_by is None}
         texts = self._texts[image_id]
         for text, point in zip(new.captions, new.caption_points, strict=True):

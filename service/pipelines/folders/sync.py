@@ -239,7 +239,7 @@ class FolderSync:
         if not wanted:
             return
         replaced = {plan.replaced[shas[at]] for at in wanted if shas[at] in plan.replaced}
-        old = self._index.images(sorted(replaced))
+        old = self._index.catalog.images(sorted(replaced))
         rows: list[ImageRow] = []
         paths: dict[int, list[PathRow]] = {}
         for at in wanted:
@@ -305,7 +305,7 @@ class FolderSync:
         before = {id_: self._held.paths[id_] for id_ in paths}
         captions, removed = self._caption_changes(before, paths)
         rows = []
-        for id_, row in self._index.images(list(paths)).items():
+        for id_, row in self._index.catalog.images(list(paths)).items():
             changed = row._replace(sha256=self._plan.hashed.get(id_, row.sha256))
             if all(path.path != row.path for path in paths[id_]):
                 first = paths[id_][0]
@@ -329,7 +329,9 @@ class FolderSync:
             for id_, rows in after.items()
             if (old := texts_of(before[id_])) != (new := texts_of(rows))
         }
-        present = self._index.captions_of([id_ for id_ in differing if id_ in self._held.sha256])
+        present = self._index.catalog.captions_of(
+            [id_ for id_ in differing if id_ in self._held.sha256]
+        )
         added: list[tuple[int, str]] = []
         removed: list[int] = []
         for id_, (old, new) in differing.items():

@@ -91,19 +91,19 @@ def test_open_index_in_postgresql_describes_what_was_added(folder: Path) -> None
         assert answers(index) == before
         info = index.info()
         assert (info.images, info.captions) == (15, 20)
-        row = index.image(52)
+        row = index.catalog.images([52])[52]
         assert row is not None
         assert (row.path, row.width, row.split) == ("new/2.jpg", None, "train")
-        assert index.captions([104]) == {104: CaptionRow(104, 4, "caption 104")}
-        assert [row.id for row in index.captions_of([4, 5])[4]] == [104, 116]
-        found = index.described_images([50, 2])
+        assert index.catalog.captions([104]) == {104: CaptionRow(104, 4, "caption 104")}
+        assert [row.id for row in index.catalog.captions_of([4, 5])[4]] == [104, 116]
+        found = index.catalog.described_images([50, 2])
         assert set(found) == {50}
         assert [row.id for row in found[50].captions] == [900]
         assert [file.path for file in found[50].paths] == [found[50].row.path]
-        hits, removal = index.image_hits([4, 50, 3])
+        hits, removal = index.catalog.image_hits([4, 50, 3])
         assert set(hits) == {4, 50}
         assert removal == index.generation
-        assert index.caption_hits([900, 101])[0].keys() == {900}
+        assert index.catalog.caption_hits([900, 101])[0].keys() == {900}
         largest = index.catalog.largest_ids()
         assert (largest["image"], largest["caption"]) == (55, 901)
 
@@ -139,14 +139,14 @@ def test_written_captions_in_a_database_of_the_format_before(
     row, point = CaptionRow(900, 50, "a dog", "m 0123"), np.ones((1, DIMENSION))
     with Index.open(folder) as index:
         index.add(images([50]), point, [row], point)
-        assert index.captions([900]) == {900: row}
-        assert index.caption_hits([900])[0][900].written_by == "m 0123"
-        assert index.image_hits([50])[0][50].captions == [["a dog", "m 0123"]]
+        assert index.catalog.captions([900]) == {900: row}
+        assert index.catalog.caption_hits([900])[0][900].written_by == "m 0123"
+        assert index.catalog.image_hits([50])[0][50].captions == [["a dog", "m 0123"]]
         for written, searched in ((None, 24), (False, 24), (True, 25)):
             query = Query("caption", 50, selection=Selection(written=written))
             assert index.search(query, point[0]).searched == searched
         index.add([], point[:0], [CaptionRow(901, 50, "a cat")], point)
-        assert [row.id for row in index.captions_of([50])[50]] == [901]
+        assert [row.id for row in index.catalog.captions_of([50])[50]] == [901]
     assert verify(folder).ok
 
 
@@ -225,7 +225,7 @@ def test_two_processes_write_to_one_index_in_postgresql(folder: Path) -> None:
         assert writer.returncode == 0
     with Index.open(folder) as index:
         kept = {at for first in (100, 200) for at in range(first, first + 20, 2)}
-        assert set(index.images(range(100, 220))) == kept
+        assert set(index.catalog.images(range(100, 220))) == kept
         assert index.info().images == 12 + len(kept)
         assert index.generation >= 1 + 2 * 30
     assert verify(folder).ok
@@ -234,9 +234,9 @@ def test_two_processes_write_to_one_index_in_postgresql(folder: Path) -> None:
 def test_lost_connections_are_made_again(folder: Path, database: sql.URL) -> None:
     with small_index(folder) as index:
         disconnect(database)
-        assert index.image(3) is not None
+        assert index.catalog.images([3])
         index.remove([3])
-        assert index.image(3) is None
+        assert not index.catalog.images([3])
 
 
 def test_refused_rows_change_nothing_in_postgresql(folder: Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import hasse.index.search.search
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.query import Answer, Query, Work
+from hasse.index.search.query import Answer, Query, RowCounts
 from hasse.index.search.search import candidate_count
 from hasse.index.segments.cost_model import DEFAULT
 from hasse.index.segments.snapshot import Snapshot
@@ -169,7 +169,7 @@ def test_search_reads_only_the_live_rows_when_they_are_few(
         for mode in ("certified", "fast"):
             (answer,) = search(now, points[:1], Query(kind, 3, mode, candidates=5), workers)
             assert answer.certified
-            assert answer.work == Work(10, 0, 0, 0, 0, bytes=10 * 8 * 4)
+            assert answer.work == RowCounts(10, 0, 0, 0, 0, bytes=10 * 8 * 4)
 
 
 def test_plan_names_how_each_segment_was_searched(tmp_path: Path, workers: Workers) -> None:
@@ -195,7 +195,7 @@ def test_work_counts_the_rows_and_bytes_of_each_stage(tmp_path: Path, workers: W
     now = snapshot(tmp_path, "image", "order", [(np.arange(600), embeddings(rng, 600, 130))])
     queries = embeddings(rng, 3, 130)
     for answer in search(now, queries, Query("image", 5, "exact"), workers):
-        assert answer.work == Work(600, 0, 0, 0, 0, bytes=600 * 130 * 4)
+        assert answer.work == RowCounts(600, 0, 0, 0, 0, bytes=600 * 130 * 4)
     for answer in search(now, queries, Query("image", 5, candidates=40), workers):
         assert (answer.work.scanned, answer.work.bounded) == (0, 600)
         assert 5 <= answer.work.proposed <= 40

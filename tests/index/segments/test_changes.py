@@ -26,7 +26,7 @@ def addition(rows: list[ImageRow], captions: list[CaptionRow], folder: Path) -> 
 def test_image_has_the_path_it_was_added_with(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         assert index.catalog.paths_of([3]) == {3: [PathRow(3, "pictures/3.jpg")]}
-        (hits, _) = index.image_hits([3])
+        (hits, _) = index.catalog.image_hits([3])
         assert hits[3].paths == [["pictures/3.jpg", ""]]
 
 
@@ -51,10 +51,10 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
         found = index.search(Query("image", 100), NOTHING).ids.tolist()
         assert sorted(found) == [1, 2, 3, 4, *range(6, 13), 50]
         assert index.points("image", [3])[3].tolist() == np.eye(16)[0].tolist()
-        described = index.described_images([3, 4, 5])
+        described = index.catalog.described_images([3, 4, 5])
         assert {id_: image.row for id_, image in described.items()} == {3: replaced, 4: moved}
         assert [row.id for row in described[3].captions] == [103, 115, 500]
-        assert index.captions([101]) == {}
+        assert index.catalog.captions([101]) == {}
         assert index.catalog.paths_of([4, 5, 50]) == paths | {5: []}
         assert index.catalog.folders() == {"pictures": 17}
     assert verify(tmp_path / "i").ok

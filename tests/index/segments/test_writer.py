@@ -33,7 +33,7 @@ def test_additions_of_several_threads_are_all_there_and_each_is_judged_alone(
         done = [job.result() for job in jobs if not job.exception()]
         assert sorted(done) == list(range(1, 11))
         assert set(index.search(Query("image", 50), np.zeros(16)).ids.tolist()) == set(range(10))
-        assert set(index.captions(range(50))) == set(range(10))
+        assert set(index.catalog.captions(range(50))) == set(range(10))
 
 
 def test_addition_on_a_full_disk_is_refused_and_leaves_nothing(

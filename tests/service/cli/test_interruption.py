@@ -124,8 +124,8 @@ def test_build_killed_after_any_block_ends_like_one_that_was_not(
         indexing.build(collection, loaded, tmp_path / "index", source, kill, 16)
     with indexing.build(collection, loaded, tmp_path / "index", source) as built:
         found = built.info()
-        images = built.images([image.id for image in collection.images])
-        captions = built.captions([caption.id for caption in collection.captions])
+        images = built.catalog.images([image.id for image in collection.images])
+        captions = built.catalog.captions([caption.id for caption in collection.captions])
     left_out = {image.id for image in collection.images if image.id - 1 in DAMAGED}
     assert found.images == PICTURES - len(DAMAGED)
     assert set(images) == {image.id for image in collection.images} - left_out
@@ -171,8 +171,8 @@ def test_build_of_something_else_does_not_go_on_with_what_is_there(
         indexing.build(former, loaded, tmp_path / "index", ImageSource(), kill, 16)
     later = replace(former, images=tuple(map(change, former.images)))
     with indexing.build(later, loaded, tmp_path / "index", ImageSource()) as built:
-        rows = built.images([one.id for one in later.images])
-        captions = built.captions([one.id for one in later.captions])
+        rows = built.catalog.images([one.id for one in later.images])
+        captions = built.catalog.captions([one.id for one in later.captions])
     there = [one for one in later.images if int(one.path.stem) not in DAMAGED]
     assert {(row.split, row.file_name, row.path) for row in rows.values()} == {
         (one.split, one.file_name, str(one.path)) for one in there
@@ -197,7 +197,7 @@ def test_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
         indexing.build(collection, loaded, tmp_path / "index", ImageSource(), kill)
     source = ImageSource(features=features)
     with indexing.build(collection, loaded, tmp_path / "index", source) as built:
-        rows = built.images([one.id for one in collection.images])
+        rows = built.catalog.images([one.id for one in collection.images])
     assert len(rows) == PICTURES - len(DAMAGED)
     assert {row.sha256 for row in rows.values()} == {""}, "no picture was looked at"
 

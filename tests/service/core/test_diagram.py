@@ -128,7 +128,7 @@ def test_diagram_leaves_out_captions_removed_meanwhile(
     def without_the_first(kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         found = dict(read(kind, ids))
         if kind == "caption":
-            gone.add(index.captions([ids[0]])[ids[0]].text)
+            gone.add(index.catalog.captions([ids[0]])[ids[0]].text)
             del found[ids[0]]
         return found
 

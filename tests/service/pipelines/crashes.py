@@ -139,7 +139,7 @@ def state(place: Path) -> list[Any]:
     """Return what an index holds: rows, paths, captions, and where the points are."""
     with Index.open(place / "index", threads=1) as index:
         ids = sorted(index.catalog.sha256s())
-        found = index.described_images(ids)
+        found = index.catalog.described_images(ids)
         points = index.points("image", ids)
         return [
             [

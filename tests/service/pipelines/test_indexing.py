@@ -51,8 +51,8 @@ def test_last_picture_that_is_damaged_is_left_out_with_its_captions(tmp_path: Pa
     mine = pictures(tmp_path, 1, 2, 3)
     mine.images[-1].path.write_bytes(png(3)[:900])
     with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:
-        assert set(index.images([1, 2, 3])) == {1, 2}
-        assert set(index.captions([1, 2, 3])) == {1, 2}
+        assert set(index.catalog.images([1, 2, 3])) == {1, 2}
+        assert set(index.catalog.captions([1, 2, 3])) == {1, 2}
 
 
 def test_pictures_beside_an_index_are_known_where_both_have_moved(
@@ -87,7 +87,7 @@ def test_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
 
     monkeypatch.setattr(ImageSource, "points", removing)
     with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:
-        rows = index.images([1, 2])
+        rows = index.catalog.images([1, 2])
     assert [bool(rows[at].sha256) for at in (1, 2)] == [False, True]
 
 
@@ -103,7 +103,7 @@ def test_too_many_open_files_stop_the_build_instead_of_leaving_out_a_checksum(
         with pytest.raises(OSError, match="Too many open files"):
             indexing.build(mine, loaded, tmp_path / "index", ImageSource())
     with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:
-        assert all(row.sha256 for row in index.images([1, 2]).values())
+        assert all(row.sha256 for row in index.catalog.images([1, 2]).values())
 
 
 def test_index_remembers_its_model_by_a_path_that_holds_anywhere(
@@ -144,7 +144,9 @@ def test_reencoding_removes_an_image_whose_picture_is_missing_and_says_so(tmp_pa
     assert len(lines) == 1
     assert lines[0].startswith("image 2 (2.png): ")
     with Index.open(tmp_path / "index") as index:
-        assert set(index.images([1, 2, 3])) == set(index.captions([1, 2, 3])) == {1, 3}
+        assert (
+            set(index.catalog.images([1, 2, 3])) == set(index.catalog.captions([1, 2, 3])) == {1, 3}
+        )
 
 
 def test_reencoding_removes_nothing_where_a_whole_folder_is_missing(tmp_path: Path) -> None:

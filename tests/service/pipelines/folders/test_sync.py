@@ -75,7 +75,7 @@ def draw(path: Path, seed: int) -> None:
 
 def state(index: Index, root: Path) -> State:
     found: State = {}
-    for id_, image in index.described_images(list(index.catalog.sha256s())).items():
+    for id_, image in index.catalog.described_images(list(index.catalog.sha256s())).items():
         paths = [file.path for file in image.paths]
         assert image.row.path in paths
         below = [os.path.relpath(index.folder / path, root) for path in paths]
@@ -93,7 +93,7 @@ def test_new_pictures_are_added_with_their_captions_dates_and_paths(
         2: ("a/two.png", ["a/two.png"], []),
         3: ("three.png", ["three.png"], ["a dog", "a cat"]),
     }
-    row = index.images([1])[1]
+    row = index.catalog.images([1])[1]
     assert (row.width, row.height) == (64, 48)
     assert row.taken == (root / "a/one.png").stat().st_mtime_ns // 1_000_000
     assert index.catalog.folders() == {"../pictures": root.stat().st_dev}
@@ -146,11 +146,11 @@ def test_changed_picture_keeps_its_id_and_gets_another_point(
 ) -> None:
     (root / "a/one.txt").write_text("a dog")
     sync()
-    point, sha256 = index.points("image", [1])[1].tolist(), index.images([1])[1].sha256
+    point, sha256 = index.points("image", [1])[1].tolist(), index.catalog.images([1])[1].sha256
     draw(root / "a/one.png", 77)
     assert sync() == Counts(changed=1, present=2)
     assert index.points("image", [1])[1].tolist() != point
-    assert index.images([1])[1].sha256 != sha256
+    assert index.catalog.images([1])[1].sha256 != sha256
     assert state(index, root)[1] == ("a/one.png", ["a/one.png"], ["a dog"])
     assert index.info().images == 3
 
@@ -337,4 +337,4 @@ def test_largest_id_of_64_bits_leaves_room_for_more(
     (root / "a/one.txt").write_text("a dog")
     sync()
     assert set(state(index, root)) == {1, 2, 3, largest}
-    assert set(index.captions([1])) == {1}
+    assert set(index.catalog.captions([1])) == {1}
