@@ -63,7 +63,7 @@ def _file_lock(folder: Path, name: str) -> Iterator[Try]:
         file = (folder / name).open("a+b")
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise _read_only(folder) from error
+            raise _read_only(folder, f" ({error.strerror})") from error
         raise
 
     def take() -> bool:
@@ -103,8 +103,8 @@ def _advisory_lock(folder: Path, catalog: Database, name: str) -> Iterator[Try]:
                 session.invalidate()
 
 
-def _read_only(folder: Path) -> ReadOnlyIndexError:
+def _read_only(folder: Path, reason: str = "") -> ReadOnlyIndexError:
     return ReadOnlyIndexError(
-        f"the index {folder} cannot be written: change the permissions of the folder, or write to "
-        "a copy of it"
+        f"the index {folder} cannot be written{reason}: change the permissions of the folder, or "
+        "write to a copy of it"
     )

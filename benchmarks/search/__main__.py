@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROWS = (10_000, 30_000, 120_000, 1_000_000, 10_000_000)
-BESIDE = ("flat", "torch", "ivf", "hnsw", "usearch")
+BESIDE = ("flat", "panorama", "torch", "ivf", "hnsw", "usearch")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -27,6 +27,8 @@ faiss: Any = _faiss
 
 _TORCH_ROWS = 8192  # differences of so many rows exist at a time
 numba: Any = _numba
+_LEVELS = 16  # groups of coordinates after which Panorama may leave a row
+_PCA_ROWS = 16_384  # that the rotation is computed from
 LINKS = 32  # of a row in a graph: what FAISS calls M, USearch twice its connectivity
 TRAINING_ROWS_PER_LIST = 40
 ROUNDS = 10  # of k-means
@@ -73,7 +75,11 @@ class Hasse:
 
 
 class Flat:
-    """`faiss.IndexFlatIP`: every row, by inner product, which is another question."""
+    """`faiss.IndexFlatIP`: every row, by inner product, which is another question.
+
+    A batch is a product of matrices, by BLAS, as FAISS computes it only where it is told to: its
+    default is one row after the other, unless a batch is very large.
+    """
 
     name = "faiss.IndexFlatIP"
     setting = ""
@@ -84,12 +90,49 @@ class Flat:
 
     def ask(self, queries: Points) -> Ids:
         """Answer queries (B, N)."""
-        found: Ids = self._index.search(queries, self._k)[1]
+        before = faiss.cvar.distance_compute_blas_threshold
+        faiss.cvar.distance_compute_blas_threshold = 1 if len(queries) > 1 else before
+        try:
+            found: Ids = self._index.search(queries, self._k)[1]
+        finally:
+            faiss.cvar.distance_compute_blas_threshold = before
         return found
 
     def bytes_per_query(self, _queries: Points) -> float:
         """Return the size of all points."""
         return float(4 * self._index.ntotal * self._index.d)
+
+
+class Panorama:
+    """`faiss.IndexFlatL2Panorama`: the nearest rows by distance, which is another question.
+
+    After a rotation to principal components the first coordinates bound a distance from below, so
+    that most rows are left early.
+    """
+
+    name = "faiss.IndexFlatL2Panorama"
+    setting = f"PCA, {_LEVELS} levels"
+
+    def __init__(self, points: Points, k: int, clock: Clock) -> None:
+        began, dimension = clock(), points.shape[1]
+        rotation = faiss.PCAMatrix(dimension, dimension)
+        rotation.train(points[:: max(1, len(points) // _PCA_ROWS)])
+        self._flat = faiss.IndexFlatL2Panorama(dimension, _LEVELS)
+        self._index = faiss.IndexPreTransform(rotation, self._flat)
+        self._index.add(points)
+        self._k, self.build_seconds = k, clock() - began
+
+    def ask(self, queries: Points) -> Ids:
+        """Answer queries (B, N)."""
+        found: Ids = self._index.search(queries, self._k)[1]
+        return found
+
+    def bytes_per_query(self, queries: Points) -> float:
+        """Return the size of the coordinates it compared with the query, by FAISS's own count."""
+        faiss.cvar.indexPanorama_stats.reset()
+        self.ask(queries)
+        share = faiss.cvar.indexPanorama_stats.ratio_dims_scanned
+        return float(4 * self._flat.ntotal * self._flat.d * share)
 
 
 class PlainTorch:

@@ -22,6 +22,7 @@ from benchmarks.search.contenders import (
     Graph,
     Hasse,
     Lists,
+    Panorama,
     PlainTorch,
     USearch,
     recall,
@@ -112,7 +113,8 @@ def _turns(contender: Contender, queries: Points, seconds: float, clock: Clock) 
 class Settings:
     """What all trials of a run have in common.
 
-    `beside` names the other engines that take part: flat, torch, ivf, hnsw, usearch.
+    `beside` names the other engines that take part: flat, panorama, torch, ivf, hnsw,
+    usearch.
     `graph_rows`: no graph is built over more rows, because that takes long. `seconds`: time for
     each contender, once for single queries and once for batches. `clock` is "wall", or "processor"
     where others keep the cores busy: with one thread, both say the same on a machine at rest.
@@ -121,7 +123,7 @@ class Settings:
     k: int = 10
     batch: int = 32
     threads: int = 1
-    beside: tuple[str, ...] = ("flat", "torch", "ivf", "hnsw", "usearch")
+    beside: tuple[str, ...] = ("flat", "panorama", "torch", "ivf", "hnsw", "usearch")
     queries: int = 128
     checked: int = 8
     seconds: float = 4.0
@@ -293,8 +295,9 @@ def _others(
     """Build the contenders that are not ours, as far as the memory allows; say who is absent."""
     dimension, k, threads = growth.real.shape[1], settings.k, settings.threads
     small, beside = rows <= settings.graph_rows, settings.beside
-    # Points in FAISS, as bytes in lists, and once more in USearch.
-    needed = rows * dimension * (4 + ("ivf" in beside) + 4 * (small and "usearch" in beside))
+    # Points in FAISS, rotated, as bytes in lists, and once more in USearch.
+    again = ("panorama" in beside) + (small and "usearch" in beside)
+    needed = rows * dimension * (4 + ("ivf" in beside) + 4 * again)
     if needed > 0.8 * _available():
         return [], {"all others": f"they need {needed / 1e9:.0f} GB of memory"}
     flat = faiss.IndexFlatIP(dimension)
@@ -307,12 +310,13 @@ def _others(
         graph.add(block)
         spent += settings.seconds_now() - began
     points = faiss.rev_swig_ptr(flat.get_xb(), rows * dimension).reshape(rows, dimension)
-    contenders: list[Contender] = []
+    every_row: dict[str, Callable[[], Contender]] = {
+        "flat": lambda: Flat(flat, k),
+        "panorama": lambda: Panorama(points, k, settings.seconds_now),
+        "torch": lambda: PlainTorch(points, kind, k),
+    }
+    contenders = [make() for name, make in every_row.items() if name in beside]
     absent: dict[str, str] = {}
-    if "flat" in beside:
-        contenders.append(Flat(flat, k))
-    if "torch" in beside:
-        contenders.append(PlainTorch(points, kind, k))
     low = f"does not reach the recall {wanted:.3f}; the row says what it does"
     if "ivf" in beside:
         tell("FAISS IVF: building and tuning")
