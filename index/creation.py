@@ -1,4 +1,4 @@
-"""Make an empty index on disk, or open the catalog of one."""
+"""Make an empty index on disk, or open the catalog of an index."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
     Raises:
         IndexExistsError: there is an index already; where two processes make one, the second sees
             this.
-        NotAnIndexError: what is not ours has the name of one of its parts.
+        NotAnIndexError: files of somebody else have the names of parts of an index.
         DiskFullError: there is no room.
     """
     with disk_full_reported(folder):
@@ -49,9 +49,9 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
 
 
 def open_catalog(folder: Path) -> Catalog:
-    """Connect to the catalog of an index, wherever `catalog_url` says that it is.
+    """Connect to the catalog of an index, at the address that `catalog_url` returns.
 
-    One of the format before this one is brought up to date, where it can be written.
+    A catalog of the previous format is upgraded, where it can be written.
 
     Raises:
         MissingIndexError, NotAnIndexError: there is none, or it is something else.
@@ -66,8 +66,8 @@ def open_catalog(folder: Path) -> Catalog:
     try:
         if not catalog.exists():
             raise NotAnIndexError(
-                f"{url.database} is not a catalog of ours: name the folder of an index, or build "
-                "one"
+                f"{url.database} is not the catalog of an index: name the folder of an index, or "
+                "build one"
             )
         refuse_newer(catalog.url, catalog.generation())
         if catalog.format() == FORMAT - 1:
@@ -92,11 +92,10 @@ def _is_made(folder: Path, catalog: Catalog) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    # A writer sweeps away what these folders hold and no catalog knows.
+    # A writer removes everything in these folders that the catalog does not list.
     for name in (SEGMENTS_FOLDER, STAGING, WORKSPACE):
         place = folder / name
         if place.is_file() or (place.is_dir() and any(place.iterdir())):
             raise NotAnIndexError(
-                f"{place} is there, and no index that it belongs to: choose another folder, or "
-                "move it away"
+                f"{place} exists, and belongs to no index: choose another folder, or move it away"
             )

@@ -1,4 +1,4 @@
-"""What an index refuses to do, one class each; every message ends with the remedy."""
+"""Errors of an index, one class for each kind; every message ends with the remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class HasseIndexError(HasseError):
-    """The base of all of them: one sentence that names the file and what to do."""
+    """Base of all errors of an index: one sentence that names the file and what to do."""
 
 
 class MissingIndexError(HasseIndexError):
@@ -25,7 +25,7 @@ class UnfinishedIndexError(MissingIndexError):
 
 
 class NotAnIndexError(HasseIndexError):
-    """What the folder holds in the place of a part of an index is not one of ours."""
+    """A file or folder has the name of a part of an index, and is not one."""
 
 
 class IndexExistsError(HasseIndexError):
@@ -59,11 +59,11 @@ class TruncatedFileError(DamagedIndexError):
 
 
 class DiskFullError(HasseIndexError):
-    """The disk has no room; what was searchable before still is."""
+    """The disk has no room; the last generation is still searched."""
 
 
 class NotLoadedError(HasseIndexError):
-    """What was written is durable; this process could not load it, and its searches lack it yet."""
+    """A change is durable, but this process could not load it: its searches lack it yet."""
 
 
 class IndexLockedError(HasseIndexError):
@@ -87,7 +87,7 @@ class BadQueryError(HasseIndexError):
 
 
 class BadShardsError(HasseIndexError):
-    """The index cannot be divided so."""
+    """The index cannot be split into that many shards."""
 
 
 class ShardUnreachableError(HasseIndexError):

@@ -1,4 +1,4 @@
-"""What an index holds, for people and for scripts."""
+"""Description of an index: its segments, rows and bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hasse.index.types import Kind, ModelIdentity
 
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
-    """What `info` says of one segment."""
+    """Description of one segment."""
 
     name: str
     kind: Kind
@@ -33,10 +33,10 @@ class SegmentInfo:
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """What an index holds; `bytes` are those of the segments' files.
+    """Description of an index; `bytes` are those of the segments' files.
 
-    `resident` are those that a certified search reads over and over: all but the points of
-    segments that have bounds, of which it reads a few rows.
+    A certified search reads `resident` bytes over and over: all but the points of segments with
+    bounds, of which it reads a few rows.
     """
 
     folder: Path

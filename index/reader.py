@@ -1,4 +1,4 @@
-"""The generation that searches of one process see: which it is, and how a newer one is loaded."""
+"""The generation that searches of this process use, and how a newer one is loaded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reader:
         on_load: Callable[[Snapshot], None] = lambda snapshot: None,
         loader: Loader | None = None,
     ) -> None:
-        """Open the visible generation; `on_load` is told of it and of each that follows.
+        """Open the visible generation; `on_load` gets it and each that follows.
 
         Raises:
             FormatVersionError, DamagedIndexError: it cannot be opened.
@@ -64,14 +64,14 @@ class Reader:
         self._notifications.close()
 
     def announce(self) -> None:
-        """Let the next search of each process on this machine see what was changed here."""
+        """Let the next search of each process on this machine load the change made here."""
         self._notifications.send()
 
     def follow(self) -> None:
         """Switch to the generation that was announced, if one was since this was last called.
 
-        What cannot be loaded now is left to `refresh`, which raises the reason, and to the next
-        search.
+        A generation that cannot be loaded now is left to the next search, and to `refresh`, which
+        raises the reason.
         """
         latest = self._notifications.latest()
         if latest != self._seen:
@@ -161,7 +161,7 @@ class Narrowing:
         return snapshot
 
     def _selects_written(self, snapshot: Snapshot, rows: Selection) -> bool:
-        """Tell whether all captions are selected, whoever wrote them."""
+        """Tell whether the captions of people and of models are all selected."""
         if rows.written:
             return True
         known = self._authors

@@ -1,8 +1,8 @@
-"""Shards: which machine searches which segments, where one machine does not hold all of them.
+"""Shards: parts of an index that different machines search.
 
 A plan is part of the catalog and of its generation: it changes when the generation does. An index
 may have plans for several numbers of shards, so that services with an old and with a new number run
-side by side. A segment that no plan names, since it is newer, belongs to a shard by its name.
+side by side. A segment that is newer than the plan belongs to a shard by the hash of its name.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def require_plan(folder: Path, catalog: Catalog, shards: int) -> None:
 
 
 def no_plan(folder: Path, shards: int) -> BadShardsError:
-    """Return the error of an index without a plan for so many shards."""
+    """Return the error for an index without a plan for so many shards."""
     return BadShardsError(
         f"there is no plan of {folder} for {shards} shards: make one with "
         f"'hasse cluster plan {folder} --shards {shards}'"

@@ -1,4 +1,4 @@
-"""What an unfinished build has encoded so far: kept across kills, visible to nobody.
+"""Blocks that an unfinished build has encoded. They survive kills, and no search uses them.
 
     INDEX/staging/build.json               which build it is: its model and its source
     INDEX/staging/image-000000004096.block
@@ -106,7 +106,7 @@ class Staging:
             raise
 
     def discard(self) -> None:
-        """Forget everything: the next build starts anew."""
+        """Remove all blocks: the next build starts anew."""
         durable.remove(self.folder)
         self._ids, self._captioned = {kind: [] for kind in KINDS}, []
 
@@ -143,15 +143,15 @@ class Staging:
 
 
 def refuse_unfinished(folder: Path, generation: int) -> None:
-    """Refuse an index of which no generation is visible because its build has not ended.
+    """Refuse an index whose build has not ended.
 
     Raises:
-        UnfinishedIndexError: it has not.
+        UnfinishedIndexError: there is no generation to search yet.
     """
     if generation == 0 and (folder / STAGING).is_dir():
         raise UnfinishedIndexError(
-            f"the build of {folder} has not ended, so it holds nothing to search: wait for it, or "
-            "if it was stopped run the same 'hasse index build' again, which goes on from there"
+            f"the build of {folder} has not ended, so there is nothing to search: wait for it, or, "
+            "if it was stopped, run the same 'hasse index build' again, which goes on from there"
         )
 
 

@@ -95,7 +95,7 @@ class Index:
 
         Raises:
             IndexExistsError: there is an index already.
-            NotAnIndexError: what is not ours has the name of one of its parts.
+            NotAnIndexError: files of somebody else have the names of parts of an index.
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
@@ -122,10 +122,9 @@ class Index:
 
         `fingerprint` is that of the model which will encode the queries. `verify="checksums"`
         reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size,
-        except those that FAISS reads.
-        `threads` run the kernels, as many as there are cores unless said otherwise. On a `device`
-        such as "cuda", large segments that fit into its memory are scanned there. `thresholds` say
-        which segments are large.
+        except those that FAISS reads. `threads` run the kernels; the default is one for each core.
+        On a `device` such as "cuda", large segments that fit into its memory are scanned there.
+        `thresholds` decide which segments are large.
 
         Raises:
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
@@ -164,7 +163,7 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the next search sees, unless a change is announced before."""
+        """The generation that the next search uses, unless a change is announced before."""
         return self._reader.snapshot
 
     @property
@@ -173,9 +172,9 @@ class Index:
         return self.snapshot.generation
 
     def announce(self) -> None:
-        """Let the next search of each process on this machine see what was changed here.
+        """Let the next search of each process on this machine load the change made here.
 
-        Without it they see it when they `refresh`: announce changes that are quick to load.
+        Without it they load it when they `refresh`: announce changes that are quick to load.
         """
         self._reader.announce()
 
@@ -324,7 +323,7 @@ class Index:
         Raises:
             IndexLockedError: another writer held the lock.
             ModelMismatchError: the index was encoded anew since it was opened.
-            NotLoadedError: what was committed stands, and the next `refresh` looks for it again.
+            NotLoadedError: the commit stands; the next `refresh` loads it.
         """
         deadline = time.monotonic() + timeout
         if not self._writing.acquire(timeout=timeout):
@@ -340,15 +339,14 @@ class Index:
                 self.refresh()
             except Exception as error:
                 raise NotLoadedError(
-                    f"what was written to {self.folder}, if anything, is there, and could not be "
-                    f"loaded ({error}): do not write it again, but open the index once that is "
-                    f"mended"
+                    f"the change of {self.folder} is durable, and could not be loaded ({error}): "
+                    "do not write it again, but open the index once that is mended"
                 ) from error
         finally:
             self._writing.release()
 
     def _searched(self, kind: Kind, selection: Selection | None) -> Snapshot:
-        """Return what a search sees: an announced generation, if any, and of it the selection."""
+        """Return the snapshot that a search uses: the selected part of the newest generation."""
         self._reader.follow()
         return self.snapshot if selection is None else self._reader.select(kind, selection)
 

@@ -14,7 +14,7 @@ from hasse.models.score import MORE_GENERAL, Score
 Kind: TypeAlias = Literal["image", "caption"]
 Mode: TypeAlias = Literal["certified", "exact", "fast"]
 
-# How an image compares with one that it is like: see `hasse.index.search.similar`.
+# How an image compares with a similar one: see `hasse.index.search.similar`.
 Relation: TypeAlias = Literal["alike", "more_specific", "more_general"]
 
 KINDS: tuple[Kind, ...] = ("image", "caption")
@@ -57,7 +57,7 @@ class ModelIdentity:
 
 # An answer brings dozens of these rows: as tuples they are made three times as fast.
 class ImageRow(NamedTuple):
-    """What the catalog knows of one image. `path` is absolute or relative to the index folder.
+    """One image of the catalog. `path` is absolute or relative to the index folder.
 
     `sha256` is that of the picture's bytes; "" where they were not read. `added` is when the image
     became searchable, in milliseconds since 1970; the catalog sets it. `taken` is when the picture
@@ -79,7 +79,7 @@ class ImageRow(NamedTuple):
 class PathRow(NamedTuple):
     """One file that holds the picture of an image; its copies have a row each.
 
-    `folder` is the folder that is kept in step and has the file below it, or "". Both are absolute
+    `folder` is the followed folder that the file lies in, or "". Both are absolute
     or relative to the folder of the index. `size`, `modified` and `changed` (`st_ctime`), in
     nanoseconds, are those of the file when its bytes were read; None if it must be read again.
     `captions` are the texts that came with the file, a JSON object of lists: below "" those of the
@@ -108,7 +108,7 @@ class CaptionRow(NamedTuple):
 
 
 class DescribedImage(NamedTuple):
-    """All that the catalog knows of an image, of one instant: its row, its captions, its files."""
+    """An image in the catalog at one instant: its row, its captions and its files."""
 
     row: ImageRow
     captions: list[CaptionRow]
@@ -116,7 +116,7 @@ class DescribedImage(NamedTuple):
 
 
 class NamedImage(NamedTuple):
-    """What an answer tells of an image that was found: its name, what was said of it, its files.
+    """An image in an answer: its name, its captions and its files.
 
     `captions` are pairs of a text and `written_by`, as in `CaptionRow`; `paths` are pairs of a path
     and the followed folder it lies in, as in `PathRow`.
@@ -129,7 +129,7 @@ class NamedImage(NamedTuple):
 
 
 class FoundCaption(NamedTuple):
-    """What an answer tells of a caption that was found: its text, and the files of its image."""
+    """A caption in an answer: its text, and the files of its image."""
 
     id: int
     image_id: int

@@ -1,4 +1,4 @@
-"""Check everything an index holds, and say of each fault which file it is in and what to do."""
+"""Check a whole index; each finding names the file and the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROWS = 8192  # checked at a time, for bounded memory
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked and what is wrong: one sentence for each finding."""
+    """The checked parts of an index, and a sentence for each finding."""
 
     folder: Path
     generation: int
@@ -110,7 +110,7 @@ def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Ver
                 found[record.kind].append(ids)
             findings += faults
         for kind in KINDS:
-            # What a damaged segment holds is unknown, and named already.
+            # The rows of a damaged segment are unknown, and the damage is a finding already.
             if kind in whole:
                 findings += _disagreements(catalog, kind, found[kind], known[kind])
     finally:

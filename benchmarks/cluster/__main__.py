@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.cluster import trial
-from benchmarks.cluster.nodes import Entrance, Nodes
+from benchmarks.cluster.nodes import FrontEnd, Nodes
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.report import Line, finish, machine
 from hasse.index.store import Index
@@ -27,7 +27,7 @@ from hasse.service.cluster.index import ClusterIndex
 
 NAME = "hasse_benchmark_cluster"
 SHARDS, REPLICAS, NODES = 2, 2, 3
-ENTRANCES = "127.0.0.2"  # the address of the node of all entrances
+FRONT_ENDS = "127.0.0.2"  # the address of the node of all front ends
 
 
 def options() -> argparse.Namespace:
@@ -80,17 +80,17 @@ def trials(
 ) -> Iterator[Line]:
     """Yield one line after another, as they are measured."""
     os.environ |= nodes.environment
-    nodes.add(0, ENTRANCES)
+    nodes.add(0, FRONT_ENDS)
     trial.command(nodes, "plan", str(index), "--shards", str(SHARDS))
     local.refresh()
     expected = trial.expected(local, points[:200], texts[:200])
     started = time.monotonic()
     serve = ("--shards", str(SHARDS), "--set", "open_writes=true")
-    first = Entrance(nodes, index, *serve, "--replicas", str(REPLICAS), at=ENTRANCES)
-    yield Line("start-up, shards and entrance", f"{time.monotonic() - started:.0f} s")
+    first = FrontEnd(nodes, index, *serve, "--replicas", str(REPLICAS), at=FRONT_ENDS)
+    yield Line("start-up, shards and front end", f"{time.monotonic() - started:.0f} s")
     started = time.monotonic()
-    second = Entrance(nodes, index, *serve, at=ENTRANCES)
-    yield Line("start-up of another entrance", f"{time.monotonic() - started:.0f} s")
+    second = FrontEnd(nodes, index, *serve, at=FRONT_ENDS)
+    yield Line("start-up of another front end", f"{time.monotonic() - started:.0f} s")
     ray = connect(nodes.address)
     with ClusterIndex(
         index, RayShards(ray, Layout(index, SHARDS, REPLICAS), 5.0), SHARDS
@@ -114,7 +114,7 @@ def trials(
     yield line
     # Drawn noise is no hit of a caption: the answers stay.
     killed = trial.under_load(urls, expected, 10, trial.after(3, first.process.kill))
-    yield killed.line("an entrance is killed")
+    yield killed.line("a front end is killed")
     yield trial.still_there(second.url, ids)
     cut = trial.under_load(
         [second.url],
@@ -126,19 +126,19 @@ def trials(
     yield trial.under_load([second.url], expected, 5).line("after that")
     nodes.numbers += [nodes.add() for _ in range(REPLICAS)]  # room for four more replicas
     trial.command(nodes, "plan", str(index), "--shards", "4")
-    made: list[Entrance] = []
+    made: list[FrontEnd] = []
 
     def update() -> None:
-        made.append(Entrance(nodes, index, "--shards", "4", "--replicas", "1", at=ENTRANCES))
+        made.append(FrontEnd(nodes, index, "--shards", "4", "--replicas", "1", at=FRONT_ENDS))
 
     yield trial.under_load([second.url], expected, 60, trial.after(1, update)).line(
         "4 shards are deployed beside 2"
     )
-    yield trial.under_load([made[0].url], expected, 5).line("the entrance of the 4 shards")
+    yield trial.under_load([made[0].url], expected, 5).line("the front end of the 4 shards")
     if not asked.redis:
         yield trial.head_gone(nodes, made[0].url, expected)
-    for entrance in (first, second, *made):
-        entrance.close()
+    for front_end in (first, second, *made):
+        front_end.close()
 
 
 if __name__ == "__main__":

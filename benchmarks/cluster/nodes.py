@@ -102,7 +102,7 @@ class Nodes:
         raise RuntimeError("the nodes ended; see what they wrote")
 
 
-class Entrance:
+class FrontEnd:
     """A process of `hasse cluster serve` that joins some nodes, until the block ends.
 
     Args:
@@ -131,7 +131,7 @@ class Entrance:
                 self.url = found[1]
                 break
         if not self.url:
-            raise RuntimeError(f"the entrance ended with status {self.process.wait()}")
+            raise RuntimeError(f"the front end ended with status {self.process.wait()}")
 
     def __enter__(self) -> Self:
         return self

@@ -22,7 +22,7 @@ import numpy as np
 import sqlalchemy as sql
 from PIL import Image
 
-from benchmarks.cluster.nodes import Entrance, Nodes
+from benchmarks.cluster.nodes import FrontEnd, Nodes
 from benchmarks.reliability.connection import Connection, search
 from benchmarks.report import Line
 from hasse.index.search.query import Answer, Query
@@ -95,7 +95,7 @@ def answers_and_overhead(
         Line(
             f"of each of {_BATCH} queries together, median", f"{each:.2f} ms", "0.5 ms", each <= 0.5
         ),
-        Line(f"processor time of the entrance for {_BATCH} queries together", f"{worked:.1f} ms"),
+        Line(f"processor time of the front end for {_BATCH} queries together", f"{worked:.1f} ms"),
     ]
 
 
@@ -106,12 +106,12 @@ def _equal(first: Answer, second: Answer) -> bool:
 
 
 def under_load(
-    entrances: Sequence[str],
+    front_ends: Sequence[str],
     expected: dict[str, list[int]],
     seconds: float,
     events: Callable[[float], Coroutine[Any, Any, None]] | None = None,
 ) -> Asked:
-    """Ask for a while by 16 clients, each at an entrance, and at the next one where that fails.
+    """Ask for a while by 16 clients, each at a front end, and at the next one where that fails.
 
     `events` runs beside them, and is told for how long.
     """
@@ -125,7 +125,7 @@ def under_load(
                 break
             started, reason = time.perf_counter(), ""
             for attempt in range(2):
-                url = entrances[(number + attempt) % len(entrances)]
+                url = front_ends[(number + attempt) % len(front_ends)]
                 found = await _try(connections, url, caption)
                 if isinstance(found, str):
                     reason = found
@@ -215,7 +215,7 @@ def head_gone(nodes: Nodes, url: str, expected: dict[str, list[int]], limit: flo
 
 
 def writes(writer: str, reader: str, additions: int, deletions: int) -> tuple[Line, list[int]]:
-    """Add and delete through one entrance; look for each through another one at once."""
+    """Add and delete through one front end; look for each through another one at once."""
     missed, ids = 0, []
     drawn = np.random.default_rng(1)
     with httpx.Client(base_url=writer, timeout=60) as change, httpx.Client(base_url=reader) as look:
@@ -236,27 +236,27 @@ def writes(writer: str, reader: str, additions: int, deletions: int) -> tuple[Li
             change.delete(f"/images/{gone}").raise_for_status()
             missed += present(gone)
     said = f"{missed} missed by the next search"
-    what = f"{additions:,} additions, {deletions} deletions, seen through another entrance"
+    what = f"{additions:,} additions, {deletions} deletions, seen through another front end"
     return Line(what, said, "0", not missed), ids
 
 
 def still_there(url: str, ids: Sequence[int]) -> Line:
-    """Look for images that were added before an entrance was killed."""
+    """Look for images that were added before a front end was killed."""
     with httpx.Client(base_url=url) as client:
         lost = sum(client.get(f"/images/{image_id}").status_code != 200 for image_id in ids)
-    return Line("of these, after that entrance was killed", f"{lost} lost", "0", not lost)
+    return Line("of these, after that front end was killed", f"{lost} lost", "0", not lost)
 
 
-def memory(entrances: Sequence[Entrance]) -> list[Line]:
-    """Return what processes hold: entrances, replicas, and all of Ray beside them."""
+def memory(front_ends: Sequence[FrontEnd]) -> list[Line]:
+    """Return what processes hold: front ends, replicas, and all of Ray beside them."""
     rows = list(_processes())
     replicas = [rss for _, rss, words in rows if "ServeReplica:hasse" in words]
-    pids = {one.process.pid for one in entrances}
+    pids = {one.process.pid for one in front_ends}
     own = [rss for pid, rss, _ in rows if pid in pids]
     pattern = re.compile(r"ray::(?!ServeReplica:hasse)|raylet|gcs_server|/ray/")
     rest = sum(rss for _, rss, words in rows if pattern.search(words))
     return [
-        Line(f"memory of each of {len(own)} entrances", _range(own)),
+        Line(f"memory of each of {len(own)} front ends", _range(own)),
         Line(f"of each of {len(replicas)} replicas", _range(replicas)),
         Line("of Ray beside them, all nodes", f"{rest:,.0f} MB"),
     ]

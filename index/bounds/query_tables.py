@@ -34,7 +34,7 @@ _FINE = 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """What each query adds at each level of each coordinate, its heaviest coordinates first.
+    """What each query adds at each level of each coordinate; its heaviest coordinates come first.
 
     Attributes:
         order: (B, all groups + 1, GROUP) int32 coordinates; the last group is fetched, never read.

@@ -147,8 +147,8 @@ class Database:
     def session(self) -> Iterator[Connection]:
         """Use one connection for all write transactions of this thread while the block runs.
 
-        A lock of the session is then lost together with the connection, and no transaction can be
-        committed without it.
+        A lock of the session is lost with the connection, so that no transaction is committed
+        without the lock.
 
         Raises:
             CatalogUnreachableError: the connection broke before.
@@ -211,10 +211,10 @@ class Database:
 
 
 class SharedLocks:
-    """Numbers that this process shares locks on, in a server that sees who else does.
+    """Shared locks on numbers, in a server, so that all processes see the smallest number.
 
-    They are advisory locks of one connection. The server releases them when that ends, however it
-    ends; when it broke, the next call takes them anew.
+    They are advisory locks of one connection. The server releases them when the connection ends;
+    when it broke, the next call takes them again.
     """
 
     def __init__(self, engine: Engine, translating: Translating) -> None:
@@ -245,7 +245,7 @@ class SharedLocks:
         self._released.append(number)
 
     def renew(self) -> None:
-        """Release what is due, and look, once a second, whether the server has the others.
+        """Release what is due; once a second, check that the server holds the others.
 
         Raises:
             CatalogUnreachableError: the server does not answer.

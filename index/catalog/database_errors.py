@@ -27,7 +27,7 @@ from hasse.index.errors import (
     disk_full,
 )
 
-# Of SQLite; a code has its general kind in the lowest byte.
+# Error codes of SQLite; the lowest byte of a code is its general kind.
 _CORRUPT = {
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -39,9 +39,9 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNWRITABLE = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
 _UNOPENED = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
 
-_FILES = ("", "-wal", "-shm")  # that it has open for one database
+_FILES = ("", "-wal", "-shm")  # suffixes of the files of one database
 
-# Of PostgreSQL.
+# Error codes of PostgreSQL.
 _SERVER_FULL = "53100"
 _SERVER_FORBIDS = "42501"
 _SERVER_READS_ONLY = "25006"
@@ -63,8 +63,8 @@ def translated(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError |
     said = getattr(error, "orig", None) or error
     if isinstance(error, sql.exc.TimeoutError):
         return CatalogUnreachableError(
-            f"the catalog {url.render_as_string()} is asked by too many at a time ({said}): "
-            "repeat when there are fewer"
+            f"too many connections to the catalog {url.render_as_string()} ({said}): try again "
+            "later"
         )
     if url.get_backend_name() == "sqlite":
         return _of_sqlite(url, said)
@@ -143,8 +143,8 @@ def _of_server(url: sql.URL, said: BaseException, *, unreachable: bool) -> Hasse
         )
     if state == _SERVER_FORBIDS:
         return CatalogUnreachableError(
-            f"the catalog {name} is not open to its role ({why}): grant that role the tables, or "
-            "correct the address"
+            f"the role of the catalog {name} cannot read it ({why}): grant that role the tables, "
+            "or correct the address"
         )
     if unreachable:
         return CatalogUnreachableError(

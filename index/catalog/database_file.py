@@ -12,7 +12,7 @@ from hasse.index.errors import CatalogUnreachableError
 
 
 class OpenedFile:
-    """What lay at a path when it was first opened."""
+    """The device and inode of a file when it was first opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class OpenedFile:
             why = os.strerror(error.errno or 0)
         raise CatalogUnreachableError(
             f"{self._path} is no longer the file that is open here ({why}): restore it, unless "
-            "that was meant to be, and open the index again"
+            "you replaced it yourself, and open the index again"
         )
 
     def _found(self) -> tuple[int, int]:

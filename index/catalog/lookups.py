@@ -24,7 +24,7 @@ _NO_ROWS: sql.ColumnElement[str] = sql.literal_column("'[]'")
 
 
 def _listed(column: Column[Any]) -> dict[str, sql.ColumnElement[bool]]:
-    """Return what tells whether `column` is one of `:ids`, for each database."""
+    """Return the SQL condition that `column` is one of `:ids`, for each database."""
     ids = sql.bindparam("ids", type_=Text)
     each = sql.func.json_each(ids).table_valued("value").c.value
     one = sql.func.json_array_elements_text(sql.cast(ids, JSON)).column_valued("value")
@@ -37,7 +37,7 @@ def _listed(column: Column[Any]) -> dict[str, sql.ColumnElement[bool]]:
 def _rows_by(
     column: Column[Any], columns: Sequence[sql.ColumnElement[Any]]
 ) -> dict[str, sql.Select[Any]]:
-    """Return what gives the rows whose `column` is one of `:ids`, for each database.
+    """Return the statement for the rows whose `column` is one of `:ids`, for each database.
 
     Ids and rows are one text each, in JSON. Fetched row by row, SQLite would wait for other
     threads of a busy service between two rows, for milliseconds each time. And a statement that is
@@ -96,7 +96,7 @@ def _one_list(each: Mapping[str, sql.ColumnElement[Any]]) -> dict[str, sql.Scala
 
 
 def _named_images() -> dict[str, sql.Select[Any]]:
-    """Return what gives the `NamedImage`s whose id is one of `:ids`, for each database.
+    """Return the statement for the `NamedImage`s whose id is one of `:ids`, for each database.
 
     An answer has ten of them: reading only the columns it needs takes two thirds of the time.
     """
@@ -111,7 +111,7 @@ def _named_images() -> dict[str, sql.Select[Any]]:
 
 
 def _found_captions() -> dict[str, sql.Select[Any]]:
-    """Return what gives the `FoundCaption`s whose id is one of `:ids`, for each database."""
+    """Return the statement for the `FoundCaption`s with one of `:ids`, for each database."""
     paths = _own_paths(CAPTIONS.c.image_id)
     name = sql.select(IMAGES.c.file_name).where(IMAGES.c.id == CAPTIONS.c.image_id)
     own = (*CAPTION_FACTS, name.correlate(CAPTIONS).scalar_subquery())
@@ -119,7 +119,7 @@ def _found_captions() -> dict[str, sql.Select[Any]]:
 
 
 def _last_removal(kind: Kind) -> dict[str, sql.Select[Any]]:
-    """Return what gives the generation that last removed one of `:ids`, or 0."""
+    """Return the statement for the generation that last removed one of `:ids`, or 0."""
     last = sql.func.coalesce(sql.func.max(DELETED.c.generation), sql.literal_column("0"))
     return {
         database: sql.select(sql.cast(last, Text)).where(
@@ -130,7 +130,7 @@ def _last_removal(kind: Kind) -> dict[str, sql.Select[Any]]:
 
 
 def _together(**parts: Mapping[str, sql.Select[Any]]) -> dict[str, sql.Select[Any]]:
-    """Return what gives several things in one statement, for each database.
+    """Join several statements into one, for each database.
 
     Two statements would cost a search twice as much, and belong to two instants.
     """

@@ -1,4 +1,4 @@
-"""How numba compiles the kernels, and when machine code that it kept on disk is too old."""
+"""How numba compiles the kernels, and when its machine code on disk is out of date."""
 
 from __future__ import annotations
 

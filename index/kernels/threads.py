@@ -48,7 +48,7 @@ class Workers:
         try:
             take()
         finally:
-            # A task that has not started is not waited for: nothing remains to be done.
+            # Do not wait for a task that has not started: nothing is left for it.
             wait(task for task in tasks if not task.cancel())
         for task in tasks:
             if not task.cancelled():

@@ -1,4 +1,4 @@
-"""Captions that read the same are one: a search sees the one with the smallest id.
+"""Captions of the same text are one hit: the caption with the smallest id.
 
 So the k best are k texts, pages are counted in texts, and every proof holds over texts. Texts of a
 segment are read once. Which caption stands for a text depends on what a generation holds and on

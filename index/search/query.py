@@ -70,7 +70,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one search asks for, all but its points.
+    """One search, without its points.
 
     Attributes:
         kind, k: what is searched for, and how many of them.

@@ -1,6 +1,6 @@
 """Images like an image: at the least distance, more specific than it, or more general.
 
-With the violation E(x, y) = || max(0, y - x) ||^2 of a stored image s and the image q asked by:
+With E(x, y) = || max(0, y - x) ||^2, a stored image s and the query image q:
 
     more_specific    E(s, q): what q has and s lacks
     more_general     E(q, s): what s has and q lacks

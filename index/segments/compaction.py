@@ -1,6 +1,6 @@
 """Merge segments: many into few, without the rows that were removed, while searches go on.
 
-    INDEX/compaction/          the segment that is being written; nobody sees it
+    INDEX/compaction/          the segment that is being written
     INDEX/compaction.lock      held by the one process that merges
 
 Writing the merged segment takes no lock that an addition or a removal waits for. Only showing it
@@ -44,7 +44,7 @@ _BLOCK_ROWS = 4096
 
 Group: TypeAlias = list[LiveSegment]
 Choice: TypeAlias = Callable[[Sequence[LiveSegment]], list[Group]]
-ProgressCallback: TypeAlias = Callable[[int, int], None]  # told how many are done, of how many
+ProgressCallback: TypeAlias = Callable[[int, int], None]  # rows done, and all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Compacted:
 
 
 def tiers(segments: Sequence[LiveSegment], rows_per_segment: int = ROWS_PER_SEGMENT) -> list[Group]:
-    """Choose what keeps searches quick at little cost: eight of a size, and the mostly deleted.
+    """Choose segments so that searches stay quick: eight of one size, and mostly deleted ones.
 
     Like a log-structured merge tree, so that every row is rewritten a few times in its life.
     """
@@ -87,7 +87,7 @@ def tiers(segments: Sequence[LiveSegment], rows_per_segment: int = ROWS_PER_SEGM
 def everything(
     segments: Sequence[LiveSegment], rows_per_segment: int = ROWS_PER_SEGMENT
 ) -> list[Group]:
-    """Choose what leaves the fewest segments and not one removed row."""
+    """Choose segments so that the fewest are left, without removed rows."""
     return [
         group
         for kind in KINDS
@@ -148,9 +148,8 @@ def merge(
 ) -> Merged:
     """Write the live rows of segments of one kind into one at `workspace`.
 
-    `progress` is told how many rows each block has.
-
-    What is merged is compared with its checksums first: damage must not be sealed anew.
+    `progress` gets the number of rows of each block. All files are compared with their checksums
+    first: the merged segment must not contain damage under a new checksum.
 
     Raises:
         DamagedIndexError: a file was changed since it was written.

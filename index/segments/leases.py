@@ -1,4 +1,4 @@
-"""Which generations are being read: a segment that was merged away waits for its readers.
+"""Leases: which generations are being read. Old segments stay until nobody reads them.
 
 A reader takes a shared lock on the byte of INDEX/readers whose offset is its generation. A writer
 looks for the first byte that is locked before it removes old segments or forgets deletions. The
@@ -22,10 +22,10 @@ _FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, process
 
 
 class Lease:
-    """Keeps what one generation consists of on the disk, until released or forgotten.
+    """Keeps the segments of one generation on the disk until it is released or deleted.
 
-    Take it before the state of that generation is read: what was replaced before the lock was
-    there may be gone already.
+    Take it before the state of that generation is read: segments that were replaced before the
+    lock was taken may be gone.
     """
 
     __slots__ = ("_descriptor", "generation")
@@ -47,14 +47,14 @@ class Lease:
             os.close(descriptor)
 
     def renew(self) -> None:
-        """Look whether the generation is still locked, and lock it again if not."""
+        """Check that the generation is still locked; lock it again if not."""
 
     def __del__(self) -> None:
         self.release()
 
 
 class ServerLease(Lease):
-    """Keeps what one generation consists of, for processes on all machines."""
+    """Keeps the segments of one generation, for processes on all machines."""
 
     __slots__ = ("_locks",)
 
@@ -72,7 +72,7 @@ class ServerLease(Lease):
             locks.release(self.generation)
 
     def renew(self) -> None:
-        """Look whether the generation is still locked, and lock it again if not."""
+        """Check that the generation is still locked; lock it again if not."""
         if self._locks is not None:
             self._locks.renew()
 

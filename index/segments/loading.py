@@ -1,4 +1,4 @@
-"""Open what a generation consists of; what is open already stays open."""
+"""Open the segments of a generation and reuse those already open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Deletions: TypeAlias = Mapping[Kind, tuple[Ids, Ids]]  # ids and the generations
 
 
 class Loader:
-    """Makes one snapshot after another of one index; one thread at a time may ask."""
+    """Makes one snapshot after another of one index, for one thread at a time."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class Loader:
     ) -> Snapshot:
         """Open the segments of a state.
 
-        What `before` has open stays open. `deleted` are the deletions of the state, at least those
-        since `before` and since the oldest segment that is new, if `before` is older.
+        Segments that `before` has open are reused. `deleted` are the deletions of the state, at
+        least those since `before` and since the oldest segment that is new, if `before` is older.
 
         Raises:
             DamagedIndexError: a file disagrees with the state.

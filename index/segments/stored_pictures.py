@@ -1,4 +1,4 @@
-"""Pictures that an index stores itself: those that came by the service and lie nowhere else.
+"""Pictures that an index stores itself: those that were uploaded to the service.
 
     INDEX/pictures/3f/3f9a...c2.jpg    named by the SHA-256 of the contents
     INDEX/pictures.lock                held by the one process that stores or removes some
@@ -24,8 +24,8 @@ from hasse.index.types import ImageRow
 PICTURES = "pictures"
 LOCK = "pictures.lock"
 
-# Paths below `PICTURES` that this module makes. Other files there belong to somebody else, as where
-# the index was made in a folder of pictures.
+# Paths below `PICTURES` that this module makes. Other files there belong to somebody else: the
+# index may have been made in a folder of pictures.
 _OURS = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}(\.[a-z]+)*")
 
 # Another process may be about to commit the image of a picture that has none.

@@ -1,1 +1,1 @@
-"""Several machines: shards and their replicas on Ray, and the entrances that ask them."""
+"""Several machines: shards and their replicas on Ray, and the front ends that ask them."""

@@ -1,7 +1,7 @@
-"""The connection of this process to a Ray cluster, which it joins or starts.
+"""Join or start a Ray cluster.
 
-Ray runs code for whoever reaches its ports. So the token authentication of Ray is on, and its usage
-statistics are off.
+Ray runs code for everybody who reaches its ports. So the token authentication of Ray is on, and
+its usage statistics are off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shards as deployments of Ray Serve: put them there, ask them, look at them, take them away.
+"""Shards as deployments of Ray Serve: deploy, call, show and delete them.
 
 Each shard is an application of its own, whose replicas lie on different nodes. Serve places them,
 sends requests to one that is free, and replaces those that end. Its HTTP proxy is not used.
@@ -25,13 +25,13 @@ Result = TypeVar("Result")
 
 _SEARCHES = 2  # batches that one replica works on at a time
 _WAITING = 64  # batches that may wait for one replica
-_SAID = 300  # characters of what Serve says where it names no error
+_SAID = 300  # characters of a message of Serve that names no error
 _HEALTH_SECONDS = 5.0  # between two looks of Serve at a replica
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a service of shards consists of.
+    """A service of shards.
 
     Attributes:
         folder: of the index, on storage that all nodes share.
@@ -91,7 +91,7 @@ class Replica:
 
 
 def deploy(ray: Any, layout: Layout) -> None:
-    """Put all shards on the cluster, or change how many replicas there are; wait for them.
+    """Deploy all shards, or change the number of replicas; wait for them.
 
     Raises:
         ClusterError: there are too few nodes, or a shard cannot be opened.
@@ -117,7 +117,7 @@ def deploy(ray: Any, layout: Layout) -> None:
             health_check_period_s=_HEALTH_SECONDS,
             health_check_timeout_s=2 * _HEALTH_SECONDS,
             graceful_shutdown_timeout_s=10,
-            logging_config={"enable_access_log": False},  # entrances log each request
+            logging_config={"enable_access_log": False},  # front ends log each request
         )
         bound = deployment.bind(str(layout.folder), number, layout.shards, layout.threads, copies)
         name = layout.application(number)
@@ -146,7 +146,7 @@ def _sentence(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """How a shard is: what Serve says of it, and replicas that run, of how many."""
+    """State of a shard by Serve, and how many of its replicas run."""
 
     application: str
     shard: int
@@ -158,7 +158,7 @@ class ShardStatus:
 
 
 def status(ray: Any, folder: Path) -> list[ShardStatus]:
-    """Return how each shard of an index is, of all services of it."""
+    """Return the state of each shard of an index, of all its services."""
     found = []
     for name, application in sorted(ray.serve.status().applications.items()):
         match = re.fullmatch(rf"{re.escape(prefix_of(folder))}-(\d+)-(\d+)", name)
@@ -185,7 +185,7 @@ def status(ray: Any, folder: Path) -> list[ShardStatus]:
 
 
 def stop(ray: Any, folder: Path, shards: int | None = None) -> list[str]:
-    """Take the shards of an index away, or of one number of them; return their applications."""
+    """Delete the shards of an index, or those of one number of shards; return their names."""
     names = [
         one.application for one in status(ray, folder) if shards is None or one.shards == shards
     ]
@@ -195,7 +195,7 @@ def stop(ray: Any, folder: Path, shards: int | None = None) -> list[str]:
 
 
 class RayShards:
-    """Asks all shards at once; one that fails is asked once more, which goes to another replica.
+    """Calls all shards at once; one that fails is called once more, on another replica.
 
     Args:
         layout: which shards.

@@ -41,7 +41,7 @@ class Worker:
 def spread(
     address: str | None, make: Callable[[], Encode[Result]], batches: Iterable[list[Image]]
 ) -> Iterator[Result]:
-    """Yield what `make` of the workers makes of each batch, in the order of the batches.
+    """Yield the encoded batches, in their order; `make` makes the encoder of a worker.
 
     There is a worker for each GPU that is free, or else for each processor. A batch whose worker
     is killed is given to a new one.
@@ -112,7 +112,7 @@ def points_of(
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What makes an `Extractor` on another machine, with weights that lie at one path on all."""
+    """Settings of an `Extractor` on other machines; the weights lie at one path on all of them."""
 
     backbone: str
     weights: Path | None
@@ -125,7 +125,7 @@ class Extraction:
     limits: PictureLimits
 
     def encoder(self) -> Encode[BatchFeatures]:
-        """Return what looks at one batch."""
+        """Return the function that encodes one batch."""
         from hasse.models.encoders.registry import build_backbone
 
         network = build_backbone(self.backbone, self.weights)
@@ -150,7 +150,7 @@ class Extraction:
 def features_of(
     address: str | None, extraction: Extraction
 ) -> Callable[[Sequence[Image], int], Iterator[BatchFeatures]]:
-    """Return the `batches` of `extract` that looks at pictures on a cluster."""
+    """Return the `batches` of `extract`, which encodes pictures on a cluster."""
 
     def batches(images: Sequence[Image], size: int) -> Iterator[BatchFeatures]:
         for own, batch in _with_own(
@@ -168,7 +168,7 @@ def _with_own(
     size: int,
     encode: Callable[[Iterable[list[Image]]], Iterator[Result]],
 ) -> Iterator[tuple[dict[int, Image], Result]]:
-    """Yield the images of each batch by id, with their captions, beside what became of them."""
+    """Yield the images of each batch by id, with their captions, and the encoded batch."""
     starts = range(0, len(images), size)
     for at, result in zip(starts, encode(_cut(images, size)), strict=True):
         yield {image.id: image for image in images[at : at + size]}, result

@@ -1,4 +1,4 @@
-"""The index of an entrance: the catalog and the writer are here, the segments are on shards."""
+"""The index of a front end: the catalog and the writer are here, the segments are on shards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SAMPLED = 10_000  # ids that are drawn from, for examples
 
 
 class Shards(Protocol):
-    """What asks all shards of a plan."""
+    """Calls the shards of a plan."""
 
     def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
         """Call a method of every shard at once; None in `each` leaves one out.
@@ -59,12 +59,12 @@ class ClusterSnapshot(Snapshot):
             return np.fromiter(found, np.int64)
 
     def view(self, shard: int) -> View:
-        """Return what the generation is to one shard."""
+        """Return the generation as one shard needs it."""
         return View(self.generation, self.model, self.plan.of(shard, self.records), self.deleted)
 
 
 class _ClusterLoader(Loader):
-    """Reads what a generation consists of, and opens nothing."""
+    """Reads the records of a generation, and opens no segment."""
 
     def __init__(self, folder: Path, catalog: Catalog, shards: int) -> None:
         super().__init__(folder, catalog, "sizes")
@@ -182,7 +182,7 @@ class ClusterIndex(Index):
     def _answers(self, ask: Ask) -> list[Answer]:
         query = ask.query
         for _ in range(_ATTEMPTS):
-            # What any entrance has acknowledged is seen by the next search through every other.
+            # What any front end has acknowledged is seen by the next search through every other.
             self.refresh()
             snapshot = self._snapshot()
             found = self._gather("search", snapshot, (ask,))
@@ -210,7 +210,7 @@ class ClusterIndex(Index):
         return [distinct(one, read, query.k) for one in answers]
 
     def _gather(self, method: str, snapshot: ClusterSnapshot, asked: tuple[Any, ...]) -> list[Any]:
-        """Ask every shard about one generation; tell those of it that do not hold it."""
+        """Call every shard for one generation, and send it to those that lack it."""
         generation = snapshot.generation
         each: list[tuple[Any, ...] | None] = [
             (generation, *asked, snapshot.view(at) if self._told[at] < generation else None)

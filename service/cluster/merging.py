@@ -1,4 +1,4 @@
-"""Merge what shards answer into the answer of the whole index, by (violation, id)."""
+"""Merge the answers of shards into that of the whole index, by (violation, id)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One shard: searches the segments that are its part of an index, in any generation it is told."""
+"""One shard: searches its segments of an index, in any generation that a front end names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hasse.index.shards import no_plan, read_plan, require_server
 from hasse.index.types import Kind, ModelIdentity, Points
 from hasse.service.cluster.copies import local_copy, remove_others
 
-_HELD = 8  # generations: entrances may lag behind each other
+_HELD = 8  # generations: front ends may lag behind each other
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one generation is to one shard."""
+    """One generation as one shard needs it."""
 
     generation: int
     model: ModelIdentity
@@ -48,7 +48,7 @@ class Ask:
 
 
 class Shard:
-    """A part of an index, open. Any number of threads may ask.
+    """An open part of an index. Any number of threads may search it.
 
     Args:
         folder: of the index, on storage that all machines share.
@@ -90,11 +90,11 @@ class Shard:
 
     @property
     def generations(self) -> list[int]:
-        """The generations that it holds."""
+        """The open generations."""
         return sorted(self._held)
 
     def search(self, generation: int, ask: Ask, view: View | None = None) -> list[Answer] | None:
-        """Answer each query over this part of a generation; None where it is neither held nor told.
+        """Answer each query over this part of a generation; None if it is neither open nor given.
 
         Raises:
             DamagedIndexError: a segment is not what was written.
@@ -125,7 +125,7 @@ class Shard:
         self._catalog.shared_locks.renew()
 
     def close(self) -> None:
-        """Let go of all generations."""
+        """Close all generations."""
         self._held.clear()
         self._catalog.close()
         self._workers.close()
@@ -141,7 +141,7 @@ class Shard:
             held = self._held.get(view.generation)
             if held is not None:
                 return held
-            # Who tells of the generation holds a lease of it until it is answered.
+            # The front end that names the generation holds a lease of it until it is answered.
             lease = leased(self._folder, self._catalog, view.generation)
             state = State(view.model, view.generation, view.segments, ())
             before = next(reversed(self._held.values()), None)

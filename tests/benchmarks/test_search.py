@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 
 from benchmarks.search.__main__ import main
-from benchmarks.search.contenders import Flat, Graph, Lists, PlainTorch, USearch, least, recall
+from benchmarks.search.contenders import (
+    Flat,
+    Graph,
+    Lists,
+    Panorama,
+    PlainTorch,
+    USearch,
+    least,
+    recall,
+)
 from tests.benchmarks.samples import points_folder
 
 TINY = ["--queries=8", "--checked=4", "--batch=4", "--seconds=0.01", "--read-mb=1", "--threads=1"]
 OURS = ["hasse exact", "hasse certified", "hasse fast"]
-EVERYONE = [*OURS, Flat.name, PlainTorch.name, Lists.name, Graph.name, USearch.name]
+EVERYONE = [*OURS]
+EVERYONE += [one.name for one in (Flat, Panorama, PlainTorch, Lists, Graph, USearch)]
 
 
 @pytest.mark.slow

@@ -108,11 +108,11 @@ def test_compose_service_is_what_the_specification_allows(name: str) -> None:
         assert other in document["services"]
 
 
-def test_compose_has_a_head_two_workers_and_publishes_the_entrance_alone() -> None:
+def test_compose_has_a_head_two_workers_and_publishes_the_front_end_alone() -> None:
     services = compose()["services"]
     assert services["worker"]["deploy"]["replicas"] == 2
-    assert [name for name, one in services.items() if "ports" in one] == ["entrance"]
-    for name in ("head", "worker", "entrance"):
+    assert [name for name, one in services.items() if "ports" in one] == ["front-end"]
+    for name in ("head", "worker", "front-end"):
         given = services[name]["environment"]
         assert (given["RAY_AUTH_MODE"], given["RAY_USAGE_STATS_ENABLED"]) == ("token", "0")
     assert services["head"]["environment"]["RAY_REDIS_ADDRESS"].split(":")[0] in services
@@ -138,14 +138,14 @@ def test_ray_cluster_is_what_kuberay_reads() -> None:
     cluster, service, policy = kubernetes()
     jsonschema_rs.validate(RAY_CLUSTER, cluster)
     assert cluster["spec"]["authOptions"]["mode"] == "token"
-    shards, entrances = cluster["spec"]["workerGroupSpecs"]
+    shards, front_ends = cluster["spec"]["workerGroupSpecs"]
     assert shards["minReplicas"] <= shards["replicas"] <= shards["maxReplicas"]
-    labels = entrances["template"]["metadata"]["labels"]
+    labels = front_ends["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
     name = cluster["metadata"]["name"]
     assert policy["spec"]["podSelector"]["matchLabels"] == {"ray.io/cluster": name}
     assert policy["spec"]["ingress"][-1] == {"ports": [{"port": 8000}]}
-    for group in (cluster["spec"]["headGroupSpec"], shards, entrances):
+    for group in (cluster["spec"]["headGroupSpec"], shards, front_ends):
         pod = group["template"]["spec"]
         there = {volume["name"] for volume in pod.get("volumes", ())}
         mounted = [
@@ -154,13 +154,13 @@ def test_ray_cluster_is_what_kuberay_reads() -> None:
         assert set(mounted) <= there
 
 
-def test_entrances_of_both_files_run_a_command_that_there_is() -> None:
+def test_front_ends_of_both_files_run_a_command_that_there_is() -> None:
     from hasse.service.cli.serving.cluster import cluster
 
     commands = {
         command.callback.__name__ for command in cluster.registered_commands if command.callback
     }
-    entrance = kubernetes()[0]["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][1]
-    assert entrance["command"][:2] == ["hasse", "cluster"]
-    assert entrance["command"][2] in commands
-    assert "hasse cluster serve /data/index" in compose()["services"]["entrance"]["entrypoint"][2]
+    front_end = kubernetes()[0]["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][1]
+    assert front_end["command"][:2] == ["hasse", "cluster"]
+    assert front_end["command"][2] in commands
+    assert "hasse cluster serve /data/index" in compose()["services"]["front-end"]["entrypoint"][2]

@@ -66,7 +66,7 @@ def test_durable_change_that_cannot_be_loaded_is_reported_and_seen_later(
     with small_index(tmp_path / "i") as index:
         with monkeypatch.context() as patched:
             patched.setattr(Segment, "open", broken)
-            with pytest.raises(NotLoadedError, match=r"is there, .*Too many open.*not write it"):
+            with pytest.raises(NotLoadedError, match=r"is durable, .*Too many open.*not write it"):
                 index.add(images([80]), np.zeros((1, 16)))
             with pytest.raises(NotLoadedError, match="is there"):
                 index.remove([3])

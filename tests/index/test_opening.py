@@ -70,7 +70,7 @@ def test_create_refuses_a_folder_with_files_of_others_that_it_would_sweep(
     mine = tmp_path / "i" / name / "mine" / "thesis.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
-    said = rf"i/{name} is there, .*: choose another"
+    said = rf"i/{name} exists, .*: choose another"
     with pytest.raises(NotAnIndexError, match=said):
         Index.create(tmp_path / "i", model())
     with pytest.raises(NotAnIndexError, match=said):

@@ -106,7 +106,7 @@ def serve(
     """Join a Ray cluster, deploy shards on it, and serve HTTP here until asked to stop.
 
     Without --address the cluster of this machine is joined, or started. With --replicas shards are
-    deployed; leave it out for further entrances. Shards go on when an entrance ends:
+    deployed; leave it out for further front ends. Shards go on when a front end ends:
     'hasse cluster stop' ends them. Settings are those of 'hasse serve'.
     """
     chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
@@ -115,7 +115,7 @@ def serve(
     from hasse.index.shards import require_plan
     from hasse.service.cluster import deployment
     from hasse.service.cluster.connection import ClusterError, connect, start_head
-    from hasse.service.cluster.entrance import open_engine, settings_of
+    from hasse.service.cluster.front_end import open_engine, settings_of
     from hasse.service.runtime import logs
     from hasse.service.runtime.server import run
     from hasse.service.runtime.sockets import listen

@@ -1,4 +1,4 @@
-"""Two nodes on this machine: shards with replicas, an entrance, and the loss of a node."""
+"""Two nodes on this machine: shards with replicas, a front end, and the loss of a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 from safetensors.torch import save_file
 
-from benchmarks.cluster.nodes import ROOT, Entrance, Nodes
+from benchmarks.cluster.nodes import ROOT, FrontEnd, Nodes
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.datasets import save
@@ -73,8 +73,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             served = Served(index, nodes, httpx.Client())
             assert served.hasse("cluster", "plan", index, "--shards", 2)[0] == 0
             options = ["--shards", "2", "--replicas", "2", "--set", "open_writes=true"]
-            with Entrance(nodes, index, *options) as entrance:
-                served.client = httpx.Client(base_url=entrance.url, timeout=120)
+            with FrontEnd(nodes, index, *options) as front_end:
+                served.client = httpx.Client(base_url=front_end.url, timeout=120)
                 yield served
                 served.client.close()
 
@@ -126,7 +126,7 @@ def test_wrong_token_is_refused_with_its_remedy(served: Served) -> None:
     assert (status, "copy ~/.ray/auth_token from its head" in said) == (1, True), said
 
 
-def test_entrance_that_cannot_serve_is_refused_with_its_remedy(
+def test_front_end_that_cannot_serve_is_refused_with_its_remedy(
     served: Served, tmp_path: Path
 ) -> None:
     serve = ("cluster", "serve", served.index, "--address", served.nodes.address, "--shards")

@@ -106,7 +106,7 @@ def answers(index: Index) -> list[object]:
     return found
 
 
-def test_shards_answer_as_the_whole_index_does_through_changes_of_any_entrance(
+def test_shards_answer_as_the_whole_index_does_through_changes_of_any_front_end(
     whole: Index, shards: InProcess
 ) -> None:
     with ClusterIndex(whole.folder, shards, COUNT) as first:

@@ -1,4 +1,4 @@
-"""An entrance: the application of one machine, whose index is on shards."""
+"""A front end: the application of one machine, whose index is on shards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEARCH_WORKERS = 4
 
 
 def settings_of(settings: Settings) -> Settings:
-    """Return the settings of an entrance: one process, which merges no segments."""
+    """Return the settings of a front end: one process, which merges no segments."""
     workers = max(settings.search_workers, _SEARCH_WORKERS)
     return settings.model_copy(
         update={"processes": 1, "compact_seconds": 0, "search_workers": workers}
