@@ -126,7 +126,7 @@ def test_compose_gives_each_service_its_own_secret() -> None:
     assert services["redis"]["secrets"] == ["redis"]
     assert "requirepass" in services["redis"]["command"][2]
     assert services["head"]["secrets"] == ["token", "redis"]
-    for name in ("worker", "entrance"):
+    for name in ("worker", "front-end"):
         assert services[name]["secrets"] == ["token"]
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     for name, secret in document["secrets"].items():
