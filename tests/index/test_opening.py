@@ -105,7 +105,7 @@ def test_database_of_somebody_else_is_not_an_index_and_stays_as_it_is(tmp_path: 
         other.execute("CREATE TABLE images (id INTEGER)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(NotAnIndexError, match="not a catalog of ours"):
+    with pytest.raises(NotAnIndexError, match="is not the catalog of an index"):
         Index.open(tmp_path)
     assert path.read_bytes() == before
 

@@ -81,10 +81,10 @@ def test_add_same_picture_twice_in_a_batch_makes_one_image(
     assert texts == ["a dog", "a cat", "a child"]
 
 
-def test_add_without_a_larger_id_takes_the_smallest_free_one(index: Index) -> None:
+def test_add_beside_an_id_far_away_goes_on_after_the_others(index: Index) -> None:
     assert add(index, new_image(index, 50, ID_MAXIMUM - 1)) == [ID_MAXIMUM - 1]
     said = add(index, new_image(index, 51), new_image(index, 53, 1), new_image(index, 52))
-    assert said == [ID_MAXIMUM, 1, 2]
+    assert said == [1012, 1, 1013]
 
 
 def test_add_picture_without_name_is_named_by_its_id(index: Index) -> None:
