@@ -339,8 +339,8 @@ class Index:
                 self.refresh()
             except Exception as error:
                 raise NotLoadedError(
-                    f"the change of {self.folder} is durable, and could not be loaded ({error}): "
-                    "do not write it again, but open the index once that is mended"
+                    f"the change of {self.folder}, if any, is durable, and could not be loaded "
+                    f"({error}): do not write it again, but open the index once that is mended"
                 ) from error
         finally:
             self._writing.release()

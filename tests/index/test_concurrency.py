@@ -68,7 +68,7 @@ def test_durable_change_that_cannot_be_loaded_is_reported_and_seen_later(
             patched.setattr(Segment, "open", broken)
             with pytest.raises(NotLoadedError, match=r"is durable, .*Too many open.*not write it"):
                 index.add(images([80]), np.zeros((1, 16)))
-            with pytest.raises(NotLoadedError, match="is there"):
+            with pytest.raises(NotLoadedError, match="is durable"):
                 index.remove([3])
         assert 80 not in index.points("image", [80])
         assert index.refresh()
