@@ -25,7 +25,7 @@ from tests.service.hostile_pictures import BAD, GOOD
 from tests.service.http.test_bodies import HOSTILE_JSON
 from tests.service.http.test_multipart import HOSTILE_FORMS
 
-# A decoder takes about 25 bytes for each pixel it is allowed, in each thread.
+# A process that decodes takes about 25 bytes for each pixel that it is allowed.
 DECODING_MB = 25e-6
 SLACK_MB = 64.0
 ROWS = 60

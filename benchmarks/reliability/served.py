@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process holds at one moment.
+    """What a service holds at one moment; memory includes that of the processes it began.
 
     `own_megabytes` is without the pages of files, such as points, which the system maps as they
     are read and takes back when it likes.
@@ -41,17 +42,23 @@ class Served:
     def usage(self) -> Usage:
         """Return what the service holds now."""
         place = Path("/proc", str(self.process.pid))
-        status = (place / "status").read_text()
-        found = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+)", status, re.M)}
-        descriptors = len(list((place / "fd").iterdir()))
-        resident, own, peak = (found[name] / 1024 for name in ("VmRSS", "RssAnon", "VmHWM"))
-        return Usage(resident, own, peak, descriptors, found["Threads"])
+        totals: Counter[str] = Counter()
+        for pid in self._processes():
+            status = Path("/proc", pid, "status").read_text()
+            totals.update({n: int(v) for n, v in re.findall(r"^(\w+):\s+(\d+) kB", status, re.M)})
+        descriptors, threads = (len(list((place / what).iterdir())) for what in ("fd", "task"))
+        resident, own, peak = (totals[name] / 1024 for name in ("VmRSS", "RssAnon", "VmHWM"))
+        return Usage(resident, own, peak, descriptors, threads)
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the service has used, by all its processes."""
-        pid = self.process.pid
-        begun = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return sum(map(_cpu_seconds, [str(pid), *begun]))
+        return sum(map(_cpu_seconds, self._processes()))
+
+    def _processes(self) -> list[str]:
+        """Return the ids of the service and of the processes that it began, as decoders."""
+        pid = str(self.process.pid)
+        begun = [path.read_text().split() for path in Path("/proc", pid).glob("task/*/children")]
+        return [pid, *(child for some in begun for child in some)]
 
     def terminate(self) -> None:
         """Ask it to stop."""

@@ -120,6 +120,8 @@ def decode(file: IO[bytes], limits: PictureLimits, at_least: int | None = None) 
             covered = picture.tile[0].extents
         loaded = _loaded(picture, whole=whole)
         orientation = _orientation(picture)
+        if isinstance(picture, BmpImageFile) and not _has_alpha(loaded):
+            loaded = loaded.convert("RGB")
         del picture  # Pillow's WebP reader holds the pixels three times
         turn = _UPRIGHT.get(orientation)
         if turn is not None:
@@ -128,6 +130,8 @@ def decode(file: IO[bytes], limits: PictureLimits, at_least: int | None = None) 
         if covered is not None and covered != (0, 0, *size):
             frame, image = image.crop(covered), Image.new("RGB", image.size, "white")
             image.paste(frame, covered)
+        if at_least is not None and found is not formats.JPEG:  # `_draft` reduced it
+            image = image.reduce(2 ** _halvings(min(image.size), at_least))
         return Decoded(image, _displayed(size, orientation), found)
 
 
@@ -316,6 +320,16 @@ def _loaded(picture: ImageFile.ImageFile, *, whole: bool) -> Image.Image:
     if clear is not None and layout in _TO_8_BITS:
         picture.info["transparency"] = _TO_8_BITS[layout](clear)
     return picture
+
+
+def _has_alpha(picture: Image.Image) -> bool:
+    """Return whether anything can be seen. Programs leave the alpha of a BMP at zero throughout."""
+    return picture.mode != "RGBA" or picture.getchannel("A").getbbox() is not None
+
+
+def _halvings(side: int, at_least: int) -> int:
+    """Return how often a side can be halved without becoming shorter than `at_least`."""
+    return max(1, side // max(1, at_least)).bit_length() - 1
 
 
 def _displayed(size: tuple[int, int], orientation: int) -> tuple[int, int]:

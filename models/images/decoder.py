@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import mmap
 import os
 import resource
 import signal
@@ -17,20 +18,27 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from threading import Lock
 from typing import IO, Any
 
-from PIL import AvifImagePlugin, Image
+from PIL import AvifImagePlugin, Image, ImageFile
 
 from hasse.models.images import codecs
 from hasse.models.images.limits import PictureError, PictureLimits
 
-_PROGRAM = "import sys; from hasse.models.images.decoder import serve; serve(int(sys.argv[1]))"
+_PROGRAM = "from hasse.models.images.decoder import serve; serve()"
 _LENGTH = struct.Struct("<I")
-_STRIP = 1_000_000  # pixels that are handed over at a time
+_ENVIRONMENT = {
+    # Each thread would reserve address space, which is limited.
+    **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+    # The next picture uses the memory of this one: asking the system for it takes a tenth more.
+    **{"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "67108864"},
+}
+_MOST_KEPT = 16_000_000  # bytes of pixels whose memory is kept for the next picture
 _MOST_IDLE = 16  # processes kept for the next pictures
 _NICENESS = 5  # answers to other requests come first
 _PATIENCE = 20.0  # seconds to wait for each second of processor time, on a busy machine
@@ -76,18 +84,18 @@ class Cancellation:
 
 
 class Decoder:
-    """A process that decodes one picture at a time."""
+    """A process that decodes one picture at a time, and writes its pixels into shared memory."""
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair()
+        self._pixels = memory_file()
         paths = os.pathsep.join(path for path in sys.path if path)
-        # Each thread would reserve address space, which is limited.
-        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+        given = [theirs.fileno(), self._pixels.fileno()]
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **threads, "PYTHONPATH": paths},
+                [sys.executable, "-P", "-c", _PROGRAM, *map(str, given)],
+                pass_fds=given,
+                env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # libtiff writes many lines, which name no file
@@ -116,13 +124,10 @@ class Decoder:
             socket.send_fds(self._link, [_LENGTH.pack(len(content)) + content], [file.fileno()])
             (length,) = _LENGTH.unpack(self._received(_LENGTH.size))
             head = json.loads(self._received(length))
-            width, height = head.get("pixels", (0, 0))
-            if width * height <= limits.pixels:
-                return head, (width, height), self._received(3 * width * height)
-            ended = 0
+            return head, self._image(*head["pixels"]) if "pixels" in head else None
         except TimeoutError:
             self.kill()
-            ended = signal.SIGXCPU
+            ended = int(signal.SIGXCPU)
         except (ConnectionError, EOFError):
             ended = -self._process.wait()
         if ended == signal.SIGXCPU:
@@ -140,8 +145,17 @@ class Decoder:
     def close(self) -> None:
         """End the process, and wait until it has ended."""
         self._link.close()
+        self._pixels.close()
         self._process.kill()
         self._process.wait()
+
+    def _image(self, width: int, height: int) -> Image.Image:
+        size, file = 3 * width * height, self._pixels.fileno()
+        with mmap.mmap(file, size, prot=mmap.PROT_READ) as pixels, memoryview(pixels) as view:
+            image = Image.frombytes("RGB", (width, height), view)
+        if size > _MOST_KEPT:
+            os.ftruncate(file, 0)
+        return image
 
     def _received(self, size: int) -> bytearray:
         content = bytearray(size)
@@ -154,7 +168,7 @@ class Decoder:
         return content
 
 
-Answer = tuple[dict[str, Any], tuple[int, int], bytearray]
+Answer = tuple[dict[str, Any], Image.Image | None]
 
 
 class Decoders:
@@ -218,28 +232,35 @@ atexit.register(DECODERS.close)
 os.register_at_fork(after_in_child=DECODERS.forget)
 
 
-def serve(descriptor: int) -> None:
+def memory_file() -> IO[bytes]:
+    """Return a file in memory that other processes can be given."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("picture"), "w+b")
+    return tempfile.TemporaryFile()  # macOS
+
+
+def serve() -> None:
     """Decode the pictures whose files come over a socket, until it is closed."""
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # several pictures are decoded at a time
-    link = socket.socket(fileno=descriptor)
-    while True:
-        start, files, *_ = socket.recv_fds(link, _LENGTH.size, 1)
-        if not start:
-            return
-        (length,) = _LENGTH.unpack(start)
-        request = json.loads(link.recv(length, socket.MSG_WAITALL))
-        with os.fdopen(files[0], "rb") as file:
-            head, image = _answer(request, file)
-        content = json.dumps(head).encode()
-        link.sendall(_LENGTH.pack(len(content)) + content)
-        if image is not None:
-            width, height = image.size
-            rows = max(1, _STRIP // width)
-            for top in range(0, height, rows):
-                strip = image.crop((0, top, width, min(height, top + rows)))
-                link.sendall(strip.tobytes())
+    link = socket.socket(fileno=int(sys.argv[1]))
+    with os.fdopen(int(sys.argv[2]), "wb", buffering=0) as pixels:
+        while True:
+            start, files, *_ = socket.recv_fds(link, _LENGTH.size, 1)
+            if not start:
+                return
+            (length,) = _LENGTH.unpack(start)
+            request = json.loads(link.recv(length, socket.MSG_WAITALL))
+            with os.fdopen(files[0], "rb") as file:
+                head, image = _answer(request, file)
+            if image is not None:
+                pixels.seek(0)
+                ImageFile._save(
+                    image, pixels, [ImageFile._Tile("raw", (0, 0, *image.size), 0, "RGB")]
+                )
+            content = json.dumps(head).encode()
+            link.sendall(_LENGTH.pack(len(content)) + content)
 
 
 def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], Image.Image | None]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from PIL import ExifTags, Image
 from PIL.PngImagePlugin import PngImageFile
 
 from hasse.models.images import formats
 from hasse.models.images.codecs import Decoded, reader_of
-from hasse.models.images.decoder import DECODERS, Answer, Cancellation
+from hasse.models.images.decoder import DECODERS, Answer, Cancellation, memory_file
 from hasse.models.images.formats import FORMATS, format_of
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
@@ -29,9 +28,9 @@ def open_picture(
 
     An animation gives its first frame. Transparency becomes white; CMYK, 16-bit, grey and palette
     pictures are converted. A JPEG with more pixels than `limits.pixels` comes out smaller by a
-    power of two. So may, with `at_least`, any JPEG, which is several times faster; its shortest
-    side still has at least that many pixels. The process that decodes takes at most about 25 bytes
-    of memory for each of `limits.pixels`, and this one 7.
+    power of two. So may, with `at_least`, any picture, which is faster; its shortest side still has
+    at least that many pixels. The process that decodes takes at most about 25 bytes of memory for
+    each of `limits.pixels`, and this one 7.
 
     Raises:
         PictureError: another format, too many pixels, damaged, more processor time than
@@ -64,10 +63,9 @@ def decode(
         DecodingCancelled: `cancellation` was cancelled in another thread.
     """
     request = {"header_only": False, "at_least": at_least}
-    head, size, pixels = _ask(source, request, limits, cancellation)
-    image = Image.frombuffer("RGB", size, pixels, "raw", "RGB", 0, 1)
+    head, image = _ask(source, request, limits, cancellation)
     width, height = head["size"]
-    return Decoded(image, (width, height), _FORMATS[head["format"]])
+    return Decoded(cast(Image.Image, image), (width, height), _FORMATS[head["format"]])
 
 
 def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -> tuple[int, int]:
@@ -129,10 +127,7 @@ def _ask(
 
 def _opened(source: Path | bytes) -> IO[bytes]:
     if isinstance(source, bytes):
-        if hasattr(os, "memfd_create"):
-            file = os.fdopen(os.memfd_create("picture"), "w+b")
-        else:  # macOS
-            file = tempfile.TemporaryFile()  # noqa: SIM115
+        file = memory_file()
         file.write(source)
         file.flush()
         return file

@@ -81,12 +81,16 @@ READ: dict[str, Make] = {
     "broken profile.jpg": lambda: segment(0xE2, b"ICC_PROFILE\0\x07\x01"),
     "broken exif.jpg": lambda: segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"),
     "segment too long.jpg": lambda: segment(0xED, b"Photoshop", 12),
+    "gain map behind.jpg": lambda: (
+        encode(scene(), "JPEG") + encode(noise(), "JPEG", progressive=True)
+    ),
     "thumbnail inside.jpg": lambda: segment(0xE1, b"Exif\0\0" + encode(noise(), "JPEG")),
     "film behind.jpg": lambda: encode(scene(), "JPEG") + b"\0\0\0\x18ftypmp42" * 1000,
     "a.png": lambda: encode(scene(), "PNG"),
     "alpha.png": lambda: encode(scene().convert("RGBA"), "PNG"),
     "broken profile.png": lambda: beside(chunk(b"iCCP", b"no profile")),
     "huge text.png": lambda: beside(chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(90_000_000)))),
+    "broken text.png": lambda: beside(chunk(b"zTXt", b"a\0\7broken"), chunk(b"iTXt", b"a\0\1\1")),
     "broken time.png": lambda: beside(chunk(b"tIME", b"now")),
     "wrong checksum.png": lambda: beside(chunk(b"tEXt", b"a\0b")[:-4] + b"abcd"),
     "no end.png": lambda: without_end(encode(scene(), "PNG"), 12),
@@ -101,11 +105,40 @@ READ: dict[str, Make] = {
     "two pages.tif": lambda: encode(scene(), "TIFF", save_all=True, append_images=[noise()]),
     "big.tif": lambda: encode(scene(), "TIFF", big_tiff=True),
     "a.bmp": lambda: encode(scene(), "BMP"),
+    "16 bits.bmp": lambda: bmp(16, (0xF800, 0x7E0, 0x1F)),
+    "16 bits with a long header.bmp": lambda: bmp(16, (0x7C00, 0x3E0, 0x1F, 0x8000), 124, 0x8000),
+    "32 bits.bmp": lambda: bmp(32, (0xFF0000, 0xFF00, 0xFF)),
+    "alpha.bmp": lambda: bmp(32, (0xFF0000, 0xFF00, 0xFF, 0xFF000000), 108, 0xFF000000),
+    "alpha left at zero.bmp": lambda: bmp(32, (0xFF0000, 0xFF00, 0xFF, 0xFF000000), 124),
     "a.jp2": lambda: encode(scene(), "JPEG2000"),
     "a.j2k": lambda: encode(scene(), "JPEG2000", no_jp2=True),
     "a.heic": heic,
     "good.heif": lambda: heic(quality=90),
 }
+
+
+def bmp(bits: int, masks: tuple[int, ...], header: int = 40, alpha: int = 0) -> bytes:
+    """Return a BMP whose colours lie in bit fields, as Windows and .NET write them."""
+    rows = b""
+    for row in np.asarray(scene())[::-1]:
+        values = [alpha] * len(row)
+        for mask, colours in zip(masks, row.T, strict=False):
+            shift, width = (mask & -mask).bit_length() - 1, mask.bit_count()
+            values = [
+                v | int(c) >> (8 - width) << shift for v, c in zip(values, colours, strict=True)
+            ]
+        rows += b"".join(value.to_bytes(bits // 8, "little") for value in values)
+    fields = struct.pack(f"<{len(masks)}I", *masks)
+    info = struct.pack("<IiiHHIIiiII", header, 96, 64, 1, bits, 3, 0, 2835, 2835, 0, 0)
+    start = (info + fields).ljust(header, b"\0") if header > 40 else info + fields
+    return (
+        b"BM"
+        + struct.pack("<IHHI", 14 + len(start) + len(rows), 0, 0, 14 + len(start))
+        + start
+        + rows
+    )
+
+
 REFUSED: dict[str, tuple[Make, str]] = {
     "empty.jpg": (lambda: b"", "not a picture (the file is empty)"),
     "text.jpg": (lambda: b"no picture", "not a picture (not a picture that Hasse can read)"),
@@ -116,6 +149,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
     "half.heic": (lambda: heic()[:300], "damaged picture"),
     "half.dng": (lambda: dng()[:3000], "damaged picture"),
     "bomb.png": (lambda: png_header(60_000, 60_000), "too large a picture (60,000 x 60,000 pixels"),
+    "12 bits.bmp": (lambda: bmp(16, (0xF00, 0xF0, 0xF)), "damaged picture"),
     "a.svg": (lambda: b"<svg/>", "format that is not read, convert it to JPEG"),
     "a.jxl": (lambda: b"\xff\x0a" + bytes(99), "format that is not read, convert it to JPEG"),
 }
