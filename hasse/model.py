@@ -14,7 +14,7 @@ from PIL import Image
 
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.writing import Writer
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
 from hasse.models.score import penalties_between
@@ -36,7 +36,7 @@ def load_model(model: str | os.PathLike[str], *, device: str = "auto") -> Model:
     Raises:
         HasseError: there is no such model, or it cannot be used; the message says what to do.
     """
-    folder = checkpoint.find(Path(model))
+    folder = named_models.find(Path(model))
     return Model(checkpoint.load(folder, pick_device(device)))
 
 

@@ -20,7 +20,7 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.report import Line, finish, machine
 from hasse.index.store import Index
 from hasse.index.types import Points
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.service.cluster.connection import connect
 from hasse.service.cluster.deployment import Layout, RayShards
 from hasse.service.cluster.index import ClusterIndex
@@ -55,7 +55,7 @@ def main() -> None:
         rows_per_segment=asked.rows // (2 * SHARDS),
     )
     texts = list(dict.fromkeys(captions()))[: asked.answers]
-    model = checkpoint.load(checkpoint.pretrained()).model
+    model = checkpoint.load(named_models.pretrained()).model
     points = model.encode_captions(texts)
     with (
         Nodes(NODES, cpus=SHARDS, redis=asked.redis) as nodes,

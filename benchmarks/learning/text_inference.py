@@ -30,7 +30,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
 from hasse.models.encoders.text_inference import TextInference
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    built_in = checkpoint.load(checkpoint.pretrained()).trained
+    built_in = checkpoint.load(named_models.pretrained()).trained
     assert isinstance(built_in.captions, CaptionEncoder)
     numbered = [
         built_in.vocabulary.encode(text, built_in.config.max_words)

@@ -20,7 +20,7 @@ from hasse.index.catalog.database import CATALOG_URL
 from hasse.index.catalog.schema import FORMAT
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT
 from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
 
 Points = NDArray[np.float32]
@@ -44,7 +44,7 @@ def collection(
     Its catalog is in the empty database that `catalog` names, if any.
     """
     place, note = folder / f"rows-{rows}", folder / f"rows-{rows}.json"
-    built_in = checkpoint.load(checkpoint.pretrained())
+    built_in = checkpoint.load(named_models.pretrained())
     made_of = {"rows": rows, "model": built_in.fingerprint, "format": FORMAT}
     if note.exists() and json.loads(note.read_text()) == made_of:
         return place

@@ -21,8 +21,8 @@ from hasse.models.captioning.judgement import Judgement
 from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
 from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind, weights
-from hasse.models.checkpoints.weight_quantization import quantize
+from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind
+from hasse.models.checkpoints.weights import quantize, weights
 from hasse.models.vocabulary import Vocabulary
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"

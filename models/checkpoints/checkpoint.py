@@ -9,6 +9,10 @@
     metrics.json        how it was trained and what it measured
     SHA256SUMS          the checksums of all
 
+A model of two pretrained encoders has the same files. Its config.json is a `DualEncoderConfig`
+with the encoders' architecture and preprocessing, its vocabulary.json the tokenizer, and its
+metrics.json is empty, since it was not trained.
+
 The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
 alike, so an index stores it and refuses any other model.
 """
@@ -20,12 +24,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from hasse.models.checkpoints import towers
 from hasse.models.checkpoints.model_folder import (
     CONFIG,
     UNNAMED,
@@ -33,35 +36,30 @@ from hasse.models.checkpoints.model_folder import (
     CheckpointError,
     ModelKind,
     kind_of,
-    read_sums,
-    weights,
 )
-from hasse.models.checkpoints.weight_quantization import WeightDtype, quantize
-from hasse.models.datasets import Dataset
+from hasse.models.checkpoints.weights import WeightDtype, quantize, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.encoders.names import full_name
 from hasse.models.encoders.registry import is_installed
+from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
-from hasse.models.home import home
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 
-KIND = ModelKind(UNNAMED, "hasse lab train", 2, towers.KIND.others)
-VOCABULARY, CALIBRATION, METRICS = KIND.others
+if TYPE_CHECKING:
+    from hasse.models.dual_encoder import DualEncoder
+
+VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
+_OTHERS = (VOCABULARY, CALIBRATION, METRICS)
+KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHERS)
+DUAL_KIND = ModelKind("two towers", "hasse lab model make", 1, _OTHERS)
 _IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
-# Names in the model, and in model.safetensors where they differ.
-_FILE_NAMES = (
-    ("hubness.inverse_temperature", "crowd.sharpness"),
-    ("hubness.", "crowd."),
-    ("length_head.", "extent."),
-)
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A loaded model and what is known of it."""
+    """A loaded model."""
 
     model: EmbeddingModel
     name: str
@@ -72,7 +70,7 @@ class Checkpoint:
 
     @property
     def vocabulary(self) -> Words:
-        """Tells which words the model knows."""
+        """The words that the model knows."""
         return self.model.vocabulary
 
     @property
@@ -90,77 +88,8 @@ class Checkpoint:
         return self.model
 
 
-def pretrained(name: str = "scenes") -> Path:
-    """Return the folder of a checkpoint that comes with Hasse.
-
-    Raises:
-        CheckpointError: there is none of that name.
-    """
-    folder = PRETRAINED / name
-    if not (folder / CONFIG).is_file():
-        known = sorted(path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG}"))
-        raise CheckpointError(
-            f"no built-in model is called '{name}'; there are: {', '.join(known) or 'none'}"
-        )
-    return folder
-
-
-def find(named: Path) -> Path:
-    """Return the folder of a checkpoint: its own, or that of a model with this name.
-
-    Names are those of built-in models, and of models that 'hasse lab model make' made. A folder
-    without a model does not hide one of the same name: a clone has a folder `scenes`.
-    """
-    if len(named.parts) == 1 and not (named / CONFIG).exists():
-        for folder in (PRETRAINED / named.name, made_models() / named.name):
-            if folder.is_dir():
-                return folder
-    return named
-
-
-def made_models() -> Path:
-    """Return the folder of the models that 'hasse lab model make' makes."""
-    return home() / "models"
-
-
-def remembered(name: str, fingerprint: str, folder: str) -> Path:
-    """Return the folder of a checkpoint that an index remembers.
-
-    A built-in one is recognized by name and fingerprint, wherever Hasse is installed now.
-
-    Raises:
-        CheckpointError: it is not built in, and no folder was recorded or none is there.
-    """
-    built_in = PRETRAINED / Path(name).name
-    sums = read_sums(built_in)
-    if sums is not None and _fingerprint(sums) == fingerprint:
-        return built_in
-    if not folder:
-        raise CheckpointError(
-            f"the index does not say where its model '{name}' is: name it with --model"
-        )
-    if not Path(folder).is_dir():
-        raise CheckpointError(
-            f"the index was made by the model '{name}', which is not in {folder} any more: name "
-            f"where it is with --model, or make another with 'hasse lab model make' and bring the "
-            f"index over to it with 'hasse index reencode'"
-        )
-    return Path(folder)
-
-
-def find_or_default(named: Path | None, dataset: Dataset) -> Path:
-    """Return what `find` does, or, without a name, the built-in checkpoint that suits the pictures.
-
-    It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
-    """
-    if named is not None:
-        return find(named)
-    drawn = any(image.meaning is not None for image in dataset.images)
-    return pretrained("scenes" if drawn else "photographs")
-
-
 def stored(model: OrderEmbedding) -> dict[str, Tensor]:
-    """Return the tensors that a checkpoint holds: all but those that an installed package has."""
+    """Return the tensors of a checkpoint: all but those that an installed package has."""
     tensors = model.state_dict()
     if not model.config.has_images or not is_installed(model.images.backbone):
         return tensors
@@ -177,7 +106,7 @@ def save(
 ) -> None:
     """Write a checkpoint, each file whole or not at all.
 
-    `dtype` is how matrices are stored; see `hasse.models.checkpoints.weight_quantization`.
+    `dtype` is how matrices are stored; see `hasse.models.checkpoints.weights`.
     """
     network = None
     if model.config.has_images:
@@ -196,8 +125,26 @@ def save(
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    tensors = {_in_file(key): value for key, value in stored(model).items()}
-    KIND.save(folder, config, quantize(tensors, dtype), others)
+    KIND.save(folder, config, quantize(stored(model), dtype), others)
+
+
+def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
+    """Write a checkpoint of two pretrained encoders, not calibrated."""
+    architecture = model.architecture
+    config = {
+        "format": DUAL_KIND.format,
+        "kind": DUAL_KIND.name,
+        "name": name,
+        "model": asdict(model.config),
+        "architecture": architecture.model,
+        "preprocessing": asdict(architecture.preprocessing),
+    }
+    others = {
+        VOCABULARY: architecture.tokenizer.to_bytes(),
+        CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
+        METRICS: b"{}",
+    }
+    DUAL_KIND.save(folder, config, model.state_dict(), others)
 
 
 def load(
@@ -209,21 +156,20 @@ def load(
 ) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
-    `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, be saved again or
-    teach. To encode captions alone, leave the image encoder out: it is most of what there is to
-    load.
+    `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, to be saved again
+    or to teach. Captions need no image encoder, which takes most of the time to load.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
             training wrote the model anew meanwhile; or the model has learned from captions alone
             and has no image encoder.
     """
-    kind = towers.KIND if kind_of(folder) == towers.KIND.name else KIND
+    kind = DUAL_KIND if kind_of(folder) == DUAL_KIND.name else KIND
     with kind.open(folder) as (config, sums):
         if kind is KIND:
             model: EmbeddingModel = _trained(folder, config, with_pictures=with_pictures)
         else:
-            model = towers.load(folder, config, with_pictures=with_pictures)
+            model = _dual_encoder(folder, config, with_pictures=with_pictures)
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
@@ -231,14 +177,43 @@ def load(
     model.eval()
     if isinstance(model, OrderEmbedding) and not to_learn:
         model.for_inference()
-    return Checkpoint(model, name, _fingerprint(sums), calibration, metrics, folder)
+    return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder)
 
 
 def calibrate(folder: Path, calibration: Calibrations) -> None:
     """Give a model another calibration; its fingerprint stays."""
-    (towers.KIND if kind_of(folder) == towers.KIND.name else KIND).replace(
+    (DUAL_KIND if kind_of(folder) == DUAL_KIND.name else KIND).replace(
         folder, CALIBRATION, json.dumps(calibration.to_json()).encode()
     )
+
+
+def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> DualEncoder:
+    """Read a model of two pretrained encoders, with or without its image encoder.
+
+    Raises:
+        CheckpointError: its library is missing, or the weights are others.
+    """
+    try:
+        from hasse.models.encoders.registry import require_library
+
+        require_library(config["model"]["encoder"])
+    except BackboneError as error:
+        raise CheckpointError(f"{folder}: {error}") from error
+    from hasse.models.dual_encoder import DualEncoder
+    from hasse.models.encoders.libraries.open_clip import Architecture
+    from hasse.models.encoders.libraries.tokenizer import Tokenizer
+
+    architecture = Architecture(
+        config["architecture"],
+        Preprocessing(**config["preprocessing"]),
+        Tokenizer.from_bytes((folder / VOCABULARY).read_bytes()),
+    )
+    model = DualEncoder.build(config["model"], architecture)
+    with weights(folder) as found:
+        model.load_state_dict(found)
+    if not with_pictures:
+        del model.images
+    return model
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
@@ -257,9 +232,8 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
         with_pictures=with_pictures,
     )
     with weights(folder) as found:
-        wanted = {_in_file(key): key for key in model.state_dict()}
         state = {
-            wanted.get(key, key): value
+            key: value
             for key, value in found.items()
             if with_pictures or not key.startswith(_IMAGE_ENCODER)
         }
@@ -275,7 +249,7 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
 def _installed_weights(
     model: OrderEmbedding, network: str | None, folder: Path
 ) -> dict[str, Tensor]:
-    """Return the tensors that a checkpoint leaves to an installed package."""
+    """Return the tensors of the backbone from the package that has them."""
     backbone = model.images.backbone
     if not is_installed(backbone):
         raise CheckpointError(
@@ -290,14 +264,7 @@ def _installed_weights(
     return {f"{_BACKBONE}{key}": value for key, value in backbone.state_dict().items()}
 
 
-def _in_file(key: str) -> str:
-    """Return the name that a tensor of the model has in model.safetensors."""
-    for name, in_file in _FILE_NAMES:
-        key = key.replace(name, in_file)
-    return key
-
-
-def _fingerprint(sums: Mapping[str, str]) -> str:
+def fingerprint_of(sums: Mapping[str, str]) -> str:
     """Return the SHA-256, in hexadecimal, over those of the files that encoding depends on."""
     digest = hashlib.sha256()
     for name in (WEIGHTS, CONFIG, VOCABULARY):

@@ -16,11 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
-from hasse.models.checkpoints.weight_quantization import dequantize
 from hasse.models.errors import HasseError
 from hasse.models.files import lock_folder, write_atomically, write_weights
 
@@ -221,30 +218,3 @@ def _unreadable(folder: Path, names: Iterable[str], error: Exception) -> Checkpo
         f"{folder} is damaged: of {read} something cannot be read ({error}); restore it or "
         f"train the model again"
     )
-
-
-@contextmanager
-def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
-    """Yield the weights of a folder as float32, for a model to load.
-
-    Raises:
-        CheckpointError: they are damaged or not finite; or the caller's block raised a
-            RuntimeError, ValueError or KeyError, since they belong to another model.
-    """
-    path = folder / WEIGHTS
-    try:
-        found = dequantize(load_file(path))
-        # A violation of NaN compares as no worse than any, and would be measured as perfect.
-        spoiled = next((key for key, value in found.items() if not value.isfinite().all()), None)
-        if spoiled is not None:
-            raise CheckpointError(
-                f"{path} has weights that are not finite numbers ({spoiled}): restore it or train "
-                f"the model again, at a lower learning rate"
-            )
-        yield found
-    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(
-            f"{path} does not hold the weights of {CONFIG} ({reason}); restore it or train the "
-            f"model again"
-        ) from error

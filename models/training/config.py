@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from hasse.models.checkpoints.weight_quantization import WeightDtype
+from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
@@ -53,7 +53,7 @@ class TrainingConfig:
         precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
             in that type, and runs a backbone that learns in mixed precision; weights, states and
             points stay float32. With "float32", a GPU multiplies the GRU's matrices in TF32.
-        saved_dtype: type of the checkpoint's matrices (`models.checkpoints.weight_quantization`).
+        saved_dtype: type of the checkpoint's matrices (`models.checkpoints.weights`).
         seed: random seed.
     """
 

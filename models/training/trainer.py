@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.weight_quantization import dequantize, quantize
+from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
 from hasse.models.encoders.backbone import fingerprint_of
 from hasse.models.encoders.hubness import HubnessCorrection

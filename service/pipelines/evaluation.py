@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, DatasetError, load
 from hasse.models.evaluation.calibration import Calibrations, calibrations
@@ -87,11 +87,11 @@ class EvaluationRequest:
         limit = self.captions_per_image
         whole = part_to_measure(load(self.dataset), self.split, "test", tell)
         collection = whole if limit is None else whole.first_captions(limit)
-        first = checkpoint.load(checkpoint.find_or_default(self.model, collection), device)
+        first = checkpoint.load(named_models.find_or_default(self.model, collection), device)
         # Loaded before the first is measured, which may take hours.
         second = None
         if self.against is not None:
-            second = checkpoint.load(checkpoint.find(self.against), device)
+            second = checkpoint.load(named_models.find(self.against), device)
         _require_blocks(self.folds, collection)
 
         def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.model_folder import require_no_model
 from hasse.models.datasets import Dataset, DatasetError, load
 from hasse.models.encoders.registry import build_backbone
@@ -101,7 +101,7 @@ class TrainingPlan:
             choices.setdefault("image_pooling", "average")
         start = None
         if request.start is not None:
-            start = checkpoint.load(checkpoint.find(request.start), to_learn=True)
+            start = checkpoint.load(named_models.find(request.start), to_learn=True)
         dataset = load(request.dataset)
         collections = split_for_training(dataset, *request.splits)
         if "batch_size" not in choices:

@@ -23,7 +23,7 @@ from hasse.index.store import Index
 from hasse.index.types import Kind
 from hasse.models.captioning.checkpoint import folder_of
 from hasse.models.captioning.writing import Writer
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.score import penalties_between
 from hasse.service.runtime.device import pick_device
@@ -42,7 +42,7 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
     device = pick_device(settings.device)
     loaded = None
     if settings.model is not None:
-        found = checkpoint.find(settings.model)
+        found = named_models.find(settings.model)
         loaded = checkpoint.load(found, device, with_pictures=with_pictures)
     index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
     with closed_on_failure(index):
@@ -71,7 +71,7 @@ def model_for(index: Index, settings: Settings) -> Checkpoint:
     device = pick_device(settings.device)
     if settings.model is None:
         return _its_own_model(index, device, with_pictures=True)
-    loaded = checkpoint.load(checkpoint.find(settings.model), device, with_pictures=True)
+    loaded = checkpoint.load(named_models.find(settings.model), device, with_pictures=True)
     index.require_model(loaded.fingerprint)
     return loaded
 
@@ -84,9 +84,9 @@ def model_without_index(settings: Settings) -> Checkpoint:
     """
     device = pick_device(settings.device)
     if settings.model is not None:
-        return checkpoint.load(checkpoint.find(settings.model), device)
+        return checkpoint.load(named_models.find(settings.model), device)
     if "index" not in settings.model_fields_set and not settings.index.exists():
-        return checkpoint.load(checkpoint.pretrained("photographs"), device)
+        return checkpoint.load(named_models.pretrained("photographs"), device)
     with Index.open(settings.index, verify="sizes") as index:  # its points are not read
         return _its_own_model(index, device, with_pictures=True)
 
@@ -94,7 +94,7 @@ def model_without_index(settings: Settings) -> Checkpoint:
 def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
     """Load the checkpoint that an index says it was built with."""
     model = index.model
-    named = checkpoint.remembered(model.name, model.fingerprint, model.checkpoint)
+    named = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
     loaded = checkpoint.load(named, device, with_pictures=with_pictures)
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(

@@ -87,7 +87,7 @@ def train(
       hasse study captioner train data/flickr8k --model data/flickr8k-model
     """
     from hasse.models.captioning.checkpoint import folder_of
-    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.checkpoints.model_folder import new_model
     from hasse.models.datasets import load
     from hasse.models.training.run import TrainingStopped
@@ -106,7 +106,7 @@ def train(
             seed=seed,
         )
     collection = load(dataset)
-    encoder = checkpoint.load(checkpoint.find_or_default(model, collection))
+    encoder = checkpoint.load(named_models.find_or_default(model, collection))
     folder = out or folder_of(encoder)
     source = ImageSource(workers=workers, skipped=tell, limits=picture_limits())
     request = CaptionerRequest(collection, encoder, config, Lexicon.read(wordnet), source)
@@ -157,7 +157,7 @@ def evaluate(
     from dataclasses import replace
 
     from hasse.models.captioning.writing import Writer
-    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
     from hasse.service.pipelines.dataset_encoding import ImageSource
     from hasse.service.runtime.device import pick_device
@@ -165,7 +165,7 @@ def evaluate(
 
     collection = load(dataset).split(split)
     collection = replace(collection, images=collection.images[:most])
-    encoder = checkpoint.load(checkpoint.find_or_default(model, collection), pick_device(device))
+    encoder = checkpoint.load(named_models.find_or_default(model, collection), pick_device(device))
     writer = Writer.of(encoder, captioner)
     source = ImageSource(features, workers=workers, skipped=tell, limits=picture_limits())
     found = CaptionerEvaluation(writer, collection, source, draws).run(progress)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
-from hasse.models.checkpoints.weight_quantization import dequantize, quantize
+from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import Dataset, load
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
@@ -117,7 +117,7 @@ def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]
     """Return a network that keeps its grid, and what a checkpoint makes of its features (N, F)."""
     if weights is not None:
         return build_backbone(named, weights).keep_grid(), None
-    folder = checkpoint.find(Path(named))
+    folder = named_models.find(Path(named))
     if not folder.is_dir():
         raise TrainingError(
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
@@ -131,7 +131,7 @@ def _start(path: Path, student: str) -> dict[str, Tensor]:
     if path.is_file():
         network = build_backbone(student, path)
     else:
-        network = checkpoint.load(checkpoint.find(path), to_learn=True).trained.images.backbone
+        network = checkpoint.load(named_models.find(path), to_learn=True).trained.images.backbone
         if network.name != student:
             raise TrainingError(
                 f"{path} has a {network.name}, and the student is a {student}: name another "

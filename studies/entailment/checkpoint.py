@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hasse.models.checkpoints.model_folder import ModelKind, weights
+from hasse.models.checkpoints.model_folder import ModelKind
+from hasse.models.checkpoints.weights import weights
 from hasse.models.vocabulary import Vocabulary
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
 from hasse.studies.entailment.training import EntailmentTraining

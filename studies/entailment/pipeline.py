@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from hasse.models.checkpoints import checkpoint as retrieval
+from hasse.models.checkpoints.named_models import find
 from hasse.models.evaluation.threshold import Threshold
 from hasse.studies.entailment import Corpus, checkpoint
 from hasse.studies.entailment.embedding import SentenceEmbedding
@@ -28,7 +29,7 @@ class SavedTraining:
         self, config: EntailmentTraining, corpus: Corpus, out: Path, start: Path | None
     ) -> None:
         """Prepare a training, from a retrieval checkpoint's caption encoder if one is named."""
-        begun = None if start is None else retrieval.load(retrieval.find(start))
+        begun = None if start is None else retrieval.load(find(start))
         self.config = config if begun is None else start_from(begun, config)
         self.corpus, self.out, self.saved = corpus, out, 0
         self.start = None if begun is None else begun.name

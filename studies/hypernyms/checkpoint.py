@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hasse.models.checkpoints.model_folder import ModelKind, weights
+from hasse.models.checkpoints.model_folder import ModelKind
+from hasse.models.checkpoints.weights import weights
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
 from hasse.studies.hypernyms.task import Task, make_task
 from hasse.studies.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxonomy

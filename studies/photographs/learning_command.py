@@ -206,14 +206,14 @@ def _encoded(
     device: str,
 ) -> tuple[Checkpoint, Encoded]:
     """Load a model and encode the images of a split with it."""
-    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
     from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
     from hasse.service.pipelines.training import part_to_measure
     from hasse.service.runtime.device import pick_device
 
     part = part_to_measure(load(dataset), split, usual, tell)
-    loaded = checkpoint.load(checkpoint.find_or_default(model, part), pick_device(device))
+    loaded = checkpoint.load(named_models.find_or_default(model, part), pick_device(device))
     source = ImageSource(features, skipped=tell, limits=picture_limits())
     with progress("encoding") as report:
         return loaded, encode_dataset(loaded.model, part, source, report)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hasse.models.captioning.language_model import LanguageModelConfig
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import load
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import sentences
@@ -31,7 +31,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     asked = parser.parse_args()
     dataset, lexicon = load(asked.dataset), Lexicon.read(asked.wordnet)
-    encoder = checkpoint.load(checkpoint.find_or_default(asked.model, dataset), with_pictures=False)
+    encoder = checkpoint.load(
+        named_models.find_or_default(asked.model, dataset), with_pictures=False
+    )
     train = dataset.split("train")
     train = replace(train, images=train.images[: asked.captions])
     config = CaptionerTraining(epochs=asked.epochs)

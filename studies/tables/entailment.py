@@ -30,7 +30,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.text_encoder import CaptionPooling
 from hasse.models.evaluation.ranking import average_precisions
@@ -136,7 +136,7 @@ def labelled(
 def scenes(dataset: Path, folder: Path | None, captions: int) -> dict[str, Any]:
     """Measure entailment between captions of the test split, all ordered pairs of distinct ones."""
     started = time.monotonic()
-    loaded = checkpoint.load(folder or checkpoint.pretrained())
+    loaded = checkpoint.load(folder or named_models.pretrained())
     own = {
         caption.text: Statement.from_json(caption.meaning or {})
         for caption in load_dataset(dataset).split("test").captions

@@ -24,7 +24,8 @@ from typing import Any
 import torch
 
 from hasse.models.captioning.words import content_words
-from hasse.models.checkpoints.checkpoint import Checkpoint, find, load
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset, Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.score import penalties_between

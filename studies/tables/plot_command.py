@@ -38,7 +38,7 @@ def plot(
     """
     import numpy as np
 
-    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.images.decoding import open_file
     from hasse.service.runtime.device import pick_device
     from hasse.studies.tables.plane import draw, principal_plane
@@ -47,7 +47,9 @@ def plot(
     paths = pictures or []
     if len(texts) + len(paths) < 3:
         raise CommandError("a plane needs at least three words or pictures: name more of them")
-    loaded = checkpoint.load(checkpoint.find(model), pick_device(device), with_pictures=bool(paths))
+    loaded = checkpoint.load(
+        named_models.find(model), pick_device(device), with_pictures=bool(paths)
+    )
     if unknown := [text for text in texts if not loaded.vocabulary.knows(text)]:
         raise CommandError(f"{loaded.name} knows no word of '{unknown[0]}': leave it out")
     opened = [open_file(path, picture_limits()) for path in paths]

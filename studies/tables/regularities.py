@@ -34,7 +34,8 @@ import torch
 from numpy.typing import NDArray
 
 from hasse.models.analogy import STAYS, substitute
-from hasse.models.checkpoints.checkpoint import Checkpoint, load, pretrained
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel

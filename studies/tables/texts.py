@@ -31,7 +31,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hasse.models.checkpoints.checkpoint import find, load
+from hasse.models.checkpoints.checkpoint import load
+from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Retrieval
 from hasse.models.features.feature_store import FeatureStore

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.model import OrderEmbedding, Points
 from hasse.service.runtime.device import pick_device
@@ -37,7 +37,8 @@ class SentenceEncoder:
         """
         place = pick_device(device)
         loaded = [
-            checkpoint.load(checkpoint.find(model), place, with_pictures=False) for model in models
+            checkpoint.load(named_models.find(model), place, with_pictures=False)
+            for model in models
         ]
         names = [one.name for one in loaded] + ([] if vectors is None else [vectors.name])
         return cls(names, loaded, None if vectors is None else WordVectors.read(vectors))

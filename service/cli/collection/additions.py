@@ -72,7 +72,7 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
             )
         if options.dry_run:
             raise CommandError(f"no index at {folder}: leave --dry-run out to make one")
-        from hasse.models.checkpoints.checkpoint import find_or_default
+        from hasse.models.checkpoints.named_models import find_or_default
 
         model = find_or_default(options.model, Dataset("", ()))
         checkpoint = loaded(model, options.device)

@@ -104,7 +104,7 @@ def build(
       hasse index build data/coco --model data/coco-model \\
           --features data/coco-features --out data/coco-index
     """
-    from hasse.models.checkpoints.checkpoint import find_or_default
+    from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import load
     from hasse.service.cli.collection.additions import built, loaded, tell_unknown
     from hasse.service.pipelines.dataset_encoding import ImageSource
@@ -254,7 +254,7 @@ def create(*, folder: IndexFolder, model: IndexModel = None) -> None:
     [bold]Examples[/bold]
       hasse index create data/mine-index
     """
-    from hasse.models.checkpoints.checkpoint import find_or_default
+    from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import Dataset
     from hasse.service.cli.collection.additions import created, loaded
 
@@ -294,7 +294,7 @@ def reencode(
     [bold]Examples[/bold]
       hasse index reencode data/mine-index --model photographs
     """
-    from hasse.models.checkpoints.checkpoint import find
+    from hasse.models.checkpoints.named_models import find
     from hasse.service.cli.collection.additions import loaded
     from hasse.service.pipelines import indexing
     from hasse.service.pipelines.dataset_encoding import ImageSource

@@ -63,7 +63,7 @@ def embed(
       hasse lab embed ~/Pictures --model data/mine-model --out pictures.jsonl
       echo "a dog on a beach" | hasse lab embed
     """
-    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint, named_models
     from hasse.service.pipelines import embedding
     from hasse.service.runtime.device import pick_device
 
@@ -71,7 +71,7 @@ def embed(
     texts = [one for one in found if isinstance(one, str)]
     pictures = [one for one in found if isinstance(one, Path)]
     loaded = checkpoint.load(
-        checkpoint.find(model), pick_device(device), with_pictures=bool(pictures)
+        named_models.find(model), pick_device(device), with_pictures=bool(pictures)
     )
     if states and pictures:
         raise CommandError("pictures have no states: leave --states out, or give texts")

@@ -24,7 +24,7 @@ from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from hasse.models.checkpoints.made_models import Description
+    from hasse.models.checkpoints.named_models import Description
 
 model = Commands(no_args_is_help=True, help="Make a model without training; list and remove them.")
 
@@ -74,7 +74,7 @@ def make(
           --download-weights
       hasse index add data/mine ~/Pictures --model clip
     """
-    from hasse.models.checkpoints import made_models
+    from hasse.models.checkpoints import named_models
     from hasse.models.encoders import registry
 
     if download_weights == (weights is not None):
@@ -82,11 +82,11 @@ def make(
             "say where the weights are, with --weights PATH, or have those that are published "
             "downloaded, with --download-weights"
         )
-    made_models.require_free(name)
+    named_models.require_free(name)
     if weights is None:
         weights = registry.download_weights(encoder, tell)
-    folder = made_models.make(name, encoder, weights)
-    _show(made_models.describe(folder))
+    folder = named_models.make(name, encoder, weights)
+    _show(named_models.describe(folder))
     tell(f"to use it: hasse index add data/{name} FOLDER --model {name}")
 
 
@@ -109,8 +109,7 @@ def calibrate(
     [bold]Examples[/bold]
       hasse lab model calibrate clip data/coco
     """
-    from hasse.models.checkpoints.checkpoint import find
-    from hasse.models.checkpoints.made_models import describe
+    from hasse.models.checkpoints.named_models import describe, find
     from hasse.models.datasets import load
     from hasse.service.pipelines.dataset_encoding import ImageSource
     from hasse.service.pipelines.evaluation import calibrate as measure
@@ -137,7 +136,7 @@ def calibrate(
 @model.command("list")
 def list_(*, as_json: Json = False) -> None:
     """List the built-in models, and those that 'hasse lab model make' made."""
-    from hasse.models.checkpoints.made_models import described_models
+    from hasse.models.checkpoints.named_models import described_models
 
     found = list(described_models())
     if as_json:
@@ -162,8 +161,7 @@ def list_(*, as_json: Json = False) -> None:
 @model.add
 def show(*, name: Name, as_json: Json = False) -> None:
     """Show what is known of one model."""
-    from hasse.models.checkpoints.checkpoint import find
-    from hasse.models.checkpoints.made_models import describe
+    from hasse.models.checkpoints.named_models import describe, find
 
     found = describe(find(Path(name)))
     if as_json:
@@ -175,9 +173,9 @@ def show(*, name: Name, as_json: Json = False) -> None:
 @model.add
 def remove(*, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
     """Delete a model that 'hasse lab model make' made. Indexes that it made need it."""
-    from hasse.models.checkpoints import made_models
+    from hasse.models.checkpoints import named_models
 
-    typer.echo(f"removed {made_models.remove(name)}")
+    typer.echo(f"removed {named_models.remove(name)}")
 
 
 def _show(found: Description) -> None:

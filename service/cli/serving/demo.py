@@ -80,9 +80,9 @@ def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
     Raises:
         CommandError: the folder of the index holds something else.
     """
-    from hasse.models.checkpoints import checkpoint
+    from hasse.models.checkpoints import checkpoint, named_models
 
-    built_in = checkpoint.load(checkpoint.pretrained())
+    built_in = checkpoint.load(named_models.pretrained())
     state = _state(settings.index, built_in, count)
     if state == "outdated":
         shutil.rmtree(settings.index)

@@ -59,14 +59,14 @@ def encoders_of(
 
     @functools.cache
     def load() -> Checkpoint:
-        from hasse.models.checkpoints import checkpoint
+        from hasse.models.checkpoints import checkpoint, named_models
         from hasse.service.runtime.device import pick_device
 
         own = index.model
         found = (
-            checkpoint.remembered(own.name, own.fingerprint, own.checkpoint)
+            named_models.remembered(own.name, own.fingerprint, own.checkpoint)
             if model is None
-            else checkpoint.find(model)
+            else named_models.find(model)
         )
         loaded = checkpoint.load(found, pick_device(device))
         index.require_model(loaded.fingerprint)

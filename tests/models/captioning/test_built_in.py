@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hasse.models.captioning.checkpoint import folder_of, load
 from hasse.models.captioning.writing import Writer
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.scenes import draw, holds, scene_and_captions
 from hasse.scenes.reading import names_main_thing, read
 from tests.service.collection import picture
@@ -13,7 +13,7 @@ COUNT = 60
 
 
 def test_first_captions_written_for_scenes_are_true_and_name_what_is_done() -> None:
-    encoder = checkpoint.load(checkpoint.pretrained("scenes"))
+    encoder = checkpoint.load(named_models.pretrained("scenes"))
     writer = Writer(encoder, load(folder_of(encoder), encoder))
     scenes = [scene_and_captions(0, "test", at)[0] for at in range(COUNT)]
     points = encoder.model.encode_images([draw(scene, 192) for scene in scenes])
@@ -27,7 +27,7 @@ def test_first_captions_written_for_scenes_are_true_and_name_what_is_done() -> N
 
 
 def test_captions_written_for_noise_by_the_model_of_photographs_are_not_called_certain() -> None:
-    encoder = checkpoint.load(checkpoint.pretrained("photographs"))
+    encoder = checkpoint.load(named_models.pretrained("photographs"))
     writer = Writer(encoder, load(folder_of(encoder), encoder))
     (point,) = encoder.model.encode_images([picture(0, (300, 300))])
     written = writer.describe(point)

@@ -16,11 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hasse.models import files
-from hasse.models.checkpoints import checkpoint, model_folder
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
-from hasse.models.checkpoints.weight_quantization import WeightDtype
-from hasse.models.datasets import Dataset
-from hasse.models.datasets import Image as Pictured
+from hasse.models.checkpoints.weights import WeightDtype, weights
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from tests.models.test_files import files_of_at_most, room_for
 from tests.tiny import seal, tiny_checkpoint, tiny_model
@@ -147,7 +145,7 @@ def test_a_model_that_is_written_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny_checkpoint(tmp_path)
-    read = model_folder.weights
+    read = weights
 
     @contextmanager
     def late(folder: Path) -> Iterator[dict[str, Tensor]]:
@@ -291,67 +289,22 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
             checkpoint.load(tmp_path)
 
 
-def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:
-    with pytest.raises(CheckpointError, match="no built-in model is called 'nothing'"):
-        checkpoint.pretrained("nothing")
-
-
-def test_pretrained_without_built_in_models_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path)
-    with pytest.raises(CheckpointError, match="there are: none"):
-        checkpoint.pretrained("scenes")
-
-
-def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("scenes", "photographs"):
-        tiny_checkpoint(tmp_path / "built-in" / name)
-    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path / "built-in")
-    monkeypatch.chdir(tmp_path)
-    plain = Dataset("plain", (Pictured(1, "a.jpg", tmp_path / "a.jpg"),))
-    drawn = Dataset("drawn", (Pictured(1, "a.jpg", tmp_path / "a.jpg", meaning={"things": []}),))
-    assert checkpoint.find_or_default(None, plain) == tmp_path / "built-in" / "photographs"
-    assert checkpoint.find_or_default(None, drawn) == tmp_path / "built-in" / "scenes"
-    assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes"
-    assert checkpoint.find(Path("data/scenes")) == Path("data/scenes")
-    assert checkpoint.find(Path("nothing")) == Path("nothing")
-    Path("scenes").mkdir()
-    assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes", "it has no model"
-    tiny_checkpoint(tmp_path / "scenes")
-    assert checkpoint.find(Path("scenes")) == Path("scenes"), "its own folder comes first"
-
-
-def test_built_in_checkpoint_is_found_by_name_and_fingerprint_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built_in = tiny_checkpoint(tmp_path / "built-in" / "tiny")
-    own = tiny_checkpoint(tmp_path / "own", seed=1)
-    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path / "built-in")
-    there, other = (checkpoint.load(folder).fingerprint for folder in (built_in, own))
-    assert checkpoint.remembered("tiny", there, "/another/clone/tiny") == built_in
-    assert checkpoint.remembered("tiny", other, str(own)) == own
-    with pytest.raises(CheckpointError, match="does not say where its model 'tiny' is"):
-        checkpoint.remembered("tiny", other, "")
-
-
 @pytest.mark.parametrize(
-    ("name", "tensors"),
+    ("name", "old", "new"),
     [
-        ("scenes", {"captions.extent.weight", "captions.extent.bias"}),
-        ("photographs", {"crowd.images", "crowd.sharpness", "crowd.slope"}),
+        ("scenes", "captions.extent.weight", "captions.length_head.weight"),
+        ("photographs", "crowd.sharpness", "hubness.inverse_temperature"),
     ],
 )
-def test_save_writes_the_tensor_names_of_built_in_models(
-    name: str, tensors: set[str], tmp_path: Path
+def test_tensors_are_written_by_their_names_and_read_by_those_of_0_2_0(
+    name: str, old: str, new: str, tmp_path: Path
 ) -> None:
-    built_in = checkpoint.load(checkpoint.pretrained(name), to_learn=True)
-    checkpoint.save(tmp_path, built_in.trained, name, {}, dtype="int8")
-    stored, written = (
-        {key.removesuffix(".scale") for key in load_file(folder / WEIGHTS)}
-        for folder in (checkpoint.pretrained(name), tmp_path)
-    )
-    assert tensors <= stored
-    assert written == stored
+    built_in = checkpoint.load(named_models.pretrained(name), to_learn=True)
+    assert old in load_file(named_models.pretrained(name) / WEIGHTS)
+    checkpoint.save(tmp_path, built_in.trained, name, {}, dtype="float32")
+    written = load_file(tmp_path / WEIGHTS)
+    assert new in written
+    assert not any("crowd" in key or "extent" in key for key in written)
+    again = checkpoint.load(tmp_path, to_learn=True).trained.state_dict()
+    for key, value in built_in.trained.state_dict().items():
+        assert again[key].equal(value), key

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from hasse.models.checkpoints.model_folder import WEIGHTS
-from hasse.models.checkpoints.weight_quantization import WeightDtype
+from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.encoders.names import LITE
 from hasse.models.encoders.registry import build_backbone

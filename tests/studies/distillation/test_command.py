@@ -16,7 +16,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from hasse.models.checkpoints.checkpoint import PRETRAINED, load
+from hasse.models.checkpoints.checkpoint import load
+from hasse.models.checkpoints.named_models import PRETRAINED
 from hasse.models.datasets import load as load_dataset
 from hasse.models.datasets import save
 from hasse.models.encoders.backbone import Backbone

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from hasse.models.checkpoints.weight_quantization import dequantize, quantize
+from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.images.augmentation import AugmentationConfig

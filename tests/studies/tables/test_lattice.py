@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from hasse.models.checkpoints.checkpoint import load, pretrained
+from hasse.models.checkpoints.checkpoint import load
+from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.calibration import Calibrations

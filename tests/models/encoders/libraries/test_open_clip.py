@@ -16,7 +16,7 @@ from tokenizers import Tokenizer as Own
 from tokenizers import models as kinds
 from tokenizers import pre_tokenizers
 
-from hasse.models.checkpoints import checkpoint, towers
+from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.dual_encoder import DualEncoder, DualEncoderConfig
 from hasse.models.encoders.libraries.open_clip import hub_repository
@@ -32,7 +32,7 @@ def made(source: Path, folder: Path) -> DualEncoder:
     """Save a model as a checkpoint, and load it from there."""
     built = build_encoder_pair(NAME, source)
     config = DualEncoderConfig(NAME, "sum", built.images.feature_dimension)
-    towers.save(folder, DualEncoder(config, built), "tiny")
+    checkpoint.save_dual_encoder(folder, DualEncoder(config, built), "tiny")
     loaded = checkpoint.load(folder).model
     assert isinstance(loaded, DualEncoder)
     return loaded

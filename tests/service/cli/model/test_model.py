@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.encoders import registry
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
@@ -54,7 +54,7 @@ def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) ->
     read = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'clip'}")
     with torch.inference_mode():
         text = theirs.encode_text(read([asked]), normalize=True).numpy()
-    model = checkpoint.load(checkpoint.find(Path("mine"))).model
+    model = checkpoint.load(named_models.find(Path("mine"))).model
     files = sorted(folder.glob("*.png"))
     images = model.encode_images([Image.open(file).convert("RGB") for file in files])
     best = np.argsort(1 - images @ text[0], kind="stable")[:3]
@@ -85,10 +85,10 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     done(hasse("lab data", "import", "folder", folder, "--out", tmp_path / "data"))
     index = tmp_path / "index"
     done(hasse("index", "build", tmp_path / "data", "--model", "mine", "--out", index))
-    before = checkpoint.load(checkpoint.find(Path("mine"))).fingerprint
+    before = checkpoint.load(named_models.find(Path("mine"))).fingerprint
     told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data", "--split", ""))
     assert told.out.startswith("pictures: ")
-    assert checkpoint.load(checkpoint.find(Path("mine"))).fingerprint == before
+    assert checkpoint.load(named_models.find(Path("mine"))).fingerprint == before
     found = json.loads(done(hasse("search", "a red circle", "--index", index, "--json")).out)
     assert all(0 <= hit["probability"] <= 1 for hit in found["hits"])
 

@@ -1,4 +1,4 @@
-"""Weights as a checkpoint stores them: float32, float16, or a byte each.
+"""The weights of a model on disk: float32, float16, or a byte each.
 
     float32, float16   every matrix in that type
     int8               `NAME` int8, and beside it `NAME.scale` float32, one for each row (the first
@@ -10,21 +10,33 @@ a matrix to bytes a second time changes nothing, whatever it was stored as in be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
+
+from hasse.models.checkpoints.model_folder import CONFIG, WEIGHTS, CheckpointError
 
 WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
 
 SCALE = ".scale"
+# Names of tensors that versions up to 0.2.0 wrote, and those of today.
+_OLD_NAMES = (
+    ("crowd.sharpness", "hubness.inverse_temperature"),
+    ("crowd.", "hubness."),
+    ("extent.", "length_head."),
+)
 _TOP = 127
-_LEAST = 2.0**-24  # what float16 can still tell from zero
+_LEAST = 2.0**-24  # smallest positive float16
 
 
 def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Tensor]:
-    """Return weights as they are stored with a type."""
+    """Return weights as tensors of a stored type."""
     stored: dict[str, Tensor] = {}
     for key, value in weights.items():
         if not value.is_floating_point() or value.ndim < 2 or dtype == "float32":
@@ -67,3 +79,37 @@ def _bytes(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 def _beside(scale: Tensor, matrix: Tensor) -> Tensor:
     return scale.view(-1, *[1] * (matrix.ndim - 1))
+
+
+@contextmanager
+def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
+    """Yield the weights of a folder as float32, for a model to load.
+
+    Raises:
+        CheckpointError: they are damaged or not finite; or the caller's block raised a
+            RuntimeError, ValueError or KeyError, since they belong to another model.
+    """
+    path = folder / WEIGHTS
+    try:
+        found = {current_name(key): one for key, one in dequantize(load_file(path)).items()}
+        # A violation of NaN compares as no worse than any, and would be measured as perfect.
+        spoiled = next((key for key, value in found.items() if not value.isfinite().all()), None)
+        if spoiled is not None:
+            raise CheckpointError(
+                f"{path} has weights that are not finite numbers ({spoiled}): restore it or train "
+                f"the model again, at a lower learning rate"
+            )
+        yield found
+    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(
+            f"{path} does not hold the weights of {CONFIG} ({reason}); restore it or train the "
+            f"model again"
+        ) from error
+
+
+def current_name(key: str) -> str:
+    """Return today's name of a tensor that an earlier version may have written."""
+    for old, new in _OLD_NAMES:
+        key = key.replace(old, new)
+    return key

@@ -1,4 +1,4 @@
-"""Models that have a name: made of pretrained encoders without training, listed and removed."""
+"""Models by name: the built-in ones, and those made of pretrained encoders without training."""
 
 from __future__ import annotations
 
@@ -11,26 +11,98 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hasse.models.checkpoints import checkpoint, towers
-from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError, read_sums
+from hasse.models.datasets import Dataset
 from hasse.models.encoders.names import full_name
 from hasse.models.encoders.registry import build_encoder_pair
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.files import lock_folder
+from hasse.models.home import home
 
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def pretrained(name: str = "scenes") -> Path:
+    """Return the folder of a checkpoint that comes with Hasse.
+
+    Raises:
+        CheckpointError: there is none of that name.
+    """
+    folder = PRETRAINED / name
+    if not (folder / CONFIG).is_file():
+        known = sorted(path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG}"))
+        raise CheckpointError(
+            f"no built-in model is called '{name}'; there are: {', '.join(known) or 'none'}"
+        )
+    return folder
+
+
+def find(named: Path) -> Path:
+    """Return the folder of a checkpoint: its own, or that of a model with this name.
+
+    Names are those of built-in models, and of models that 'hasse lab model make' made. A folder
+    without a model does not hide one of the same name: a clone has a folder `scenes`.
+    """
+    if len(named.parts) == 1 and not (named / CONFIG).exists():
+        for folder in (PRETRAINED / named.name, made_models() / named.name):
+            if folder.is_dir():
+                return folder
+    return named
+
+
+def find_or_default(named: Path | None, dataset: Dataset) -> Path:
+    """Return what `find` does, or, without a name, the built-in checkpoint that suits the pictures.
+
+    It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
+    """
+    if named is not None:
+        return find(named)
+    drawn = any(image.meaning is not None for image in dataset.images)
+    return pretrained("scenes" if drawn else "photographs")
+
+
+def remembered(name: str, fingerprint: str, folder: str) -> Path:
+    """Return the folder of a checkpoint that an index remembers.
+
+    A built-in one is recognized by name and fingerprint, wherever Hasse is installed now.
+
+    Raises:
+        CheckpointError: it is not built in, and no folder was recorded or none is there.
+    """
+    built_in = PRETRAINED / Path(name).name
+    sums = read_sums(built_in)
+    if sums is not None and checkpoint.fingerprint_of(sums) == fingerprint:
+        return built_in
+    if not folder:
+        raise CheckpointError(
+            f"the index does not say where its model '{name}' is: name it with --model"
+        )
+    if not Path(folder).is_dir():
+        raise CheckpointError(
+            f"the index was made by the model '{name}', which is not in {folder} any more: name "
+            f"where it is with --model, or make another with 'hasse lab model make' and bring the "
+            f"index over to it with 'hasse index reencode'"
+        )
+    return Path(folder)
+
+
+def made_models() -> Path:
+    """Return the folder of the models that 'hasse lab model make' makes."""
+    return home() / "models"
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of a model without loading it.
+    """The facts about a model that need no loading.
 
     Attributes:
-        name: by which commands find it.
-        encoder: of its pictures, and of its texts where it is pretrained.
+        name: commands find the model by it.
+        encoder: of pictures, and of texts where it is pretrained.
         dimension: coordinates of a point.
-        megabytes: on disk.
-        calibrated: whether it says how likely a caption is to be true.
+        megabytes: size on disk.
+        calibrated: whether it gives probabilities.
         built_in: whether it comes with Hasse.
     """
 
@@ -52,7 +124,7 @@ def make(name: str, encoder: str, weights: Path) -> Path:
     """Make a model of a pretrained encoder of pictures and texts, and return its folder.
 
     Raises:
-        CheckpointError: the name cannot be had.
+        CheckpointError: the name is taken or impossible.
         BackboneError: there is no such encoder, or the weights are others.
     """
     folder = require_free(name)
@@ -67,7 +139,7 @@ def make(name: str, encoder: str, weights: Path) -> Path:
     model.images.require_side(model.preprocessing.crop)
     with lock_folder(folder):
         require_free(name)
-        towers.save(folder, model, name)
+        checkpoint.save_dual_encoder(folder, model, name)
     return folder
 
 
@@ -75,15 +147,15 @@ def require_free(name: str) -> Path:
     """Return the folder of a model to be made.
 
     Raises:
-        CheckpointError: a model has the name, or none can.
+        CheckpointError: the name is taken or impossible.
     """
     if not _NAME.fullmatch(name):
         raise CheckpointError(
             f"'{name}' cannot be the name of a model: use letters, digits, dots, dashes and "
             f"underscores"
         )
-    folder = checkpoint.made_models() / name
-    if (checkpoint.PRETRAINED / name).is_dir():
+    folder = made_models() / name
+    if (PRETRAINED / name).is_dir():
         raise CheckpointError(f"'{name}' is the name of a built-in model: choose another")
     if (folder / CONFIG).is_file():
         raise CheckpointError(
@@ -99,9 +171,9 @@ def remove(name: str) -> Path:
     Raises:
         CheckpointError: there is none of that name, or it comes with Hasse.
     """
-    if (checkpoint.PRETRAINED / name).is_dir():
+    if (PRETRAINED / name).is_dir():
         raise CheckpointError(f"'{name}' comes with Hasse and stays")
-    folder = checkpoint.made_models() / name
+    folder = made_models() / name
     if not _NAME.fullmatch(name) or not (folder / CONFIG).is_file():
         made = [each.name for each in described_models() if not each.built_in]
         raise CheckpointError(
@@ -114,8 +186,8 @@ def remove(name: str) -> Path:
 
 def described_models() -> Iterator[Description]:
     """Describe the built-in models and those that were made, by name."""
-    for home in (checkpoint.PRETRAINED, checkpoint.made_models()):
-        for path in sorted(home.glob(f"*/{CONFIG}")):
+    for parent in (PRETRAINED, made_models()):
+        for path in sorted(parent.glob(f"*/{CONFIG}")):
             with suppress(CheckpointError):
                 yield describe(path.parent)
 
@@ -139,7 +211,7 @@ def describe(folder: Path) -> Description:
             int(model["dimension"]),
             sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6,
             calibration.image is not None,
-            folder.parent == checkpoint.PRETRAINED,
+            folder.parent == PRETRAINED,
             str(folder),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasse.models.checkpoints.weight_quantization import SCALE, WeightDtype, dequantize, quantize
+from hasse.models.checkpoints.weights import SCALE, WeightDtype, dequantize, quantize
 
 DTYPES: list[WeightDtype] = ["float32", "float16", "int8"]
 
