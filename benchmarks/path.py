@@ -1,11 +1,11 @@
-"""Through how many of our files does one caption go, from POST to answer?
+"""How many of our files a caption, an upload, a sync and a training pass.
 
-    python -m benchmarks.path [--calls]
+    python -m benchmarks.path [--calls caption]
 
-Serves a tiny collection in this process, asks the same caption a few times, and then notes the
-calls of functions of `models/`, `index/`, `service/` and `hasse/` in all threads, to the line in
-the log. A coroutine that is resumed is not called again. A move is a call of a function in another
-file than the call before it. `--calls` lists them.
+Serves a tiny collection in this process, and runs tiny commands. Counts the calls of functions of
+`models/`, `index/`, `service/`, `scenes/` and `hasse/` in all threads; of a request, to its line in
+the log. A resumed coroutine is not called again. A move is a call of a function in another file
+than the call before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -31,11 +31,15 @@ from hasse.service.runtime import logs
 from hasse.service.runtime.server import run
 from hasse.service.runtime.sockets import listen
 from hasse.service.settings import Settings
-from tests.service.collection import make_collection
+from tests.service.cli.shell import TINY_TRAINING, hasse
+from tests.service.collection import make_collection, png
+from tests.tiny import tiny_checkpoint
 
-FILES, MOVES = 26, 80
+FILES, MOVES = 22, 60
 _ROOT = Path(__file__).parents[1]
-_OURS = tuple(f"{_ROOT / name}{os.sep}" for name in ("models", "index", "service", "hasse"))
+_OURS = tuple(
+    f"{_ROOT / name}{os.sep}" for name in ("models", "index", "service", "scenes", "hasse")
+)
 _WARM, _TRIES = 5, 10
 _REST_SECONDS = 0.05  # after an answer, for its line in the log
 
@@ -48,11 +52,20 @@ class Call(NamedTuple):
 
 
 class Recorder:
-    """Notes calls in all threads that begin after it, while it is on."""
+    """Notes calls of our functions in all threads that begin after it."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.is_on = False
+        self._calls: list[Call] = []
+        self._is_on = False
+
+    def start(self, on: bool) -> None:
+        """Begin a new list of calls."""
+        self._calls, self._is_on = [], on
+
+    def stop(self) -> list[Call]:
+        """Return the calls since the start."""
+        self._is_on = False
+        return self._calls
 
     def install(self) -> None:
         """Profile this thread, and those that begin later."""
@@ -61,11 +74,11 @@ class Recorder:
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if not self.is_on or event != "call" or not code.co_filename.startswith(_OURS):
+        if not self._is_on or event != "call" or not code.co_filename.startswith(_OURS):
             return
         if code.co_code[frame.f_lasti + 1] == 0:  # RESUME 0 begins a function, others go on
             file = str(Path(code.co_filename).relative_to(_ROOT))
-            self.calls.append(Call(file, code.co_qualname))
+            self._calls.append(Call(file, code.co_qualname))
 
 
 def files(calls: Sequence[Call]) -> int:
@@ -78,22 +91,20 @@ def moves(calls: Sequence[Call]) -> int:
     return sum(one.file != other.file for one, other in pairwise(calls))
 
 
-def measure() -> list[Call]:
-    """Return the calls that a search makes, with the fewest that the service makes beside it."""
-    recorder = Recorder()
-    recorder.install()
-    found: list[list[Call]] = []
+def served(recorder: Recorder, requests: Mapping[str, Sequence[bytes]]) -> dict[str, list[Call]]:
+    """Return the calls that each kind of request makes, with the fewest of the log beside it."""
+    found: dict[str, list[list[Call]]] = {name: [] for name in requests}
 
     def ask(port: int) -> None:
         try:
             with socket.create_connection(("127.0.0.1", port)) as connection:
-                for at in range(_WARM + _TRIES):
-                    recorder.calls, recorder.is_on = [], at >= _WARM
-                    connection.sendall(search("a dog runs"))
-                    _receive(connection)
-                    time.sleep(_REST_SECONDS)
-                    recorder.is_on = False
-                    found.append(recorder.calls)
+                for name, every in requests.items():
+                    for at, request in enumerate(every):
+                        recorder.start(at >= _WARM)
+                        connection.sendall(request)
+                        _receive(connection)
+                        time.sleep(_REST_SECONDS)
+                        found[name].append(recorder.stop())
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -105,13 +116,61 @@ def measure() -> list[Call]:
         index = make_collection(Path(folder))
         logs.configure("text", stream=nowhere)
         asking = threading.Thread(target=ask, args=(listener.getsockname()[1],))
-        settings = Settings(index=index, device="cpu", drain_seconds=0, refresh_seconds=60)
+        settings = Settings(
+            index=index, device="cpu", drain_seconds=0, refresh_seconds=60, open_writes=True
+        )
         run(settings, listener, lambda _: asking.start())
         asking.join()
         logs.flush()
-    sys.setprofile(None)
-    threading.setprofile(None)
-    return min(found[_WARM:], key=lambda calls: (files(calls), moves(calls), len(calls)))
+    return {
+        name: min(runs[_WARM:], key=lambda calls: (files(calls), moves(calls), len(calls)))
+        for name, runs in found.items()
+    }
+
+
+def commanded(recorder: Recorder) -> dict[str, list[Call]]:
+    """Return the calls of commands: one new picture is followed, and a tiny model is trained."""
+    found: dict[str, list[Call]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        pictures, data = home / "pictures", home / "data"
+        pictures.mkdir()
+        for at in range(20):
+            (pictures / f"{at}.png").write_bytes(png(at))
+            (pictures / f"{at}.txt").write_text("a dog\na red dog\n")
+        model = tiny_checkpoint(home / "model")
+        sync = ("index", "add", home / "index", pictures, "--model", model)
+        hasse("lab data", "import", "folder", pictures, "--out", data)
+        for at in range(2):  # modules are imported by the first
+            train = (
+                "lab train",
+                data,
+                "--out",
+                home / f"model-{at}",
+                *TINY_TRAINING,
+                "--epochs",
+                1,
+            )
+            for name, command in (("sync", sync), ("training", train)):
+                recorder.start(on=True)
+                done = hasse(*command)
+                found[name] = recorder.stop()
+                if done.status:
+                    raise RuntimeError(done.err)
+            (pictures / "new.png").write_bytes(png(30))
+    return found
+
+
+def upload(picture: bytes) -> bytes:
+    """Return the bytes of an upload of a picture with a caption."""
+    body = b"".join(
+        b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % field
+        for field in ((b'image"; filename="a.png', picture), (b"caption", b"a dog runs"))
+    )
+    body += b"--x--\r\n"
+    head = b"POST /images HTTP/1.1\r\nHost: localhost\r\n"
+    head += b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
 
 
 def _receive(connection: socket.socket) -> None:
@@ -119,29 +178,34 @@ def _receive(connection: socket.socket) -> None:
     while not answer.endswith(b"}"):
         answer += connection.recv(1 << 16)
     head, _, body = answer.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200") or not json.loads(body)["hits"]:
+    if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")) or json.loads(body) == {"hits": []}:
         raise RuntimeError(head.decode())
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--calls", action="store_true", help="list the calls")
+    parser.add_argument("--calls", metavar="PATH", help="list the calls of a path")
     given = parser.parse_args()
-    at = machine()
-    calls = measure()
-    if given.calls:
-        for before, call in zip([None, *calls], calls, strict=False):
-            mark = " " if before and before.file == call.file else ">"
-            print(mark, call.file, call.function)
-    finish(
-        "One caption from POST to answer",
-        [
-            Line("files", str(files(calls)), f"{FILES} or fewer", files(calls) <= FILES),
-            Line("moves", str(moves(calls)), f"{MOVES} or fewer", moves(calls) <= MOVES),
-        ],
-        at,
-    )
+    at, recorder = machine(), Recorder()
+    recorder.install()
+    requests = {
+        "caption": [search("a dog runs")] * (_WARM + _TRIES),
+        "upload": [upload(png(100 + at)) for at in range(_WARM + _TRIES)],
+    }
+    paths = served(recorder, requests) | commanded(recorder)
+    calls = paths.get(given.calls, [])
+    for before, call in zip([None, *calls], calls, strict=False):
+        mark = " " if before and before.file == call.file else ">"
+        print(mark, call.file, call.function)
+    lines = []
+    for name, calls in paths.items():
+        for unit, count, most in (("files", files(calls), FILES), ("moves", moves(calls), MOVES)):
+            promised = f"{most} or fewer" if name == "caption" else ""
+            lines.append(
+                Line(f"{name}: {unit}", str(count), promised, not promised or count <= most)
+            )
+    finish("Files of ours that each way passes", lines, at)
 
 
 if __name__ == "__main__":
