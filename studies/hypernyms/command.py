@@ -263,13 +263,14 @@ def plot(
     """
     from hasse.studies.hypernyms.drawing import draw
     from hasse.studies.hypernyms.plane import learn_plane
+    from hasse.studies.tables.plotter import require_matplotlib
 
+    require_matplotlib()
     taxonomy = _read(wordnet)
     chosen = [_senses(taxonomy, word)[0] for word in words.split(",") if word.strip()]
     with progress("learning") as report:
         plane = learn_plane(taxonomy, chosen, seed, report)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(draw(plane), encoding="utf-8")
+    draw(plane, out)
     typer.echo(
         f"{out}: {len(plane.names)} concepts, {len(plane.true) - len(plane.missed)} of "
         f"{len(plane.true)} direct hypernyms in order, {len(plane.spurious)} spurious"

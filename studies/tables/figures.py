@@ -8,18 +8,17 @@ and captions on the two axes along which they differ most).
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.errors import HasseError
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.retrieval import BLOCK_ENTRIES
 from hasse.models.score import penalties_between
 from hasse.studies.tables.plane import principal_plane
+from hasse.studies.tables.plotter import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,28 +28,7 @@ if TYPE_CHECKING:
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 DRAWN_POINTS = 500
 BINS = 60
-# Letters stay letters, and the same figures make the same file.
-STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "hasse",
-    "figure.figsize": (6.4, 4.0),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "font.size": 10,
-}
-
 Floats = NDArray[np.float64]
-
-
-class FiguresError(HasseError):
-    """Figures that cannot be drawn; the message says why and what to do."""
-
-
-def require_matplotlib() -> None:
-    """Refuse to draw where matplotlib is not installed (FiguresError)."""
-    if find_spec("matplotlib") is None:
-        raise FiguresError("plots need matplotlib: pip install matplotlib")
 
 
 def draw(measured: Measured, folder: Path, progress: Callable[[int, int], None]) -> list[Path]:
@@ -59,20 +37,12 @@ def draw(measured: Measured, folder: Path, progress: Callable[[int, int], None])
     Raises:
         FiguresError: matplotlib is not installed.
     """
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = {"recall": _recall, "ranks": _ranks, "violations": _violations, "points": _points}
-    paths = []
-    with rc_context(STYLE):
-        for name, paint in figures.items():
-            figure = Figure(layout="constrained")
-            paint(figure.add_subplot(), measured)
-            paths.append(folder / f"{name}.svg")
-            figure.savefig(paths[-1], metadata={"Date": None, "Title": f"{measured.name}: {name}"})
-            progress(len(paths), len(figures))
+    paints = {"recall": _recall, "ranks": _ranks, "violations": _violations, "points": _points}
+    paths = [folder / f"{name}.svg" for name in paints]
+    for at, (path, paint) in enumerate(zip(paths, paints.values(), strict=True), start=1):
+        with figure(path, f"{measured.name}: {path.stem}") as axes:
+            paint(axes, measured)
+        progress(at, len(paths))
     return paths
 
 

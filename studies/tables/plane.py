@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
-from html import escape
-from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from hasse.models.model import Points
+from hasse.studies.tables.plotter import LARGE, figure, label
 
-WIDTH, HEIGHT, EDGE, SIDE = 960, 720, 90, 72
+SIDE = 96  # pixels of a picture's longer side
 
 Places = NDArray[np.float64]
 
@@ -32,32 +31,20 @@ def principal_plane(points: Points) -> tuple[Places, float]:
     return places, float(np.square(values[:kept]).sum() / total) if total > 0 else 1.0
 
 
-def draw(places: Places, texts: Sequence[str], pictures: Sequence[Image.Image]) -> str:
+def draw(places: Places, texts: Sequence[str], pictures: Sequence[Image.Image], out: Path) -> None:
     """Draw texts at the first places and pictures at the others, as SVG."""
-    low, high = places.min(0), places.max(0)
-    span = np.where(high > low, high - low, 1)
-    room = np.array([WIDTH, HEIGHT]) - 2 * EDGE
-    at = EDGE + (places - low) / span * room
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="sans-serif" font-size="17">',
-        f"<title>{len(texts)} texts and {len(pictures)} pictures in a plane</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-    ]
-    for picture, (x, y) in zip(pictures, at[len(texts) :].tolist(), strict=True):
-        small = picture.convert("RGB")
-        small.thumbnail((2 * SIDE, 2 * SIDE))
-        width, height = (SIDE * side / max(small.size) for side in small.size)
-        out = BytesIO()
-        small.save(out, "JPEG", quality=85)
-        data = base64.b64encode(out.getvalue()).decode()
-        lines.append(
-            f'<image x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}" href="data:image/jpeg;base64,{data}"/>'
-        )
-    for text, (x, y) in zip(texts, at[: len(texts)].tolist(), strict=True):
-        lines.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" dominant-baseline="middle" '
-            f'stroke="white" stroke-width="5" paint-order="stroke">{escape(text)}</text>'
-        )
-    return "\n".join([*lines, "</svg>", ""])
+    from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+
+    title = f"{len(texts)} texts and {len(pictures)} pictures in a plane"
+    with figure(out, title, LARGE) as axes:
+        axes.set_axis_off()
+        axes.margins(0.1)
+        axes.plot(*places.T, linestyle="none")
+        for picture, place in zip(pictures, places[len(texts) :].tolist(), strict=True):
+            small = picture.convert("RGB")
+            small.thumbnail((SIDE, SIDE))
+            box = AnnotationBbox(OffsetImage(np.asarray(small)), place, frameon=False)
+            box.set_in_layout(False)
+            axes.add_artist(box)
+        for text, (x, y) in zip(texts, places[: len(texts)].tolist(), strict=True):
+            label(axes, x, y, text)

@@ -42,7 +42,9 @@ def plot(
     from hasse.models.images.decoding import open_file
     from hasse.service.runtime.device import pick_device
     from hasse.studies.tables.plane import draw, principal_plane
+    from hasse.studies.tables.plotter import require_matplotlib
 
+    require_matplotlib()
     texts = [text.strip() for text in words.split(",") if text.strip()]
     paths = pictures or []
     if len(texts) + len(paths) < 3:
@@ -57,8 +59,7 @@ def plot(
     if opened:
         points.append(loaded.model.encode_images(opened))
     places, share = principal_plane(np.concatenate(points))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(draw(places, texts, opened), encoding="utf-8")
+    draw(places, texts, opened, out)
     typer.echo(
         f"{out}: {count(len(texts), 'text')} and {count(len(opened), 'picture')}; the plane shows "
         f"{share:.0%} of their variance"

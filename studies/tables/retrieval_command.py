@@ -45,7 +45,8 @@ def figures(
       hasse study figures data/coco --model data/order \\
           --features data/coco-features --out data/order-figures
     """
-    from hasse.studies.tables.figures import draw, require_matplotlib
+    from hasse.studies.tables.figures import draw
+    from hasse.studies.tables.plotter import require_matplotlib
 
     require_matplotlib()
     measured, result = _measured(dataset, split, model, features, device)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("hasse", "index", "models", "scenes", "service", "benchmarks", "tests", "docs")
+FOLDERS = ("hasse", "index", "models", "scenes", "service", "benchmarks", "docker", "tests", "docs")
 IMPORT_ALL = """
 import importlib, pkgutil, hasse
 for module in pkgutil.walk_packages(hasse.__path__, "hasse."):
