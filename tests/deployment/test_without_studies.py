@@ -18,7 +18,7 @@ for module in pkgutil.walk_packages(hasse.__path__, "hasse."):
         importlib.import_module(module.name)
 """
 SOME_TESTS = (
-    *("tests/service/cli/test_help.py", "tests/service/cli/test_journey.py"),
+    *("tests/service/cli/test_help.py", "tests/service/pipelines/test_scenes.py"),
     *("tests/models/captioning", "tests/models/evaluation", "tests/models/training"),
 )
 
