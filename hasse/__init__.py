@@ -61,10 +61,12 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'hasse' has no attribute '{name}'")
-    return getattr(import_module(_MODULES.get(name, "hasse.service.client.errors")), name)
+if not TYPE_CHECKING:  # a type checker would take every other name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'hasse' has no attribute '{name}'")
+        return getattr(import_module(_MODULES.get(name, "hasse.service.client.errors")), name)
 
 
 def __dir__() -> list[str]:
