@@ -140,7 +140,8 @@ class Captioner:
             counts = torch.where(self._acts == has_verb, self.counts, 0).float()
             there = int((counts > 0).sum())
             if there:
-                found.append(torch.multinomial(counts, min(share, there), generator=draw))
+                size = min(max(share, 1), there)
+                found.append(torch.multinomial(counts, size, generator=draw))
         return torch.cat(found)
 
 

@@ -22,7 +22,6 @@ _SAFE = 0.8
 # than the event loop may be held up.
 PLAIN_COST = 250
 _COSTLY_IN_FLIGHT = 2  # Python makes one answer at a time; another is searched for meanwhile
-_TOGETHER = 8  # searches of a batch that may be more than half of those in flight
 
 
 class Admission:
@@ -175,12 +174,3 @@ class Admission:
             "the service has as many searches as it can take: try again shortly",
             retry_after=self._retry_after(),
         )
-
-
-def batch_limit(batch: int, in_flight: int) -> int:
-    """Largest batch: half of the searches in flight, at most `batch`.
-
-    While one half is searched, the other is answered and its clients send again. All together
-    would make the search wait for the event loop, and the event loop for the search.
-    """
-    return min(batch, max(_TOGETHER, in_flight // 2))

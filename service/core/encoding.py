@@ -97,14 +97,18 @@ class EncodingQueue:
 
     async def encode(self, item: str | Tensor, stages: Stages) -> Points:
         """Return the point of a caption, or of a preprocessed picture: (N,) float32."""
-        return _timed(await self.batcher.submit(_key_of(item), item), stages)
+        done = await self.batcher.submit(_key_of(item), item)
+        stages.seconds["queue"] += done.waited
+        stages.seconds["encode"] += done.ran
+        return done.result
 
     async def encode_then(
         self, item: str | Tensor, then: Next[Points, After], stages: Stages
     ) -> Done[After]:
         """Return what another batcher makes of the point of a caption or a picture."""
         done, after = await self.batcher.submit_chained(_key_of(item), item, then)
-        _timed(done, stages)
+        stages.seconds["queue"] += done.waited
+        stages.seconds["encode"] += done.ran
         return after
 
     async def captions(self, texts: Sequence[str], stages: Stages) -> Points:
@@ -142,9 +146,3 @@ def _key_of(item: str | Tensor) -> EncodeKey:
         return EncodeKey("picture")
     count = item.count(" ") + 1
     return EncodeKey("caption", _SHORT if count <= _SHORT else 1 << (count - 1).bit_length())
-
-
-def _timed(done: Done[Points], stages: Stages) -> Points:
-    stages.seconds["queue"] += done.waited
-    stages.seconds["encode"] += done.ran
-    return done.result

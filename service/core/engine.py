@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
-from time import perf_counter
 from typing import TypeVar
 
 import torch
@@ -28,8 +27,7 @@ from hasse.models.specificity import Specificity
 from hasse.service.core.admission import Admission
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.pictures import PictureReader
-from hasse.service.core.records import ShownPaths
-from hasse.service.core.searching import SearchKey, SearchQueue
+from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
 from hasse.service.core.stages import Stages
 from hasse.service.core.writing.write_queue import WriteQueue
 from hasse.service.errors import ServiceError, reaching_catalog
@@ -52,6 +50,7 @@ class Engine:
         paths: how answers show where files lie.
         specificity: how specific captions are.
         upkeep: merges segments in the background.
+        stage_seconds: histograms of the stages of answers.
         probe_seconds: maximum time of a probe for readiness.
     """
 
@@ -96,7 +95,7 @@ class Engine:
             on_death=on_death,
         )
         self.specificity = Specificity(checkpoint.model)
-        self._stage_seconds = metrics.stage_seconds
+        self.stage_seconds = metrics.stage_seconds
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(
@@ -245,17 +244,6 @@ class Engine:
         self.pictures.close()
         self._catalog_pool.shutdown(wait=True, cancel_futures=True)
         self.index.close()
-
-    def count(self, stages: Stages) -> None:
-        """Stop the watch of an answer and count its stages."""
-        stages.seconds["total"] = perf_counter() - stages.started
-        # Later: the answer does not wait for it.
-        asyncio.get_running_loop().call_soon(self._count, stages)
-
-    def _count(self, stages: Stages) -> None:
-        for stage, seconds in stages.seconds.items():
-            if seconds:
-                self._stage_seconds[stage].observe(seconds)
 
     def _watch(self, metrics: Metrics) -> None:
         metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hasse.index.catalog.places import absolute_path
 from hasse.index.types import CaptionRow, DescribedImage
 from hasse.service.addresses import image_url, thumbnail_url
 from hasse.service.core.pictures import version_of
+from hasse.service.core.searching import ShownPaths
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.schemas import AddedImage, CaptionRecord, ImageRecord
 
@@ -20,31 +18,6 @@ if TYPE_CHECKING:
     from hasse.service.core.engine import Engine
 
 Row = TypeVar("Row")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPaths:
-    """How answers show where files lie: by absolute paths, or relative to followed folders.
-
-    A service never sends absolute paths to clients. A file outside followed folders is shown by
-    its file name.
-    """
-
-    index_folder: Path
-    absolute: bool
-
-    def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
-        """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
-        if self.absolute:
-            each = [absolute_path(self.index_folder, path) for path, _ in paths]
-        else:
-            each = [self._within(*pair) if pair[1] else file_name for pair in paths]
-        return list(dict.fromkeys(each)) or [file_name]
-
-    def _within(self, path: str, folder: str) -> str:
-        if path.startswith(f"{folder}/"):
-            return path[len(folder) + 1 :]
-        return os.path.relpath(*(absolute_path(self.index_folder, each) for each in (path, folder)))
 
 
 async def image(engine: Engine, image_id: int) -> ImageRecord:

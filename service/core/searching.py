@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
+from operator import itemgetter
+from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prometheus_client import Histogram
 from torch import Tensor
 
+from hasse.index.catalog.places import absolute_path
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import FoundCaption, NamedImage, Points
-from hasse.service.core.admission import Admission, batch_limit
+from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
+from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher, Done, Next
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.stages import Stages
@@ -25,6 +30,8 @@ from hasse.service.settings import Settings
 
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8
+_ALONE = itemgetter(None)  # makes a point (N,) points (1, N)
+_TOGETHER = 8  # searches of a batch that may be more than half of those in flight
 
 
 class SearchKey(NamedTuple):
@@ -34,6 +41,31 @@ class SearchKey(NamedTuple):
     offset: int = 0
     points: int = 1  # of each item
     joint: bool = False  # the points of an item are the parts of one search
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPaths:
+    """How answers show where files lie: by absolute paths, or relative to followed folders.
+
+    A service never sends absolute paths to clients. A file outside followed folders is shown by
+    its file name.
+    """
+
+    index_folder: Path
+    absolute: bool
+
+    def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
+        """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
+        if self.absolute:
+            each = [absolute_path(self.index_folder, path) for path, _ in paths]
+        else:
+            each = [self._within(*pair) if pair[1] else file_name for pair in paths]
+        return list(dict.fromkeys(each)) or [file_name]
+
+    def _within(self, path: str, folder: str) -> str:
+        if path.startswith(f"{folder}/"):
+            return path[len(folder) + 1 :]
+        return os.path.relpath(*(absolute_path(self.index_folder, each) for each in (path, folder)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +85,84 @@ class Found:
     rerank_seconds: float
     metadata_seconds: float
 
-    def wanted(
-        self, probabilities: Sequence[float] | None = None
+    def image_hits(
+        self, shown: ShownPaths, probabilities: Sequence[float] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the fields of an `ImageHit` for each image.
+
+        All hits of an answer are made at once, which takes less than one by one.
+        """
+        hits: list[dict[str, Any]] = []
+        root_path = ROOT_PATH.get()
+        for image_id, violation, probability in self._wanted(probabilities):
+            if (row := self.images.get(image_id)) is not None:
+                paths = shown.shown(row.file_name, row.paths)
+                hits.append(
+                    {
+                        "rank": self.offset + len(hits) + 1,
+                        "image_id": row.id,
+                        "file_name": row.file_name,
+                        "path": paths[0],
+                        "paths": paths,
+                        "violation": violation,
+                        "probability": probability,
+                        "captions": [text for text, by in row.captions if by is None],
+                        "written_captions": [text for text, by in row.captions if by is not None],
+                        "image_url": root_path + IMAGE_URL % row.id,
+                        "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
+                    }
+                )
+        return hits
+
+    def caption_hits(
+        self, shown: ShownPaths, probabilities: Sequence[float] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the fields of a `CaptionHit` for each caption."""
+        hits: list[dict[str, Any]] = []
+        for caption_id, violation, probability in self._wanted(probabilities):
+            if (row := self.captions.get(caption_id)) is not None:
+                paths = shown.shown(row.file_name, row.paths)
+                hits.append(
+                    {
+                        "rank": self.offset + len(hits) + 1,
+                        "caption_id": row.id,
+                        "image_id": row.image_id,
+                        "path": paths[0],
+                        "paths": paths,
+                        "caption": row.text,
+                        "written_by": row.written_by,
+                        "violation": violation,
+                        "probability": probability,
+                        "same": [
+                            {"caption_id": other, "image_id": self.captions[other].image_id}
+                            for other in self.ranking.same.get(caption_id, ())
+                            if other in self.captions
+                        ],
+                    }
+                )
+        return hits
+
+    def facts(self, model: str) -> dict[str, Any]:
+        """Return the fields that all answers to searches by a model have beside their hits."""
+        ranking = self.ranking
+        return {
+            "mode": ranking.mode,
+            "certified": ranking.certified,
+            "searched": ranking.searched,
+            "rescored": ranking.rescored,
+            "plan": ranking.plan,
+            "work": ranking.work._asdict(),
+            "model": model,
+            "generation": ranking.generation,
+        }
+
+    def _wanted(
+        self, probabilities: Sequence[float] | None
     ) -> Iterator[tuple[int, float, float | None]]:
         """Yield the id, the violation and the probability of each hit after the offset."""
-        ranking = self.ranking
-        every = zip(
-            ranking.ids.tolist(),
-            map(plain, ranking.violations),
-            probabilities or repeat(None),
-            strict=False,
-        )
-        return islice(every, self.offset, None)
+        ids, violations = self.ranking.ids.tolist(), map(plain, self.ranking.violations)
+        each = zip(ids, violations, probabilities or repeat(None), strict=False)
+        return islice(each, self.offset, None)
 
     @property
     def texts(self) -> list[str]:
@@ -144,10 +242,11 @@ class SearchQueue:
             ServiceError: whatever the encoder raises, and `not_ready` when the threads are gone.
         """
         try:
-            done = await encoder.encode_then(item, Next(self.batcher, key, _alone), stages)
+            done = await encoder.encode_then(item, Next(self.batcher, key, _ALONE), stages)
         except UNREADABLE as error:
             raise unreachable(error) from None
-        return _timed(done, stages)[0]
+        (found,) = _timed(done, stages)
+        return found
 
     def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
         if self._batch_size is not None:
@@ -205,8 +304,13 @@ class SearchQueue:
         return self._index.search_batch(key.query, np.concatenate(blocks))
 
 
-def _alone(point: Points) -> Points:
-    return point[None]
+def batch_limit(batch: int, in_flight: int) -> int:
+    """Largest batch: half of the searches in flight, at most `batch`.
+
+    While one half is searched, the other is answered and its clients send again. All together
+    would make the search wait for the event loop, and the event loop for the search.
+    """
+    return min(batch, max(_TOGETHER, in_flight // 2))
 
 
 def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from time import perf_counter
 
 STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "total")
+_ZERO = dict.fromkeys(STAGES, 0.0)
 _HEADER = ", ".join(f"{stage};dur=%.2f" for stage in STAGES)
 
 
+@dataclass(slots=True)
 class Stages:
     """A stopwatch with one hand for each stage.
 
@@ -18,11 +21,8 @@ class Stages:
         seconds: of each stage so far; a stage that happens twice is the sum of both.
     """
 
-    __slots__ = ("seconds", "started")
-
-    def __init__(self) -> None:
-        self.started = perf_counter()
-        self.seconds = dict.fromkeys(STAGES, 0.0)
+    started: float = field(default_factory=perf_counter)
+    seconds: dict[str, float] = field(default_factory=_ZERO.copy)
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Path
 from pydantic import BaseModel
 
 from hasse.service.errors import MEDIA_TYPE, REASONS
+from hasse.service.questions.requests import A_PART
 from hasse.service.questions.table import QUESTIONS, Question
 from hasse.service.schemas import ID_MAXIMUM, Problem, UploadForm, kind_of
 from hasse.service.services import services_of
@@ -17,7 +18,7 @@ from hasse.service.settings import Settings
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 
 _REF = "#/components/schemas/{model}"
-_IDS = {"type": "string", "pattern": "^[0-9]{1,19}(,[0-9]{1,19}){0,999}$"}
+_IDS = {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,999}$"}
 
 
 def takes(questions: Iterable[Question[Any, Any]]) -> dict[str, Any]:
@@ -131,7 +132,8 @@ def _add_form(schemas: dict[str, Any], model: type[BaseModel], picture: str) -> 
         _without_choices(field)
         if kind is list:
             _without_choices(field["items"])
-            field["description"] += " The field may be repeated."
+            described = field["description"].replace(A_PART, "Captions.")
+            field["description"] = f"{described} The field may be repeated."
         elif kind == list[int]:
             properties[name] = _IDS | {
                 "title": field["title"],

@@ -16,7 +16,6 @@ from hasse.service.questions.pipeline import (
     Fields,
     caption_hits,
     depth_of,
-    facts,
     finish,
     key_of,
     ranked,
@@ -46,7 +45,7 @@ async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Field
         return await _specific_first(engine, point, request, calibration, stages)
     key = key_of(engine, "caption", request)
     found = await engine.searcher.search_encoded(key, engine.encoder, pixels, stages)
-    about = facts(engine, found)
+    about = found.facts(engine.checkpoint.name)
     return await finish(request, lambda: {"hits": caption_hits(engine, found), **about})
 
 
@@ -79,6 +78,6 @@ async def _specific_first(
     )
     # Sorting keeps the order by violation and id among those that are as specific.
     hits.sort(key=lambda hit: -specific.get(hit["caption_id"], -math.inf))
-    about = facts(engine, found)
+    about = found.facts(engine.checkpoint.name)
     certified = about["certified"] and complete
     return {"hits": ranked(hits, request), **about, "certified": certified}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import Found
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, encode, facts, finish, image_hits, key_of
+from hasse.service.questions.pipeline import Fields, encode, finish, key_of
 from hasse.service.questions.requests import ImageQuery, ImagesQuery
 
 
@@ -32,7 +32,7 @@ def _fields(engine: Engine, caption: str, found: Found) -> Fields:
         violations = found.ranking.violations
         probabilities = known.of(caption).probability(violations).round(4).tolist()
     return {
-        "hits": image_hits(engine, found, probabilities),
-        **facts(engine, found),
+        "hits": found.image_hits(engine.paths, probabilities),
+        **found.facts(engine.checkpoint.name),
         "unknown_words": engine.checkpoint.model.vocabulary.unknown(caption),
     }

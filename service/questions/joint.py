@@ -13,9 +13,7 @@ from hasse.service.questions.pipeline import (
     Fields,
     caption_hits,
     encode,
-    facts,
     finish,
-    image_hits,
     search,
     unknown_words,
 )
@@ -35,7 +33,7 @@ async def jointly(
     found = await search(engine, kind, points, options, stages, joint=True)
 
     def make() -> Fields:
-        hits = image_hits(engine, found) if kind == "image" else caption_hits(engine, found)
+        hits = found.image_hits(engine.paths) if kind == "image" else caption_hits(engine, found)
         each = _each(found, calibrations)
         knows = engine.vocabulary.knows
         for hit in hits:
@@ -43,7 +41,7 @@ async def jointly(
             if kind == "caption" and not knows(hit["caption"]):
                 hit["probability"] = None
         unknown = unknown_words(engine.checkpoint, parts)
-        return {"hits": hits, "unknown_words": unknown, **facts(engine, found)}
+        return {"hits": hits, "unknown_words": unknown, **found.facts(engine.checkpoint.name)}
 
     return await finish(options, make)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,7 +15,6 @@ from hasse.index.search.query import Query
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration
-from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.encoding import check_caption, check_query
 from hasse.service.core.engine import Engine
@@ -57,10 +57,18 @@ async def run(
             `catalog_unreachable` for faults inside, and what `PictureReader.pixels` raises.
     """
     check(engine, request)
-    async with engine.admission.enter(stages, request.cost):
+    async with engine.admission.enter(stages, cost_of(request)):
         fields = await answering(engine, request, stages)
-    engine.count(stages)
+    stages.seconds["total"] = perf_counter() - stages.started
+    # Later: the answer does not wait for it.
+    asyncio.get_running_loop().call_soon(_count, engine, stages)
     return fields
+
+
+def _count(engine: Engine, stages: Stages) -> None:
+    for stage, seconds in stages.seconds.items():
+        if seconds:
+            engine.stage_seconds[stage].observe(seconds)
 
 
 def check(engine: Engine, request: QuestionRequest) -> None:
@@ -68,11 +76,35 @@ def check(engine: Engine, request: QuestionRequest) -> None:
     settings, words = engine.settings, engine.checkpoint.model.vocabulary
     if isinstance(request, SearchOptions) and request.k > settings.k_maximum:
         raise invalid("k", f"this service gives at most {settings.k_maximum} hits")
-    for field, text in request.named_texts():
+    for field, text in named_texts(request):
         if request.needs_known_words:
             check_query(text, words, settings, field)
         else:
             check_caption(text, settings, field)
+
+
+def named_texts(request: QuestionRequest, before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each caption that a request has to encode, with the name of its field."""
+    for name in request.parts:
+        value = getattr(request, name)
+        if isinstance(value, str):
+            yield before + name, value
+        elif isinstance(value, list):
+            # A picture that was sent has a field of its own and does not count here.
+            listed = [part for part in value if not isinstance(part, bytes)]
+            for at, part in enumerate(listed):
+                field = f"{before}{name}.{at}" if len(listed) > 1 else before + name
+                if isinstance(part, QuestionRequest):
+                    yield from named_texts(part, f"{before}{name}.{at}.")
+                elif isinstance(part, str):
+                    yield field, part
+
+
+def cost_of(request: QuestionRequest) -> int:
+    """Return how many hits are made, times their parts; without a search, how many parts."""
+    values = [getattr(request, name) for name in request.parts]
+    parts = sum(len(value) if isinstance(value, list) else 1 for value in values)
+    return parts * request.k if isinstance(request, SearchOptions) else parts
 
 
 async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:
@@ -193,15 +225,18 @@ async def search_without(
     found = await search(engine, "image", point[None], from_first, stages, spare=1)
 
     def make() -> Fields:
-        hits = [hit for hit in image_hits(engine, found) if hit["image_id"] != start]
-        return {"hits": ranked(hits, options, probability=None), **facts(engine, found)}
+        hits = [hit for hit in found.image_hits(engine.paths) if hit["image_id"] != start]
+        return {
+            "hits": ranked(hits, options, probability=None),
+            **found.facts(engine.checkpoint.name),
+        }
 
     return await finish(options, make)
 
 
 async def finish(request: QuestionRequest, make: Callable[[], Fields]) -> Fields:
     """Make the fields of an answer: of a costly one in a thread, so that others are answered."""
-    return await asyncio.to_thread(make) if request.cost > PLAIN_COST else make()
+    return await asyncio.to_thread(make) if cost_of(request) > PLAIN_COST else make()
 
 
 def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> list[Fields]:
@@ -210,84 +245,21 @@ def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> li
     return [hit | {"rank": rank} | changed for rank, hit in enumerate(page, options.offset + 1)]
 
 
-def image_hits(
-    engine: Engine, found: Found, probabilities: Sequence[float] | None = None
-) -> list[Fields]:
-    """Return the fields of an `ImageHit` for each image that was found.
-
-    All hits of an answer are made at once, which takes less than one by one.
-    """
-    hits: list[Fields] = []
-    root_path, paths_of = ROOT_PATH.get(), engine.paths.shown
-    for image_id, violation, probability in found.wanted(probabilities):
-        if (row := found.images.get(image_id)) is not None:
-            paths = paths_of(row.file_name, row.paths)
-            hits.append(
-                {
-                    "rank": found.offset + len(hits) + 1,
-                    "image_id": row.id,
-                    "file_name": row.file_name,
-                    "path": paths[0],
-                    "paths": paths,
-                    "violation": violation,
-                    "probability": probability,
-                    "captions": [text for text, by in row.captions if by is None],
-                    "written_captions": [text for text, by in row.captions if by is not None],
-                    "image_url": root_path + IMAGE_URL % row.id,
-                    "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
-                }
-            )
-    return hits
-
-
 def caption_hits(engine: Engine, found: Found) -> list[Fields]:
     """Return the fields of a `CaptionHit` for each caption that was found.
 
     All captions without a word that the model knows have one point, which says nothing about them.
     """
-    hits: list[Fields] = []
-    knows, calibration = engine.checkpoint.model.vocabulary.knows, engine.calibration.image
-    probabilities = None
-    if calibration is not None and found.ranking.parts is None:
-        probabilities = calibration.of_each(found.texts, found.ranking.violations)
-    for caption_id, violation, probability in found.wanted(probabilities):
-        row = found.captions.get(caption_id)
-        if row is not None:
-            paths = engine.paths.shown(row.file_name, row.paths)
-            hits.append(
-                {
-                    "rank": found.offset + len(hits) + 1,
-                    "caption_id": row.id,
-                    "image_id": row.image_id,
-                    "path": paths[0],
-                    "paths": paths,
-                    "caption": row.text,
-                    "written_by": row.written_by,
-                    "violation": violation,
-                    "probability": probability if probabilities and knows(row.text) else None,
-                    "same": [
-                        {"caption_id": other, "image_id": found.captions[other].image_id}
-                        for other in found.ranking.same.get(caption_id, ())
-                        if other in found.captions
-                    ],
-                }
-            )
+    knows, calibration = engine.vocabulary.knows, engine.calibration.image
+    if calibration is None or found.ranking.parts is not None:
+        return found.caption_hits(engine.paths)
+    hits = found.caption_hits(
+        engine.paths, calibration.of_each(found.texts, found.ranking.violations)
+    )
+    for hit in hits:
+        if not knows(hit["caption"]):
+            hit["probability"] = None
     return hits
-
-
-def facts(engine: Engine, found: Found) -> Fields:
-    """Return the fields that all answers to searches have beside their hits."""
-    ranking = found.ranking
-    return {
-        "mode": ranking.mode,
-        "certified": ranking.certified,
-        "searched": ranking.searched,
-        "rescored": ranking.rescored,
-        "plan": ranking.plan,
-        "work": ranking.work._asdict(),
-        "model": engine.checkpoint.name,
-        "generation": ranking.generation,
-    }
 
 
 def calibration_of(model: Checkpoint, premise: Part) -> Calibration | None:

@@ -6,7 +6,6 @@ A client sends a picture as the file of a form. It takes the place of one field:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import (
@@ -66,7 +65,7 @@ Parts = Annotated[list[AnyPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
 Picture = Annotated[ImageId | SkipJsonSchema[bytes], _one_of(int)]
 TextOrPicture = Annotated[CaptionText | SkipJsonSchema[bytes], _one_of(str)]
 
-_PART = "A text is a caption, a number the id of an image of the collection."
+A_PART = "A text is a caption, a number the id of an image of the collection."
 
 
 def _example(**fields: Any) -> ConfigDict:
@@ -78,28 +77,6 @@ class QuestionRequest(Request):
 
     parts: ClassVar[tuple[str, ...]] = ()
     needs_known_words: ClassVar[bool] = True  # whether the model must know a word of each caption
-
-    @property
-    def cost(self) -> int:
-        """How many points are encoded, and how many hits are made for them."""
-        values = (getattr(self, name) for name in self.parts)
-        return sum(len(value) if isinstance(value, list) else 1 for value in values)
-
-    def named_texts(self, before: str = "") -> Iterator[tuple[str, str]]:
-        """Yield each caption that is encoded, with the name of its field."""
-        for name in self.parts:
-            value = getattr(self, name)
-            if isinstance(value, list):
-                # A picture that was sent has a field of its own and does not count here.
-                listed = [part for part in value if not isinstance(part, bytes)]
-                for at, part in enumerate(listed):
-                    field = f"{before}{name}.{at}" if len(listed) > 1 else before + name
-                    if isinstance(part, QuestionRequest):
-                        yield from part.named_texts(f"{before}{name}.{at}.")
-                    elif isinstance(part, str):
-                        yield field, part
-            elif isinstance(value, str):
-                yield before + name, value
 
 
 class SearchOptions(QuestionRequest):
@@ -165,11 +142,6 @@ class SearchOptions(QuestionRequest):
             "with / for a folder."
         ),
     )
-
-    @property
-    def cost(self) -> int:
-        """How many hits are made, times their parts."""
-        return self.k * super().cost
 
 
 class DistinctOptions(SearchOptions):
@@ -252,7 +224,7 @@ class AllOfQuery(SearchOptions):
     model_config = _example(all_of=["a dog", "a beach", "a sunny day"], k=10)
     parts = ("all_of",)
 
-    all_of: Parts = Field(description=f"The parts. {_PART}")
+    all_of: Parts = Field(description=f"The parts. {A_PART}")
 
 
 class CommonQuery(DistinctOptions):
@@ -261,7 +233,7 @@ class CommonQuery(DistinctOptions):
     model_config = _example(common=["a poodle", "a cat"])
     parts = ("common",)
 
-    common: Parts = Field(description=f"The parts. {_PART}")
+    common: Parts = Field(description=f"The parts. {A_PART}")
 
 
 class LikeQuery(SearchOptions):
@@ -270,10 +242,10 @@ class LikeQuery(SearchOptions):
     model_config = _example(like="a dog on a beach", plus=["a cat"], minus=["a dog"], k=10)
     parts = ("like", "plus", "minus")
 
-    like: AnyPart = Field(description=f"What to start from. {_PART} Not among the hits itself.")
-    plus: Parts = Field(description=f"What to put in. {_PART}")
+    like: AnyPart = Field(description=f"What to start from. {A_PART} Not among the hits itself.")
+    plus: Parts = Field(description=f"What to put in. {A_PART}")
     minus: list[AnyPart] = Field(
-        default=[], max_length=PARTS_MAXIMUM, description=f"What to take out. {_PART}"
+        default=[], max_length=PARTS_MAXIMUM, description=f"What to take out. {A_PART}"
     )
 
     @model_validator(mode="before")
@@ -293,7 +265,7 @@ class EntailsQuery(QuestionRequest):
     parts = ("premise", "hypothesis")
     needs_known_words = False
 
-    premise: AnyPart = Field(description=f"What is given. {_PART}")
+    premise: AnyPart = Field(description=f"What is given. {A_PART}")
     hypothesis: CaptionText = Field(description="The caption that may be true of it.")
 
 
@@ -317,7 +289,7 @@ class DiagramQuery(QuestionRequest):
 
     parts = ("middle",)
 
-    middle: AnyPart = Field(description=f"What is in the middle. {_PART}")
+    middle: AnyPart = Field(description=f"What is in the middle. {A_PART}")
 
 
 class DescribeQuery(QuestionRequest):

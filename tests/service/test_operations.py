@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hasse.service.app import create_app
+from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import STAGES
 from hasse.service.runtime import logs
@@ -225,7 +226,7 @@ def test_unexpected_exception_is_a_problem_without_internals(
 
     out = io.StringIO()
     with Client(create_app(Settings(index=collection, device="cpu"))) as client:
-        monkeypatch.setattr(client.engine, "image", fail)
+        monkeypatch.setattr(records, "image", fail)
         logs.configure("text", stream=out)
         response = client.get("/images/1000")
         assert samples(client)["hasse_rejections_total[internal]"] == 1

@@ -22,7 +22,8 @@ from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.encoding import EncodingQueue, check_caption
 from hasse.service.core.pictures import PictureReader
-from hasse.service.core.records import ShownPaths, added_image
+from hasse.service.core.records import added_image
+from hasse.service.core.searching import ShownPaths
 from hasse.service.core.stages import Stages
 from hasse.service.core.writing.batch_writer import (
     BatchWriter,

@@ -378,3 +378,8 @@ def test_search_after_another_process_wrote_sees_the_change(
         with Index.open(folder, threads=1) as other:
             other.remove([1001])
         client.run(until(lambda: engine.info.generation == generation + 3))
+
+
+def test_engine_has_at_most_fifteen_public_methods() -> None:
+    public = {name for name in vars(Engine) if not name.startswith("_")}
+    assert len(public) <= 15, public

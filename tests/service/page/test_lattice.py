@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from hasse.models.evaluation.calibration import Calibration, Calibrations
+from tests.service.calibrated import calibrate
 from tests.service.client import Client
 from tests.service.collection import png
-from tests.service.core.calibrated import calibrate
 from tests.service.page.markup import HTMX, Tags, said
 
 

@@ -13,7 +13,7 @@ from hasse.index.store import Index
 from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint
 from hasse.models.images.decoding import open_picture
-from hasse.service.core.admission import batch_limit
+from hasse.service.core.searching import batch_limit
 from hasse.service.core.stages import STAGES
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
 from hasse.service.questions.handlers import ask

@@ -56,6 +56,15 @@ def test_describe_of_an_upload_and_of_the_stored_picture_write_the_same(writing:
         assert one["violation"] == pytest.approx(claim.json()["violation"], abs=1e-5)
 
 
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_describe_with_few_draws_writes_as_many_captions_at_most(
+    writing: Client, draws: int
+) -> None:
+    answer = writing.post("/describe", json={"image_id": 1003, "draws": draws})
+    assert answer.status_code == 200, answer.text
+    assert 1 <= len(answer.json()["captions"]) <= draws
+
+
 @pytest.mark.parametrize(
     ("body", "status", "reason"),
     [

@@ -25,9 +25,9 @@ from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import SimilarQuery
 from hasse.service.questions.table import SEARCH_SIMILAR
 from tests.oracle import pairwise_violation
+from tests.service.calibrated import calibrate
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png, without_paths
-from tests.service.core.calibrated import calibrate
 from tests.service.problems import problem
 
 

@@ -13,9 +13,9 @@ from hasse.service.app import create_app
 from hasse.service.questions.answers import Entailment, Entailments
 from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
+from tests.service.calibrated import learn
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
-from tests.service.core.calibrated import learn
 from tests.tiny import tiny_model
 
 

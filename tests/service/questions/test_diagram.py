@@ -17,9 +17,9 @@ from hasse.service.app import create_app
 from hasse.service.questions.answers import Diagram
 from hasse.service.questions.diagram import NODES
 from hasse.service.settings import Settings
+from tests.service.calibrated import calibrate
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
-from tests.service.core.calibrated import calibrate
 
 
 @pytest.fixture(params=["entailment", "truth of images", "nothing"])

@@ -19,9 +19,9 @@ from hasse.service.questions.like import expand_words
 from hasse.service.questions.requests import K_MAXIMUM
 from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
+from tests.service.calibrated import learn
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, png
-from tests.service.core.calibrated import learn
 
 
 @pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
