@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 import typer
@@ -28,7 +28,7 @@ app = typer.Typer()
 
 @app.command()
 @options_from(Order, without=("hidden",), flags={"gift": ("--gift/--no-gift", "-g")})
-def order(*, name: str, fields: dict[str, Any]) -> None:
+def order(*, name: Annotated[str, typer.Option()], fields: dict[str, Any]) -> None:
     """Print what was ordered."""
     typer.echo(json.dumps({"name": name, **fields}))
 
