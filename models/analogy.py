@@ -25,7 +25,7 @@ from hasse.models.vocabulary import words
 # often where no picture keeps all else; with nine tenths all else is kept twice as often where one
 # does. Measured on validation.
 STAYS = 0.9
-REWORDED = 8  # captions that tell what a word means in a picture; more add nothing
+REWORDED = 8  # captions that show the meaning of a word in a picture; more add nothing
 
 
 def substitute(
@@ -59,10 +59,10 @@ def reworded(captions: Iterable[str], minus: str, plus: str) -> dict[str, str]:
     shortest tell nothing else; at most the first `REWORDED` are taken.
     """
     (old,), (new,) = words(minus), words(plus)
-    saying = [said for said in map(words, captions) if old in said]
-    least = min(map(len, saying), default=0)
-    shortest = dict.fromkeys(" ".join(said) for said in saying if len(said) == least)
+    containing = [split for split in map(words, captions) if old in split]
+    least = min(map(len, containing), default=0)
+    shortest = dict.fromkeys(" ".join(split) for split in containing if len(split) == least)
     return {
-        said: " ".join(new if word == old else word for word in said.split())
-        for said in islice(shortest, REWORDED)
+        caption: " ".join(new if word == old else word for word in caption.split())
+        for caption in islice(shortest, REWORDED)
     }

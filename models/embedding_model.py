@@ -1,4 +1,4 @@
-"""What a search needs of a model, whoever trained it."""
+"""Protocol of every model that search can use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Words(Protocol):
-    """Tells which words of a text a model knows."""
+    """The words that a model knows."""
 
     def knows(self, text: str) -> bool:
         """Tell whether any word is known; texts without one are all alike to the model."""
@@ -34,7 +34,7 @@ class Words(Protocol):
 
 
 class Shape(Protocol):
-    """What a configuration says of the points; see `ModelConfig`."""
+    """The fields of a configuration that describe points; see `ModelConfig`."""
 
     @property
     def score(self) -> Score: ...
@@ -53,7 +53,7 @@ class EmbeddingModel(Protocol):
 
     @property
     def hubness(self) -> HubnessCorrection | None:
-        """What corrects hubness, if anything does."""
+        """The correction of hubness, or None."""
         ...
 
     @property

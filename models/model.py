@@ -52,7 +52,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What must be known, beside weights and words, to encode a picture or a caption.
+    """The shape of a model: with its weights and words, enough to encode pictures and captions.
 
     Attributes:
         score: how an image is compared with a caption; see `models.score`.
@@ -146,7 +146,7 @@ class ModelConfig:
 
 
 class OrderEmbedding(nn.Module):
-    """Both encoders of a model, its words and how it looks at pictures.
+    """Both encoders of a model, its words, and the preprocessing of its pictures.
 
     Points have unit length. Captions whose length is learned are shorter, and in evaluation mode
     hubness correction changes lengths. For the order scores coordinates are non-negative (the
@@ -301,7 +301,7 @@ class OrderEmbedding(nn.Module):
 
     @torch.inference_mode()
     def encode_sentences(self, texts: Sequence[str], batch_size: int = 256) -> Points:
-        """Return what tasks on top of sentences read, in their order: (B, S) float32.
+        """Return the states of sentences, for tasks on top of them, in order: (B, S) float32.
 
         It is the state before the projection where there is one, as Kiela et al. have it, or else
         the point.
@@ -320,7 +320,7 @@ class OrderEmbedding(nn.Module):
 
     @torch.inference_mode()
     def encode_words(self, words: Sequence[str]) -> Points:
-        """Return what is read of single words: fixed vectors as they are mapped, or else points."""
+        """Return the mapped vectors of single words where these are fixed, or else their points."""
         encoder, *more = self.captions.encoders
         if more or encoder.word_map is None:
             return self.encode_captions(words)

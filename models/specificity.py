@@ -1,4 +1,4 @@
-"""How specific captions are: of how few images they are true."""
+"""Measure how specific captions are: a specific one is true of few images."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _BLOCK = 256  # captions that are compared with all references at one time
 
 
 class Specificity:
-    """Tells how specific captions are, and remembers it by their text.
+    """Measures how specific captions are, and caches it by their text.
 
-    It is the mean violation over the images that the checkpoint keeps to correct hubness: what is
-    true of few of them is specific. A checkpoint without such images, whose captions have learned
-    lengths, falls back to the length of a caption's point: in the order it grows with what the
-    caption claims. Others tell nothing.
+    It is the mean violation over the images that the checkpoint keeps to correct hubness. Without
+    such images, where lengths of captions are learned, it is the length of a caption's point,
+    which grows with what the caption claims. For other checkpoints nothing is measured.
     """
 
     def __init__(self, model: EmbeddingModel) -> None:
@@ -29,7 +28,7 @@ class Specificity:
         hubness = model.hubness
         fitted = hubness is not None and bool(hubness.inverse_temperature)
         self._images = hubness.images.cpu().numpy() if hubness is not None and fitted else None
-        self._tells = self._images is not None or model.config.length == "learned"
+        self._measures = self._images is not None or model.config.length == "learned"
         self._known: OrderedDict[str, float] = OrderedDict()
 
     def of(
@@ -39,7 +38,7 @@ class Specificity:
 
         A caption whose point is no longer there is left out.
         """
-        if not self._tells:
+        if not self._measures:
             return {}
         unknown = [caption_id for caption_id, text in texts.items() if text not in self._known]
         found = points(unknown) if unknown else {}

@@ -1,7 +1,7 @@
 """Build a `Dataset` from the rows of a collection, whatever its format.
 
-An importer knows a format; what makes a row usable is the same for all of them and is here. A bad
-row costs itself only: it is noted in `SkippedRows` and the rest goes on.
+An importer knows a format; the checks of rows are the same for all of them and are here. A bad
+row is noted in `SkippedRows`, and the other rows are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hasse.models.images.decoding import picture_size
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.vocabulary import words
 
-Tally = Callable[[int, int], None]  # told how many are done, of how many
+Tally = Callable[[int, int], None]  # receives the number done, and the total
 
 SPLITS = {
     "": "",
@@ -40,7 +40,7 @@ _THREADS = 8
 
 @dataclass(slots=True)
 class _Row:
-    """An image that may yet turn out to have no picture."""
+    """An image whose picture has not been checked yet."""
 
     id: int
     file_name: str
@@ -56,7 +56,7 @@ class DatasetBuilder:
     """Takes the rows of a collection, images first, then captions."""
 
     def __init__(self, name: str) -> None:
-        """Begin a collection of that name, of which broken characters become '?'."""
+        """Begin a collection; broken characters in its name become '?'."""
         self.name = name.encode(errors="replace").decode()
         self.skipped = SkippedRows()
         self._rows: dict[int, _Row] = {}
@@ -80,7 +80,7 @@ class DatasetBuilder:
         *,
         split: object = "",
     ) -> bool:
-        """Add an image, and tell whether it was taken.
+        """Add an image, and return whether it was accepted.
 
         Its picture is looked for in `folders`, which are absolute, in turn.
         """
@@ -137,7 +137,7 @@ class DatasetBuilder:
         and heights. Where others have captions, an image without any is noted as a problem.
 
         Raises:
-            DatasetError: nothing is usable; the message says what was wrong most often.
+            DatasetError: nothing is usable; the message names the commonest problems.
         """
         images = tuple(self._usable(progress, limits, at_a_time))
         if not images:

@@ -1,4 +1,4 @@
-"""The one in-memory shape of a captioned collection, and its file.
+"""A captioned collection in memory, and its file.
 
 Every importer returns a `Dataset`; training, evaluation and indexing read nothing else. On disk
 a dataset is a folder with one `dataset.json` in MS-COCO annotation format: COCO's own fields,
@@ -108,7 +108,7 @@ class Dataset:
 
 
 def fingerprint(*datasets: Dataset) -> str:
-    """Return what tells apart datasets of one name and size: they may have other words."""
+    """Return a hash of the captions, which differs between datasets of one name and size."""
     digest = hashlib.sha256()
     for image in chain.from_iterable(dataset.images for dataset in datasets):
         if image.captions:
@@ -195,7 +195,7 @@ def load(folder: Path) -> Dataset:
 
 
 def _text(value: object) -> str:
-    """Return what was read if it is text that can be written again (a lone surrogate cannot)."""
+    """Return a value if it is text that UTF-8 can hold; a lone surrogate is not."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     value.encode()

@@ -1,4 +1,4 @@
-"""What was wrong with the rows of a collection: every one counted, the first of each kind told."""
+"""Problems with the rows of a collection: all are counted, the first of each kind are listed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class SkippedRows:
     Memory is bounded: a collection of a million missing files keeps `LINES_PER_REASON` lines.
 
     Attributes:
-        lines: "image 17 (dog.jpg): file not found: skipped", in the order they were met.
-        by_reason: how often each reason was met.
+        lines: "image 17 (dog.jpg): file not found: skipped", in their order.
+        by_reason: how often each reason occurred.
         passed_over: how many files of each kind were no pictures, or excluded: no problems.
     """
 
@@ -29,12 +29,12 @@ class SkippedRows:
 
     @property
     def total(self) -> int:
-        """Count all skipped, those without a line too."""
+        """Count all problems, also those without a line."""
         return sum(self.by_reason.values())
 
     @property
     def untold(self) -> int:
-        """Count the skipped that have no line."""
+        """Count the problems without a line."""
         return self.total - len(self.lines)
 
     def add(self, subject: str, reason: str, outcome: str = "skipped", detail: str = "") -> None:
@@ -50,12 +50,12 @@ class SkippedRows:
 
     def told(self) -> list[str]:
         """Return the lines, one that counts what has none, and one for files passed over."""
-        told = list(self.lines)
+        lines = list(self.lines)
         if self.untold:
-            told.append(f"and {self.untold:,} more; in all {self.summary()}")
+            lines.append(f"and {self.untold:,} more; in all {self.summary()}")
         if self.passed_over:
-            told.append(f"passed over: {_counts(self.passed_over)}")
-        return told
+            lines.append(f"passed over: {_counts(self.passed_over)}")
+        return lines
 
     def summary(self) -> str:
         """Return all reasons with their counts, the most frequent first, in one line."""
@@ -72,6 +72,6 @@ def _counts(kinds: Mapping[str, int]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Make a name from a stranger's file fit for one line of a terminal."""
+    """Make untrusted text printable, on one line of a terminal."""
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _WIDTH + 1])
     return shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…"

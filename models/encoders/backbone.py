@@ -1,7 +1,7 @@
-"""A pretrained network from pictures to features: what all libraries' networks have in common.
+"""A pretrained network from pictures to features, the base class for all libraries.
 
-What is left of a classification network ends in the pooled features that the classifier read:
-2,048 numbers for a ResNet-50, fc7 after its ReLU (4,096) for a VGG19, as in the paper.
+A classification network without its classifier ends in the pooled features: 2,048 numbers for a
+ResNet-50, fc7 after its ReLU (4,096) for a VGG19, as in the paper.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Backbone(nn.Module, ABC):
         return self
 
     def freeze(self) -> Self:
-        """Fix the weights and the statistics of batch normalisation, for good.
+        """Fix the weights and the statistics of batch normalisation permanently.
 
         A later `.train()` leaves the backbone in evaluation mode: otherwise batch statistics would
         drift.

@@ -2,8 +2,8 @@
 
 In many dimensions some points, hubs, are near to all others (Radovanović et al., "Hubs in Space",
 2010): an image that fits every caption, a caption that is nearly true of every image. Ranked by
-violations they come first everywhere, before what is true. The bias of a point p is how near it is
-to reference points of the other kind, which training has seen:
+violations they come first everywhere, before the true ones. The bias of a point p measures how
+near it is to reference points of the other kind, which are from the training data:
 
     b(p) = -1/s log mean exp(-s E)        over the references; s is the loss's inverse temperature
 

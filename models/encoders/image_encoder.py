@@ -90,10 +90,10 @@ class ImageEncoder(nn.Module):
 
         Those of cells or regions lie side by side: (B, crops * cells, F).
         """
-        seen = self.backbone(pixels.flatten(0, 1))
+        features = self.backbone(pixels.flatten(0, 1))
         if self.pooling == "regions":
-            seen = pool_regions(seen)
-        crops: Tensor = seen.unflatten(0, pixels.shape[:2])
+            features = pool_regions(features)
+        crops: Tensor = features.unflatten(0, pixels.shape[:2])
         return crops.mean(1) if self.pooling == "average" else crops.flatten(1, 2)
 
     def forward(self, pixels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A pretrained network from texts to features: what all libraries' text encoders have in common."""
+"""A pretrained network from texts to features, the base class for all libraries."""
 
 from __future__ import annotations
 

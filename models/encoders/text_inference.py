@@ -90,7 +90,7 @@ class PackedTextEncoder:
     multiplied beforehand: 12 N bytes for each word there is.
 
     Attributes:
-        backwards: whether words have to be given from the last to the first.
+        backwards: whether it reads words from the last to the first.
     """
 
     @torch.no_grad()
@@ -108,8 +108,8 @@ class PackedTextEncoder:
         self._free = encoder.length == "free"
         biases = gru.input_bias.clone()
         biases[: 2 * size] += gru.recurrent_bias[: 2 * size]
-        said = torch.addmm(biases, encoder.embedding.weight, gru.input_weight.T)  # (V, 3 N)
-        self._table = cpu_gru.widened(said.view(-1, 3, size).numpy())
+        inputs = torch.addmm(biases, encoder.embedding.weight, gru.input_weight.T)  # (V, 3 N)
+        self._table = cpu_gru.widened(inputs.view(-1, 3, size).numpy())
         self._bias = cpu_gru.widened(gru.recurrent_bias[2 * size :].numpy())
         halves = cpu_gru.READS_HALVES if halves is None else halves
         self._weights = cpu_gru.packed(gru.recurrent_weight.numpy(), halves=halves)
@@ -121,8 +121,8 @@ class PackedTextEncoder:
         """Return the points (B, N) of captions, the longest first; arguments as `cpu_gru.run`."""
         shape = (int(alive[0]), len(self._bias))
         states, out = np.zeros((2, *shape), np.float32), np.full(shape, -np.inf, np.float32)
-        given = (words, alive, self._table, self._weights, self._bias)
-        self._run(*given, states, out, self._max_pool, self._signed)
+        arguments = (words, alive, self._table, self._weights, self._bias)
+        self._run(*arguments, states, out, self._max_pool, self._signed)
         encoded = out[:, : self._size]
         if self._free:
             return encoded

@@ -70,7 +70,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             found: object = load_file(path)
         else:
-            with warnings.catch_warnings():  # of old pickles: what is wrong is said below
+            with warnings.catch_warnings():  # old pickles warn; the error below says what is wrong
                 warnings.simplefilter("ignore", UserWarning)
                 found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader of pickles raises anything on other files

