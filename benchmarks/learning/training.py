@@ -13,22 +13,15 @@ Captions are made up: lengths as in Flickr8k (11 words on average), words by Zip
 that depend on the words. Seconds are of the clock and of the processor; with one thread, the
 second says what an idle machine would take. The share of the peak is that of the matrix products'
 arithmetic in the fastest square product of their type, measured in the same run.
-
-The second table is of the score, the loss and their gradient: the memory that they need at their
-peak, and their time (of the processor, on one), also for each gap of a coordinate of a pair. A gap
-is a difference and a maximum, in a product and a sum forward, and in a product and two sums
-backward: eight operations, of which a processor does 16 or 32 at a time.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,12 +39,10 @@ from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
 from hasse.models.encoders.units.gru import GRU
 from hasse.models.model import OrderEmbedding
-from hasse.models.order import pairwise_violation
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import FeatureInput, TrainingInputs
 from hasse.models.training.lesson import Measurement
-from hasse.models.training.loss import ranking_loss
 from hasse.models.training.recipe import Recipe, find
 from hasse.models.training.run import Progress, TrainingStopped
 from hasse.models.training.trainer import RetrievalTraining
@@ -65,7 +56,6 @@ Precision = Literal["float32", "bfloat16"]
 AGREED = 8
 # There they may differ by this share: float32 by the order of sums, bfloat16 by rounding.
 TOLERANCE: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 2e-2}
-MEGABYTE = 1 << 20
 
 Rows = NDArray[np.int64]
 
@@ -263,59 +253,8 @@ def peak(dtype: torch.dtype, device: str) -> float:
     return 2 * size**3 / best * (1 if device != "cpu" else torch.get_num_threads())
 
 
-def memory_of(work: Callable[[], None], device: str) -> float | None:
-    """Return the megabytes that some work takes at its peak; None where that cannot be told."""
-    if device != "cpu":
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        work()
-        return (torch.cuda.max_memory_allocated() - before) / MEGABYTE
-    try:
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed before must not be had for nothing
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again
-        before = _resident("VmRSS")
-        work()
-        return (_resident("VmHWM") - before) / 1024
-    except (OSError, AttributeError):
-        return None
-
-
-def _resident(key: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
-
-
-def score_and_loss(b: int, c: int, way: str, device: str) -> Callable[[], None]:
-    """Return the work of scoring B images with C captions, and its gradient."""
-    draw = torch.Generator().manual_seed(0)
-    x, y = (
-        normalize(torch.rand(rows, 1024, generator=draw), dim=-1).to(device).requires_grad_()
-        for rows in (b, c)
-    )
-    owners = torch.arange(c, device=device) % b
-    true = owners[None] == torch.arange(b, device=device)[:, None]
-
-    def work() -> None:
-        penalty = plain_violation(x, y) if way == "plain" else pairwise_violation(x, y)
-        torch.autograd.grad(ranking_loss(penalty, owners, true, 0.05), (x, y))
-
-    return work
-
-
-def seconds_of(work: Callable[[], None], device: str) -> float:
-    """Return what some work takes, the median of some times: of the processor, on one."""
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    taken = []
-    for _ in range(9):
-        start = clock()
-        work()
-        wait(device)
-        taken.append(clock() - start)
-    return statistics.median(taken[2:])  # the first ones set things up
-
-
 def main() -> None:
-    """Print the tables."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--steps", type=int, default=8, help="of a round, each contender")
     parser.add_argument("--rounds", type=int, default=2, help="how often they take turns")
@@ -353,19 +292,6 @@ def main() -> None:
             f"{label:<16}{steps * clock:>10.1f}{steps * processor:>14.1f}"
             f"{slowest[0] / clock:>7.1f}x{slowest[1] / processor:>12.1f}x{share:>9.0%}"
             f"{seen.losses[-1]:>11.3f}"
-        )
-    print(
-        f"\n{'images x captions':<20}{'plain, MB':>12}{'ours, MB':>12}"
-        f"{'plain, ms':>12}{'ours, ms':>12}{'faster':>9}{'ns a gap':>11}"
-    )
-    for b, c in ((64, 64), (128, 128), (128, 512), (256, 256)):
-        works = [score_and_loss(b, c, way, device) for way in ("plain", "ours")]
-        used = [memory_of(work, device) for work in works]
-        cells = [f"{megabytes:.0f}" if megabytes is not None else "?" for megabytes in used]
-        slow, fast = (seconds_of(work, device) for work in works)
-        print(
-            f"{f'{b} x {c}':<20}{cells[0]:>12}{cells[1]:>12}{1e3 * slow:>12.1f}{1e3 * fast:>12.1f}"
-            f"{slow / fast:>8.1f}x{1e9 * fast / (b * c * 1024):>11.3f}"
         )
     apart = {
         name: _apart(found[name].losses, found["plain"].losses, options.steps) for name in every

@@ -1,7 +1,6 @@
 """What each step from the paper's recipe to ours is worth, on one set of features.
 
     python -m hasse.studies.tables.recipes data/flickr8k data/flickr8k-features --out data/recipes
-    python -m hasse.studies.tables.recipes ... --tried --seeds 1
 
 Every recipe is trained with several seeds on the training split and measured on the validation
 split, at its best epoch, as `hasse lab train` keeps it. The table gives the means over the seeds,
@@ -9,9 +8,6 @@ of rsum with the lowest and the highest seed. Below it, rsum and recalls of the 
 those of the paper's `order`, of the order less the cosine trained the same way, before and after
 the last two steps, and of the last step: means over the seeds, with 95 % intervals of a paired
 bootstrap over the images and the seeds.
-
-With --tried the recipes are `sharper`, the last step but two, and what else was tried, each a
-change to it, and below the table is what it loses or gains by each.
 
 Trainings are kept in --out: run the command again to go on after a stop, or with more seeds.
 """
@@ -23,7 +19,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,13 +58,11 @@ class Change:
         words: its name in the table.
         start: the recipe.
         changes: other values of its options.
-        after: the row whose weights, of the same seed, it starts from; none: random weights.
     """
 
     words: str
     start: str
     changes: Mapping[str, Any]
-    after: str = ""
 
 
 # The paper's recipe, and one change after the other up to the recipe hasse.
@@ -122,48 +116,11 @@ RECIPES: Mapping[str, Change] = {
     ),
     "cosine": Change("the paper's, with the score cosine", "cosine", {}),
 }
-# What else was tried: each a change to the recipe `sharper`.
-TRIED: Mapping[str, Change] = {
-    "ranking": Change("the paper's hinge", "hasse", ALIKE | {"loss": "ranking"}),
-    "hardest": Change(
-        "six more epochs, from 1e-3, of the hinge of the nearest false pair alone",
-        "hasse",
-        ALIKE | {"loss": "hardest", "learning_rate": 1e-3, "epochs": 6},
-        after="ranking",
-    ),
-    "hardest-alone": Change("that hinge from the start", "hasse", ALIKE | {"loss": "hardest"}),
-    "last": Change(
-        "the last state of a caption, not the largest of all",
-        "hasse",
-        ALIKE | {"caption_pooling": "last"},
-    ),
-    "learned": Change("captions of learned lengths", "hasse", ALIKE | {"length": "learned"}),
-    "wider": Change("2,048 coordinates", "hasse", ALIKE | {"dimension": 2048}),
-    "four": Change("an ensemble of four, not two", "hasse", ALIKE | {"ensemble": 4}),
-    "wider-four": Change(
-        "an ensemble of four of 512 coordinates each",
-        "hasse",
-        ALIKE | {"ensemble": 4, "dimension": 2048},
-    ),
-    "small": Change(
-        "batches of 128, from 2e-3", "hasse", ALIKE | {"batch_size": 128, "learning_rate": 2e-3}
-    ),
-    "no-views": Change("no features of random crops", "hasse", ALIKE | {"views": False}),
-    "known": Change("no words unknown", "hasse", ALIKE | {"unknown_rate": 0.0}),
-    "no-decay": Change("weights that do not decay", "hasse", ALIKE | {"weight_decay": 0.0}),
-    "two-captions": Change(
-        "two captions of each image in a batch, over 20 epochs",
-        "hasse",
-        ALIKE | {"captions_per_image": 2, "epochs": 20},
-    ),
-}
-EVERY = {**RECIPES, **TRIED}
 COMPARED = (
     ("hasse", "order"),
     ("sharper", "sharper-cosine"),
     ("hasse", "hasse-cosine"),
     ("hasse", "evened"),
-    *((name, "sharper") for name in TRIED),
 )
 
 
@@ -183,13 +140,7 @@ def trained(
     choices = {"seed": seed, **recipe.changes, **options.choices}
     config = Recipe(first).with_options(choices).config
     collections = (learned, held_out)
-    begun = None
-    if recipe.after:
-        before = options.out / f"{recipe.after}-{seed}"
-        trained(EVERY[recipe.after], seed, options, before)
-        begun = load(before, to_learn=True)
     config, inputs = from_features(config, options.features, options.weights, collections)
-    inputs = replace(inputs, start=begun)
     RetrievalTraining(config, folder, inputs, world=World(options.device)).run(
         partial(report, folder.name)
     )
@@ -275,27 +226,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
     parser.add_argument("--weights", type=Path, help="those the features were made with")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")
-    parser.add_argument(
-        "--tried",
-        action="store_true",
-        help="the last step but two and what else was tried, instead",
-    )
-    parser.add_argument("--only", nargs="*", choices=EVERY, metavar="NAME", help="these recipes")
+    parser.add_argument("--only", nargs="*", choices=RECIPES, metavar="NAME", help="these recipes")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
         "--set", dest="choices", nargs="*", default=[], metavar="NAME=VALUE", help="in every recipe"
     )
     options = parser.parse_args()
     options.choices = dict(choice.split("=", 1) for choice in options.choices)
-    names = options.only or (["sharper", *TRIED] if options.tried else list(RECIPES))
+    names = options.only or list(RECIPES)
 
     started = time.monotonic()
     runs = {
         name: [
-            trained(EVERY[name], seed, options, options.out / f"{name}-{seed}")
+            trained(RECIPES[name], seed, options, options.out / f"{name}-{seed}")
             for seed in range(options.seeds)
         ]
-        for name in EVERY
+        for name in RECIPES
         if name in names
     }
     print(
@@ -304,7 +250,7 @@ def main() -> None:
     )
     print("|---" * 11 + "|")
     for name, found in runs.items():
-        print(row(EVERY[name].words, found))
+        print(row(RECIPES[name].words, found))
     print()
     for name, against in COMPARED:
         if name in runs and against in runs:

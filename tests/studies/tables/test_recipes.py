@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.checkpoints.checkpoint import load
 from hasse.models.evaluation.significance import differences
 from hasse.studies.tables import recipes
 from hasse.studies.tables.recipes import differences_of_trainings
@@ -62,35 +61,6 @@ def test_recipes_are_trained_once_and_compared(
     again = capsys.readouterr()
     assert again.err == "", "all of it was kept"
     assert again.out.split("\n\n")[:2] == first.out.split("\n\n")[:2]
-
-
-@pytest.mark.slow
-def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = home / "tried"
-    command = ["recipes", str(home / "data"), str(home / "features"), "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "1", "--tried", "--set", *SMALL])
-    some = {name: recipes.TRIED[name] for name in ("hardest", "last")}
-    monkeypatch.setattr(recipes, "TRIED", some)
-    recipes.main()
-    assert {path.name for path in out.iterdir()} == {
-        "sharper-0",
-        "ranking-0",
-        "hardest-0",
-        "last-0",
-    }
-    changed = [
-        json.loads((out / name / "config.json").read_bytes())["model"]["caption_pooling"]
-        for name in ("sharper-0", "last-0")
-    ]
-    assert changed == ["max", "last"]
-    metrics = json.loads((out / "hardest-0" / "metrics.json").read_bytes())
-    assert metrics["training"]["loss"] == "hardest"
-    assert metrics["start"] == load(out / "ranking-0").fingerprint
-    printed = capsys.readouterr().out
-    assert "| the last state of a caption, not the largest of all |" in printed
-    assert "last less sharper: rsum" in printed
 
 
 def test_trainings_that_differ_widen_the_interval_and_copies_of_one_do_not_shrink_it() -> None:
