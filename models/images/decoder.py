@@ -33,6 +33,7 @@ from hasse.models.images.limits import PictureError, PictureLimits
 _PROGRAM = "from hasse.models.images.decoder import serve; serve()"
 _LENGTH = struct.Struct("<I")
 _ENVIRONMENT = {
+    "PYTHONWARNINGS": "",  # those of this process may be errors
     # Each thread would reserve address space, which is limited.
     **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
     # The next picture uses the memory of this one: asking the system for it takes a tenth more.
@@ -278,6 +279,8 @@ def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], I
         return {"reason": "too_many_pixels", "message": "it takes too much memory to decode"}, None
     except OSError as error:
         return {"errno": error.errno}, None
+    except Exception as error:  # a damaged file may make a reader raise anything
+        return {"reason": "damaged", "message": f"damaged ({type(error).__name__})"}, None
 
 
 def _set_limits(limits: PictureLimits) -> None:

@@ -1,4 +1,4 @@
-"""Tell the format of a picture from its first bytes; names and extensions are not trusted."""
+"""Finds the format of a picture by its first bytes. Names and extensions are not trusted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import IO
 
 from hasse.models.regular_file import NotRegularFile, open_regular
 
-START = 64  # bytes that tell a format
+START = 64  # bytes that show a format
 
-# What files of pictures are usually called. It saves opening them; their bytes decide.
+# Usual extensions of pictures, which save opening other files. The bytes decide.
 _SUFFIXES = """
 .arw .avif .bmp .cr2 .cr3 .dng .gif .heic .heif .j2k .jfif .jp2 .jpe .jpeg .jpg .mpo .nef .orf
 .pef .png .raf .rw2 .srw .tif .tiff .webp
@@ -109,7 +109,7 @@ def _by_start(start: bytes) -> Format | None:
 
 
 def _holds_sensor_data(file: IO[bytes]) -> bool:
-    """Tell whether a TIFF is a RAW picture (DNG, NEF, ARW, ...), by its first directories."""
+    """Return whether a TIFF is a RAW picture (DNG, NEF, ARW, ...), by its first directories."""
     try:
         file.seek(0)
         order = "<" if file.read(2) == b"II" else ">"

@@ -45,17 +45,15 @@ def test_decoder_beyond_its_processor_time_is_killed_and_another_goes_on(tmp_pat
 
 
 def test_decoder_that_crashes_refuses_its_picture(tmp_path: Path) -> None:
-    decoders = Decoders()
     (tmp_path / "a").write_bytes(endless())
-    killer = Decoder()
+    decoder = Decoder()
     with (tmp_path / "a").open("rb") as file:
-        timer = threading.Timer(0.2, os.kill, (killer.pid, signal.SIGSEGV))
+        timer = threading.Timer(0.2, os.kill, (decoder.pid, signal.SIGSEGV))
         timer.start()
         with pytest.raises(PictureError, match="ended by 11"):
-            killer.ask({"header_only": False, "at_least": None}, file, PictureLimits())
+            decoder.ask({"header_only": False, "at_least": None}, file, PictureLimits())
         timer.join()
-    killer.close()
-    decoders.close()
+    decoder.close()
 
 
 def test_decode_that_is_cancelled_ends_and_the_next_picture_is_read() -> None:
@@ -90,6 +88,26 @@ def test_decoder_has_the_memory_limit_of_its_picture(tmp_path: Path) -> None:
             decoder.ask({"header_only": True}, file, limits)
         assert resource.prlimit(decoder.pid, resource.RLIMIT_AS)[0] == limits.memory
     decoder.close()
+
+
+def test_decoder_outlives_a_reader_that_raises_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "from hasse.models.images import codecs\n"
+        "def fail(*_): raise AssertionError\n"
+        "codecs._draft = fail\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    decoders = Decoders()
+    for _ in range(2):
+        with pytest.raises(PictureError, match="AssertionError") as caught:
+            asked(decoders, tmp_path, encode(noise(), "JPEG"), PictureLimits())
+        assert caught.value.reason == "damaged"
+    assert asked(decoders, tmp_path, encode(noise(), "PNG"), PictureLimits())
+    (idle,) = decoders._idle
+    assert idle.alive
+    decoders.close()
 
 
 def test_decoder_hands_over_large_pictures_whole() -> None:
