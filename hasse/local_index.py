@@ -16,7 +16,6 @@ from hasse.service.client.errors import problem_error
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.pictures import open_original
-from hasse.service.core.writing.write_queue import Upload
 from hasse.service.errors import ServiceError, problem_body, validated
 from hasse.service.questions.answers import Embedding
 from hasse.service.questions.handlers import ask
@@ -118,8 +117,7 @@ class LocalIndex(Questions, Blocking):
 
         async def add() -> AddedImage:
             fields = validated(UploadFields, given)
-            upload = Upload(content, file_name, fields.caption, fields.image_id, fields.split)
-            return await self._engine.writing.add(upload)
+            return await self._engine.writing.add(content, file_name, fields)
 
         return self._run(add())
 

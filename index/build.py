@@ -27,7 +27,7 @@ from hasse.index.segments.segment import SegmentWriter
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
 from hasse.index.staging import Staging, refuse_unfinished
 from hasse.index.store import Index
-from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, ModelIdentity
+from hasse.index.types import KINDS, CaptionRow, FolderRow, Ids, ImageRow, ModelIdentity
 
 # Given the ids that an earlier run finished, in their order, yield blocks of the rows that follow.
 ImageBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
@@ -42,6 +42,7 @@ def build(
     *,
     source: str,
     total: int,
+    folders: Sequence[FolderRow] = (),
     progress: ProgressCallback = lambda done, total: None,
     rows_per_segment: int = ROWS_PER_SEGMENT,
     threads: int | None = None,
@@ -52,8 +53,8 @@ def build(
     `images(done)`, and then `captions(done)`, yield blocks of rows with their points (R, N),
     without the `done` ids that an earlier run has finished: the order of rows must not change from
     run to run. `source` tells one build from another (the dataset's name and size, say); a build
-    of another source, or with another model, starts anew. `progress` is called with the number of
-    rows finished, images and captions together, and `total`.
+    of another source, or with another model, starts anew. `folders` hold the pictures. `progress`
+    is called with the number of rows finished, images and captions together, and `total`.
 
     Raises:
         IndexExistsError, NotAnIndexError: the folder holds an index already, or is in use.
@@ -76,7 +77,7 @@ def build(
                 staging.discard()
                 raise BadRowsError("there are no images to index: name a dataset with pictures")
             records = _segments(writer, staging, rows_per_segment)
-            writer.commit(records, staging.images(), staging.captions())
+            writer.commit(records, staging.images(), staging.captions(), folders)
             staging.discard()
     return Index.open(folder, threads=threads, thresholds=thresholds)
 

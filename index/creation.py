@@ -10,7 +10,7 @@ from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
 from hasse.index.catalog.generation_file import refuse_newer
-from hasse.index.catalog.schema import FORMAT
+from hasse.index.catalog.upgrade import BEFORE, upgrade
 from hasse.index.errors import (
     IndexExistsError,
     MissingIndexError,
@@ -70,9 +70,9 @@ def open_catalog(folder: Path) -> Catalog:
                 "build one"
             )
         refuse_newer(catalog.url, catalog.generation())
-        if catalog.format() == FORMAT - 1:
+        if catalog.format() == BEFORE:
             with suppress(ReadOnlyIndexError):
-                mutations.upgrade(catalog)
+                upgrade(catalog, folder.resolve())
     except BaseException:
         catalog.close()
         raise

@@ -5,9 +5,11 @@ Crash tests kill the writer or fill the disk at each of them.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -98,9 +100,15 @@ def overwrite(path: Path, data: bytes) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal, read in blocks."""
+    """Return the SHA-256 of a regular file in hexadecimal, read in blocks.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe or a device, which would block or never end.
+    """
     digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a file", str(path))
         while block := file.read(HASH_BLOCK):
             digest.update(block)
     return digest.hexdigest()

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
+from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.validation import checked_ids
 from hasse.index.creation import create, open_catalog
@@ -80,7 +81,7 @@ class Index:
         self._workers = Workers(threads)
         self._writing = threading.Lock()
         self._accelerator = _accelerator(device)
-        self._reader = Reader(folder, catalog, verify, self._keep_on_device, loader)
+        self._reader = Reader(folder, catalog, verify, self._loaded, loader)
 
     @classmethod
     def create(
@@ -231,9 +232,14 @@ class Index:
         self._reader.follow()
         return self.snapshot.points(kind, ids)
 
+    @property
+    def locations(self) -> Locations:
+        """Where files of the generation lie."""
+        return self._locations
+
     def path_of(self, image: ImageRow) -> Path:
         """Return where the picture of an image is."""
-        return self.folder / image.path
+        return Path(self._locations.absolute(image.path))
 
     def release_memory(self) -> None:
         """Return the memory of points that were read to the system.
@@ -354,7 +360,8 @@ class Index:
         self.refresh()
         return self.snapshot
 
-    def _keep_on_device(self, snapshot: Snapshot) -> None:
+    def _loaded(self, snapshot: Snapshot) -> None:
+        self._locations = self.catalog.locations(self.folder)
         if self._accelerator is not None:
             self._accelerator.keep([live.segment for live in snapshot.segments])
 

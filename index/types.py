@@ -57,12 +57,12 @@ class ModelIdentity:
 
 # An answer brings dozens of these rows: as tuples they are made three times as fast.
 class ImageRow(NamedTuple):
-    """One image of the catalog. `path` is absolute or relative to the index folder.
+    """One image of the catalog. `path` is one of its `PathRow`s.
 
     `sha256` is that of the picture's bytes; "" where they were not read. `added` is when the image
     became searchable, in milliseconds since 1970; the catalog sets it. `taken` is when the picture
-    was taken, likewise: the date in its EXIF, read as UTC where it has no zone, or that of its
-    file. An image has one or more paths; `path` is the one that is read.
+    was taken, by the clock on the wall there: that clock's milliseconds since 1970. An image has
+    one or more paths; `path` is the one that is read.
     """
 
     id: int
@@ -79,11 +79,11 @@ class ImageRow(NamedTuple):
 class PathRow(NamedTuple):
     """One file that holds the picture of an image; its copies have a row each.
 
-    `folder` is the followed folder that the file lies in, or "". Both are absolute
-    or relative to the folder of the index. `size`, `modified` and `changed` (`st_ctime`), in
-    nanoseconds, are those of the file when its bytes were read; None if it must be read again.
-    `captions` are the texts that came with the file, a JSON object of lists: below "" those of the
-    text file beside it, below other names those of tables.
+    `path` begins with the name of a folder, see `FolderRow`, or is relative to the folder of the
+    index. `folder` is the name of the followed folder that holds the file, or "". `size`,
+    `modified` and `changed` (`st_ctime`), in nanoseconds, are those of the file when its bytes were
+    read; None if it must be read again. `captions` are the texts that came with the file, a JSON
+    object of lists: below "" those of the text file beside it, below other names those of tables.
     """
 
     image_id: int
@@ -93,6 +93,33 @@ class PathRow(NamedTuple):
     modified: int | None = None
     changed: int | None = None
     captions: str = "{}"
+
+
+class FolderRow(NamedTuple):
+    """A followed folder, a disk mounted within one, or a folder whose pictures were added singly.
+
+    `name` is the path where the folder was first: the catalog's paths of its files begin with it,
+    wherever the folder is now. `path` is where it was last, and `beside` is the same relative to
+    the folder of the index, so that both can move apart or together. `device` is None for a folder
+    that is not followed. `exclude` and `follow_links` are the options it was last followed with.
+    """
+
+    name: str
+    path: str
+    beside: str
+    device: int | None = None
+    exclude: tuple[str, ...] = ()
+    follow_links: bool = False
+
+
+class UnreadableFile(NamedTuple):
+    """A file that could not be decoded, with its size and times, by a version of this program."""
+
+    path: str
+    size: int
+    modified: int
+    changed: int
+    version: str
 
 
 class CaptionRow(NamedTuple):

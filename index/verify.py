@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -72,9 +71,10 @@ def changed_pictures(
     """
     with closing(open_catalog(folder)) as catalog:
         sha256, rows = catalog.sha256s(), catalog.all_paths()
+        locations = catalog.locations(folder.resolve())
     found: list[str] = []
     for at, row in enumerate(sorted(rows, key=lambda row: row.path), start=1):
-        path = Path(os.path.normpath(folder.resolve() / row.path))
+        path = Path(locations.absolute(row.path))
         try:
             if not path.is_file():
                 found.append(f"{path} of image {row.image_id} is missing")

@@ -23,6 +23,7 @@ from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import WholeFiles
 from hasse.service.routes import collection, docs, operations, writing
 from hasse.service.routes.questions import question_routes
+from hasse.service.runtime.following import FollowerState
 from hasse.service.runtime.logs import LOGGER
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
@@ -62,6 +63,8 @@ def create_app(
     )
     services.metrics.watch("hasse_body_bytes", lambda: services.bodies.held)
     services.metrics.watch("hasse_ready", lambda: float(services.readiness.is_ready))
+    services.metrics.watch("hasse_following", lambda: float(_follower().runs))
+    services.metrics.watch("hasse_follower_restarts", lambda: _follower().restarts)
     app = FastAPI(
         title="Hasse",
         description=DESCRIPTION,
@@ -95,3 +98,7 @@ def create_app(
         )
     openapi.describe(app)
     return app
+
+
+def _follower() -> FollowerState:
+    return FollowerState.read() or FollowerState(runs=True, restarts=0)

@@ -182,10 +182,10 @@ class Alive(Answer):
 
 
 class Ready(Answer):
-    """Both encoders and the index answered a probe."""
+    """Both encoders and the index answered a probe; `following` is there with followed folders."""
 
     status: Literal["ready"]
-    checks: dict[str, Literal["ok"]]
+    checks: dict[str, Literal["ok", "restarting"]]
 
 
 class Version(Answer):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
 from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
+from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
@@ -28,7 +30,6 @@ from hasse.index.catalog.schema import (
     CAPTIONS,
     DELETED,
     FAR_IDS,
-    FOLDERS,
     FORMAT,
     HASHED,
     IDS_PER_STATEMENT,
@@ -36,8 +37,10 @@ from hasse.index.catalog.schema import (
     IMAGES,
     META,
     PATH_FACTS,
+    REMOVED,
     SCHEMA,
     SEGMENTS,
+    UNREADABLE_FACTS,
     WRITTEN,
     row_checksum,
 )
@@ -55,6 +58,7 @@ from hasse.index.types import (
     ModelIdentity,
     NamedImage,
     PathRow,
+    UnreadableFile,
 )
 
 
@@ -226,11 +230,22 @@ class Catalog(Database):
             rows = connection.execute(sql.select(IMAGES.c.id, IMAGES.c.sha256)).all()
         return {row.id: row.sha256 for row in rows}
 
-    def folders(self) -> dict[str, int]:
-        """Return the folders that are kept in step, each with the device that it was on."""
+    def locations(self, index_folder: Path) -> Locations:
+        """Return where the folders of the index are now."""
         with self.reading() as connection:
-            rows = connection.execute(sql.select(FOLDERS)).all()
-        return {row.path: row.device for row in rows}
+            return Locations.read(connection, index_folder)
+
+    def removed(self) -> tuple[set[str], set[str]]:
+        """Return the SHA-256 and the paths of files whose images were removed by name."""
+        with self.reading() as connection:
+            rows = connection.execute(sql.select(REMOVED.c.sha256, REMOVED.c.path)).all()
+        return {row.sha256 for row in rows} - {""}, {row.path for row in rows} - {""}
+
+    def unreadable(self) -> list[UnreadableFile]:
+        """Return the files that could not be decoded."""
+        with self.reading() as connection:
+            rows = connection.execute(sql.select(*UNREADABLE_FACTS))
+            return [UnreadableFile._make(row) for row in rows]
 
     def all_rows(self) -> tuple[list[ImageRow], list[CaptionRow]]:
         """Return all images and all captions, of one instant, each in order of their ids."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -31,13 +31,24 @@ from hasse.index.catalog.schema import (
     IMAGES,
     META,
     PATHS,
+    REMOVED,
     SCHEMA,
     SEGMENTS,
+    UNREADABLE,
     WRITTEN,
     row_checksum,
 )
 from hasse.index.errors import NotAnIndexError
-from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow
+from hasse.index.types import (
+    CaptionRow,
+    FolderRow,
+    Ids,
+    ImageRow,
+    Kind,
+    ModelIdentity,
+    PathRow,
+    UnreadableFile,
+)
 
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
 
@@ -58,15 +69,6 @@ def create(catalog: Catalog, model: ModelIdentity) -> None:
         SCHEMA.drop_all(connection)
         SCHEMA.create_all(connection)
         connection.execute(META.insert(), [_meta_row(model, 0)])
-
-
-def upgrade(catalog: Catalog) -> None:
-    """Give a catalog of the format before this one the table that it lacks."""
-    with catalog.writing() as connection:
-        meta = connection.execute(sql.select(META)).one()
-        if meta.format == FORMAT - 1:
-            WRITTEN.create(connection, checkfirst=True)
-            set_model(connection, model_of(meta), meta.generation)
 
 
 def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
@@ -105,11 +107,58 @@ def replace_image(connection: Connection, row: ImageRow) -> None:
     connection.execute(IMAGES.update().where(IMAGES.c.id == row.id).values(values))
 
 
-def remember_folders(connection: Connection, folders: Mapping[str, int]) -> None:
-    """Note folders that are kept in step, each with the device that it is on."""
-    for path, device in folders.items():
-        connection.execute(FOLDERS.delete().where(FOLDERS.c.path == path))
-        _insert(connection, FOLDERS, [_with_checksum({"path": path, "device": device})])
+def remember_folders(connection: Connection, folders: Iterable[FolderRow]) -> None:
+    """Note folders, each as it is now."""
+    for row in folders:
+        connection.execute(FOLDERS.delete().where(FOLDERS.c.name == row.name))
+        values = row._asdict() | {
+            "exclude": json.dumps(row.exclude),
+            "follow_links": int(row.follow_links),
+        }
+        _insert(connection, FOLDERS, [_with_checksum(values)])
+
+
+def remember_removed(connection: Connection, ids: Sequence[int]) -> None:
+    """Note the files of images that are being removed by name, so that no folder re-adds them."""
+    sha256 = sql.func.coalesce(IMAGES.c.sha256, "")
+    files = sql.select(sha256, sql.func.coalesce(PATHS.c.path, "")).select_from(IMAGES)
+    found: set[tuple[str, str]] = set()
+    for at in range(0, len(ids), IDS_PER_STATEMENT):
+        part = IMAGES.c.id.in_([int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]])
+        rows = connection.execute(files.outerjoin(PATHS).where(part)).all()
+        # The path of a picture that the index stored itself says nothing about other files.
+        found |= {(row[0], row[1] if row[1].startswith("/") else "") for row in rows}
+    known = {tuple(row[:2]) for row in connection.execute(sql.select(REMOVED))}
+    fresh = sorted(found - known - {("", "")})
+    _insert(
+        connection, REMOVED, (_with_checksum({"sha256": one, "path": path}) for one, path in fresh)
+    )
+
+
+def forget_removed(
+    connection: Connection, sha256s: Collection[str], paths: Collection[str]
+) -> None:
+    """Forget that files were removed by name: by their bytes, and at their paths."""
+    for sha256, path, _ in connection.execute(sql.select(REMOVED)).all():
+        values = {
+            "sha256": "" if sha256 in sha256s else sha256,
+            "path": "" if path in paths else path,
+        }
+        if values != {"sha256": sha256, "path": path}:
+            same = REMOVED.c.sha256 == sha256, REMOVED.c.path == path
+            connection.execute(REMOVED.delete().where(*same))
+            left = REMOVED.c.sha256 == values["sha256"], REMOVED.c.path == values["path"]
+            there = connection.execute(sql.select(REMOVED).where(*left)).first()
+            if any(values.values()) and there is None:
+                _insert(connection, REMOVED, [_with_checksum(values)])
+
+
+def replace_unreadable(connection: Connection, files: Mapping[str, UnreadableFile | None]) -> None:
+    """Note files that could not be decoded, by path; None forgets one."""
+    for path, file in files.items():
+        connection.execute(UNREADABLE.delete().where(UNREADABLE.c.path == path))
+        if file is not None:
+            _insert(connection, UNREADABLE, [_with_checksum(file._asdict())])
 
 
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:

@@ -10,7 +10,7 @@ import zlib
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
-FORMAT = 6
+FORMAT = 7
 # Ids from here on are remembered for good when they are deleted, and new ids do not go on after
 # them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
 FAR_IDS = 2**52
@@ -52,7 +52,7 @@ IMAGES = Table(
 )
 HASHED = IMAGES.c.sha256 != ""
 sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=HASHED, postgresql_where=HASHED)
-# Every file that holds the picture of an image; `images.path` is one of them.
+# Every file that holds the picture of an image; `images.path` is the one that is read.
 PATHS = Table(
     "paths",
     SCHEMA,
@@ -65,12 +65,35 @@ PATHS = Table(
     Column("captions", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
-# Folders that are kept in step, each with the device that it was on.
+# See `FolderRow`. Paths in other tables begin with the name of a folder.
 FOLDERS = Table(
     "folders",
     SCHEMA,
+    Column("name", Text, primary_key=True),
+    Column("path", Text, nullable=False),
+    Column("beside", Text, nullable=False),
+    Column("device", BigInteger),
+    Column("exclude", Text, nullable=False),
+    Column("follow_links", Integer, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+# Files of images that were removed by name: a followed folder does not bring them back.
+REMOVED = Table(
+    "removed",
+    SCHEMA,
+    Column("sha256", Text, primary_key=True),
     Column("path", Text, primary_key=True),
-    Column("device", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+# Files that could not be decoded, as they were then, and the version of this program.
+UNREADABLE = Table(
+    "unreadable",
+    SCHEMA,
+    Column("path", Text, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("modified", BigInteger, nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    Column("version", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
 CAPTIONS = Table(
@@ -119,6 +142,8 @@ _WRITTEN_BY = sql.select(WRITTEN.c.written_by).where(WRITTEN.c.caption_id == CAP
 WRITTEN_BY = _WRITTEN_BY.correlate(CAPTIONS).scalar_subquery()
 CAPTION_FACTS = (*tuple(CAPTIONS.columns)[:-1], WRITTEN_BY)
 PATH_FACTS = tuple(PATHS.columns)[:-1]
+FOLDER_FACTS = tuple(FOLDERS.columns)[:-1]
+UNREADABLE_FACTS = tuple(UNREADABLE.columns)[:-1]
 
 
 def row_checksum(*values: object) -> int:

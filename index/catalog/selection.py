@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.places import lies_below, shown_below
+from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, WRITTEN
 from hasse.index.catalog.validation import fault_of
 from hasse.index.errors import BadQueryError
@@ -84,10 +84,9 @@ class Selection:
         wanted = wanted.where(*self._clauses())
         with catalog.reading() as connection:
             if self.path_prefix is not None:
-                if self.absolute_paths:
-                    wanted = wanted.where(lies_below(folder, self.path_prefix))
-                else:
-                    wanted = wanted.where(shown_below(connection, folder, self.path_prefix))
+                locations = Locations.read(connection, folder)
+                below = locations.lies_below if self.absolute_paths else locations.shown_below
+                wanted = wanted.where(below(self.path_prefix))
             return np.fromiter(connection.execute(wanted).scalars(), np.int64)
 
     def _clauses(self) -> list[sql.ColumnElement[bool]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,18 @@ from hasse.index.segments import leases
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
 from hasse.index.staging import STAGING, staged_model
-from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow, Points
+from hasse.index.types import (
+    KINDS,
+    CaptionRow,
+    FolderRow,
+    Ids,
+    ImageRow,
+    Kind,
+    ModelIdentity,
+    PathRow,
+    Points,
+    UnreadableFile,
+)
 
 LOCK = "lock"
 LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers
@@ -88,7 +99,9 @@ class Change:
         paths: the files of images from now on, by image id; for new images too.
         removed_images: they go with their captions and paths.
         removed_captions: others that go.
-        folders: folders that are kept in step, with their devices.
+        folders: folders that are remembered as they are now.
+        lapsed: paths of files that were removed by name and are gone.
+        unreadable: files that could not be decoded, by path; None forgets one.
     """
 
     addition: Addition
@@ -97,7 +110,9 @@ class Change:
     paths: Mapping[int, Sequence[PathRow]] = field(default_factory=dict)
     removed_images: Sequence[int] = ()
     removed_captions: Sequence[int] = ()
-    folders: Mapping[str, int] = field(default_factory=dict)
+    folders: Sequence[FolderRow] = ()
+    lapsed: Collection[str] = ()
+    unreadable: Mapping[str, UnreadableFile | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +199,11 @@ class Writer:
             mutations.replace_paths(connection, change.paths)
             mutations.insert_captions(connection, addition.captions)
             mutations.remember_folders(connection, change.folders)
+            added = {row.path for rows in change.paths.values() for row in rows}
+            mutations.forget_removed(
+                connection, {row.sha256 for row in addition.images}, {*added, *change.lapsed}
+            )
+            mutations.replace_unreadable(connection, change.unreadable)
             mutations.insert_segments(connection, records, generation)
         return generation
 
@@ -192,21 +212,26 @@ class Writer:
         records: Sequence[SegmentRecord],
         images: Iterable[ImageRow] = (),
         captions: Iterable[CaptionRow] = (),
+        folders: Iterable[FolderRow] = (),
     ) -> int:
         """Make published segments and their rows visible, all at once; return the generation."""
         with self._next_generation() as (connection, generation):
             mutations.insert_images(connection, images)
             mutations.insert_captions(connection, captions)
+            mutations.remember_folders(connection, folders)
             mutations.insert_segments(connection, records, generation)
         return generation
 
     def remove(self, image_ids: Sequence[int]) -> int:
         """Remove images and their captions; return the generation.
 
+        The files are remembered: a followed folder does not bring them back.
+
         Raises:
             BadRowsError: there is no such image.
         """
         with self._next_generation(image_ids) as (connection, generation):
+            mutations.remember_removed(connection, image_ids)
             mutations.delete_images(connection, image_ids, generation)
         return generation
 

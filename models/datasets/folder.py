@@ -13,8 +13,10 @@ from hasse.models.datasets.caption_files import caption_files
 from hasse.models.datasets.caption_table import CaptionRow, read_table
 from hasse.models.datasets.dataset import Dataset, DatasetError
 from hasse.models.datasets.skipped_rows import SkippedRows
-from hasse.models.datasets.walk import Walked, walk
+from hasse.models.datasets.walk import Walked, leads_out, walk
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+
+_MOST_BYTES = 1 << 20  # of one caption file
 
 
 def read(
@@ -37,16 +39,16 @@ def read(
     """
     root = source.folder(folder)
     builder = DatasetBuilder(root.name)
-    names = pictures_of(root, exclude, captions, builder.skipped).pictures
+    skipped = builder.skipped
+    names = pictures_of(root, exclude, captions, skipped, follow_links=True).pictures
     if not names:
         rest = "".join(f" ({line})" for line in builder.skipped.told()[-1:])
         raise DatasetError(
             f"no pictures in {folder} and below{rest}: docs/collections.md lists the formats"
         )
     ids = {name: at for at, name in enumerate(names, start=1)}
-    skipped = builder.skipped
     if captions is None:
-        rows = list(_beside(root, names, skipped))
+        rows = list(_beside(root, names, skipped, follow_links=True))
     else:
         rows = list(read_table(captions, root, names, skipped))
     splits: dict[str, str] = {}
@@ -85,10 +87,12 @@ class FolderCaptions:
             self.texts[row.file_name].append(text)
 
 
-def captions_beside(root: Path, names: Iterable[str], skipped: SkippedRows) -> FolderCaptions:
-    """Read the caption files beside pictures."""
+def captions_beside(
+    root: Path, names: Iterable[str], skipped: SkippedRows, *, follow_links: bool = False
+) -> FolderCaptions:
+    """Read the caption files beside pictures; links out of the folder only with `follow_links`."""
     found = FolderCaptions()
-    for row in _beside(root, names, skipped, found.unread):
+    for row in _beside(root, names, skipped, found.unread, follow_links=follow_links):
         found.add(row, skipped)
     return found
 
@@ -104,15 +108,25 @@ def captions_in(
 
 
 def pictures_of(
-    root: Path, exclude: Sequence[str], captions: Path | None, skipped: SkippedRows
+    root: Path,
+    exclude: Sequence[str],
+    captions: Path | None,
+    skipped: SkippedRows,
+    *,
+    within: str = "",
+    follow_links: bool = False,
 ) -> Walked:
-    """Return what a folder and those below it hold, and note what is passed over."""
+    """Return what a folder, or a part of it, holds, as `walk`, and note what is passed over."""
     table = None if captions is None else captions.resolve()
-    found = walk(root, exclude, table)
+    found = walk(root, exclude, table, within=within, follow_links=follow_links)
     for name, why in found.unread.items():
         skipped.add(name, "folder that cannot be read", detail=why)
     for name in found.links:
         skipped.add(name, "link to a folder, not followed")
+    for name in found.outside:
+        skipped.add(name, "link out of the folder, --follow-links takes it")
+    for name in found.no_files:
+        skipped.add(name, "not a file")
     for name in found.other_pictures:
         skipped.add(name, "format that is not read, convert it to JPEG")
     skipped.passed_over.update(found.passed_over)
@@ -120,16 +134,24 @@ def pictures_of(
 
 
 def _beside(
-    root: Path, names: Iterable[str], skipped: SkippedRows, unread: set[str] | None = None
+    root: Path,
+    names: Iterable[str],
+    skipped: SkippedRows,
+    unread: set[str] | None = None,
+    *,
+    follow_links: bool = False,
 ) -> Iterator[CaptionRow]:
     """Yield the captions in the files beside pictures, folder by folder."""
     by_folder = sorted(map(PurePosixPath, names), key=lambda name: name.parent)
     for folder, pictures in groupby(by_folder, key=lambda name: name.parent):
         files = [path.name for path in (root / folder).iterdir()]
         for file, belonging in caption_files(files, {name.name for name in pictures}).items():
-            subject = (folder / file).as_posix()
+            subject, path = (folder / file).as_posix(), root / folder / file
+            if path.is_symlink() and not follow_links and leads_out(path, root):
+                skipped.add(subject, "link out of the folder, --follow-links takes it")
+                continue
             try:
-                text = source.read_text(root / folder / file)
+                text = source.read_text(path, most=_MOST_BYTES)
             except DatasetError as error:
                 skipped.add(subject, "captions that cannot be read", detail=str(error))
                 if unread is not None:

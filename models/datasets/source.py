@@ -9,16 +9,23 @@ from typing import Any
 
 from hasse.models.datasets.dataset import DatasetError
 from hasse.models.errors import HasseError
+from hasse.models.regular_file import NotRegularFile, open_regular
 
 
-def read_text(path: Path, error_class: type[HasseError] = DatasetError) -> str:
+def read_text(
+    path: Path, error_class: type[HasseError] = DatasetError, most: int | None = None
+) -> str:
     """Return the text of a UTF-8 file, or of a UTF-16 file that begins with its mark.
 
     Raises:
-        DatasetError, or `error_class`: there is no such file, it is empty, or it is not text.
+        DatasetError, or `error_class`: there is no such file, it is empty, it has more than `most`
+            bytes, or it is not text.
     """
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read() if most is None else file.read(most + 1)
+        if most is not None and len(content) > most:
+            raise error_class(f"{path} has more than {most:,} bytes: shorten it, or leave it out")
         wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         text = content.decode("utf-16" if wide else "utf-8-sig")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -29,6 +36,8 @@ def read_text(path: Path, error_class: type[HasseError] = DatasetError) -> str:
             f"{path} is not UTF-8 text (byte {error.start:,} is not): save it as UTF-8, or "
             f"fetch it again"
         ) from error
+    except NotRegularFile as error:
+        raise error_class(f"{path} cannot be read: it is not a file") from error
     except OSError as error:
         raise error_class(f"{path} cannot be read: {error.strerror}") from error
     if not text.strip():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pathspec import GitIgnoreSpec
 
@@ -66,27 +67,41 @@ class Walked:
         passed_over: how many files and folders of each kind were not looked at further.
         other_pictures: pictures in formats that are not read.
         links: links to folders, which are not followed.
+        outside: links to files that lie outside of the folder.
+        no_files: pipes, sockets and devices that have the name of a picture.
         unread: folders that cannot be read, and why: what they hold is unknown.
+        mounts: folders on another device than the one they lie in, with their device.
     """
 
     pictures: list[str] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
     other_pictures: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    no_files: list[str] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
+    mounts: dict[str, int] = field(default_factory=dict)
 
 
 # Patterns with the folder that they are relative to, "" or with a slash at its end.
 _Rules = tuple[tuple[str, GitIgnoreSpec], ...]
 
 
-def walk(root: Path, exclude: Sequence[str] = (), captions: Path | None = None) -> Walked:
+def walk(
+    root: Path,
+    exclude: Sequence[str] = (),
+    captions: Path | None = None,
+    *,
+    within: str = "",
+    follow_links: bool = False,
+) -> Walked:
     """Find the pictures in a folder and below it, links to folders aside.
 
     A file whose extension is unknown is a picture if it begins like one. What `DEFAULT_EXCLUDES`,
     a `.hasseignore` file in any folder, or `exclude` matches is left out. All are patterns of
     gitignore; the last that matches decides, so `!@eaDir/` brings a default back. `captions` is a
-    table that is read elsewhere, and not counted.
+    table that is read elsewhere, and not counted. With `within`, only that part of the folder is
+    walked. Links to files outside of the folder are left out unless `follow_links`.
 
     Raises:
         DatasetError: a pattern or a `.hasseignore` file cannot be read.
@@ -95,18 +110,22 @@ def walk(root: Path, exclude: Sequence[str] = (), captions: Path | None = None) 
     # NAS systems have names that begin with "#", which begins a comment in a file.
     literal = [f"\\{pattern}" if pattern.startswith("#") else pattern for pattern in exclude]
     given = ("", _spec(literal, "--exclude"))
-    rules: dict[str, _Rules] = {"": (("", _spec(DEFAULT_EXCLUDES, "the defaults")),)}
+    start = f"{within}/" if within else ""
+    rules: dict[str, _Rules] = {start: _rules_above(root, within)}
+    files_of = _Files(root, captions, follow_links, found)
+    devices: dict[str, int] = {}
 
     def unread(error: OSError) -> None:
         place = Path(error.filename).relative_to(root).as_posix()
         found.unread[place] = error.strerror or ""
 
-    for at, folders, files in os.walk(root, onerror=unread):
+    for at, folders, files in os.walk(root / within, onerror=unread):
         place = Path(at).relative_to(root).as_posix()
         base = "" if place == "." else f"{place}/"
-        here = rules.pop(base)
-        if IGNORE_FILE in files:
-            here = (*here, (base, _ignore_file(Path(at, IGNORE_FILE))))
+        devices[at] = _device(at)
+        if base != start and devices[at] != devices[str(Path(at).parent)]:
+            found.mounts[place] = devices[at]
+        here = _with_ignore_file(rules.pop(base), Path(at), base, IGNORE_FILE in files)
         every = (*here, given)
         kept = [name for name in folders if not _excluded(f"{base}{name}/", every)]
         _count_excluded(set(folders) - set(kept), "folder", found.passed_over)
@@ -115,37 +134,96 @@ def walk(root: Path, exclude: Sequence[str] = (), captions: Path | None = None) 
         found.links += [base + name for name in kept if Path(at, name).is_symlink()]
         named = [name for name in files if not _excluded(base + name, every)]
         _count_excluded(set(files) - set(named) - {IGNORE_FILE}, "file", found.passed_over)
-        _sort_files(Path(at), base, named, captions, found)
+        files_of.sort(Path(at), base, named)
     found.pictures.sort()
     return found
 
 
-def _sort_files(
-    folder: Path, base: str, names: Iterable[str], captions: Path | None, found: Walked
-) -> None:
-    pictures, other = [], []
-    for name in names:
-        kind = _kind(folder / name)
-        if kind == "picture":
-            pictures.append(name)
-        elif kind == "other picture":
-            found.other_pictures.append(base + name)
-        else:
-            other.append((name, kind))
-    found.pictures += [base + name for name in pictures]
-    beside = caption_files((name for name, _ in other), set(pictures)) if captions is None else ()
-    for name, kind in other:
-        if name not in beside and folder / name != captions:
-            found.passed_over[kind] += 1
+def _device(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_dev
+    except OSError:  # it is gone, as its files are
+        return 0
+
+
+def is_excluded(root: Path, within: str, exclude: Sequence[str]) -> bool:
+    """Tell whether `walk` would leave out a folder that lies in another."""
+    every = (*_rules_above(root, within), ("", _spec(exclude, "--exclude")))
+    folders = (within, *map(str, PurePath(within).parents[:-1]))
+    return any(_excluded(f"{folder}/", every) for folder in folders)
+
+
+def _rules_above(root: Path, within: str) -> _Rules:
+    """Return the rules of the folders that a part of `root` lies in."""
+    rules: _Rules = (("", _spec(DEFAULT_EXCLUDES, "the defaults")),)
+    if within:
+        for place in reversed(PurePath(within).parents):
+            base = "" if str(place) == "." else f"{place}/"
+            there = (root / place / IGNORE_FILE).is_file()
+            rules = _with_ignore_file(rules, root / place, base, there)
+    return rules
+
+
+def _with_ignore_file(rules: _Rules, folder: Path, base: str, there: bool) -> _Rules:
+    return (*rules, (base, _ignore_file(folder / IGNORE_FILE))) if there else rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Sorts the files of one folder after the other."""
+
+    root: Path
+    captions: Path | None
+    follow_links: bool
+    found: Walked
+
+    def sort(self, folder: Path, base: str, names: Iterable[str]) -> None:
+        """Note the files of a folder; `base` is its name below the root."""
+        found = self.found
+        lists = {
+            "other picture": found.other_pictures,
+            "link": found.outside,
+            "no file": found.no_files,
+        }
+        pictures, other = [], []
+        for name in names:
+            kind = self._kind(folder / name)
+            if kind == "picture":
+                pictures.append(name)
+            elif kind in lists:
+                lists[kind].append(base + name)
+            else:
+                other.append((name, kind))
+        found.pictures += [base + name for name in pictures]
+        files = [name for name, _ in other]
+        beside = caption_files(files, set(pictures)) if self.captions is None else ()
+        for name, kind in other:
+            if name not in beside and folder / name != self.captions:
+                found.passed_over[kind] += 1
+
+    def _kind(self, path: Path) -> str:
+        suffix = path.suffix.lower()
+        if suffix in _KNOWN:
+            return suffix
+        named = suffix in PICTURE_SUFFIXES
+        try:
+            if path.is_symlink() and not self.follow_links and leads_out(path, self.root):
+                return "link" if named else "link out of the folder"
+            if named and not stat.S_ISREG(path.stat().st_mode):
+                return "no file"
+        except OSError:  # the caller finds out why
+            pass
+        return "picture" if named else _kind(path)
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Tell whether a path is a file outside of a folder, by the links in it."""
+    return not os.path.realpath(path).startswith(f"{os.path.realpath(root).rstrip('/')}/")
 
 
 def _kind(path: Path) -> str:
-    """Return "picture", "other picture", or the kind of file that is passed over."""
+    """Return the kind of a file without the name of a picture, by its first bytes."""
     suffix = path.suffix.lower()
-    if suffix in PICTURE_SUFFIXES:
-        return "picture"
-    if suffix in _KNOWN:
-        return suffix
     try:
         if is_picture(path):
             return "picture"

@@ -80,7 +80,7 @@ def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -
 
 
 def exif_tags(path: Path) -> Mapping[int, Any]:
-    """Return the tags of a picture's EXIF directory, without decoding its pixels.
+    """Return the tags of a picture's EXIF, without decoding its pixels.
 
     Raises:
         PictureError: another format, or its package is missing.
@@ -93,7 +93,8 @@ def exif_tags(path: Path) -> Mapping[int, Any]:
         picture = reader_of(found)(file)
         if isinstance(picture, PngImageFile) and "exif" not in picture.info:
             return {}  # looking for it behind the pixels would decode them
-        return picture.getexif().get_ifd(ExifTags.IFD.Exif)
+        exif = picture.getexif()
+        return {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
 
 
 def picture_stamp(path: Path) -> int:

@@ -1,54 +1,117 @@
-"""When a picture was taken, as its camera wrote it."""
+"""When a picture was taken, by the clock on the wall there."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+import struct
+import time
+from calendar import timegm
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import IO, Any
 
-from PIL import ExifTags
+from PIL import ExifTags, Image
 
 from hasse.models.images.decoding import exif_tags
 
-_DATES = (
-    (ExifTags.Base.DateTimeOriginal, ExifTags.Base.OffsetTimeOriginal),
-    (ExifTags.Base.DateTimeDigitized, ExifTags.Base.OffsetTimeDigitized),
+# The first that is there decides. The tag DateTime is when the file was last saved.
+_TAGS = (
+    ExifTags.Base.DateTimeOriginal,
+    ExifTags.Base.DateTimeDigitized,
+    ExifTags.Base.DateTime,
 )
-_ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
+_DATE = re.compile(
+    r"\s*(\d{4})[-:/. ](\d{1,2})[-:/. ](\d{1,2})"
+    r"(?:[T\s]+(\d{1,2})[:.-](\d{1,2})(?:[:.-](\d{1,2}))?)?(?!\d)"
+)
+# Dates of XMP, as attributes or elements, the best first.
+_XMP_NAMES = ("exif:DateTimeOriginal", "photoshop:DateCreated", "xmp:CreateDate")
+_XMP = {name: re.compile(rf"{name}\s*(?:=\s*[\"']|>)\s*([^\"'<]+)") for name in _XMP_NAMES}
+_XMP_BEGIN, _XMP_END = b"<x:xmpmeta", b"</x:xmpmeta>"
+_HEAD = 1 << 18  # bytes of a file that are searched for XMP
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MOST_CHUNK = 1 << 18  # bytes of a chunk with metadata
+_PNG_TEXTS = (b"Creation Time", b"Exif.Photo.DateTimeOriginal", b"date:create")
 
 
 def taken_at(path: Path) -> int | None:
-    """Return the date in a picture's EXIF, or else that of its file; None if it cannot be read.
+    """Return the date in a picture's metadata, or else that of its file; None without either.
 
-    In milliseconds since 1970. A date without a time zone, as most cameras write it, is read as
-    UTC.
+    A date is what a clock on the wall showed where the picture was taken, whatever the zone: in
+    milliseconds since that clock showed 1970. So the day of a picture is the photographer's day.
+    The date of a file is shown by the clock of this machine.
     """
+    readers: tuple[Callable[[Path], Iterator[object]], ...] = (_exif_dates, _png_dates, _xmp_dates)
+    for dates in readers:
+        try:
+            for date in dates(path):
+                if (found := _milliseconds(date)) is not None:
+                    return found
+        # Pillow raises anything on damaged metadata, which is not needed to use a picture.
+        except Exception:  # noqa: S112
+            continue
     try:
-        exif = exif_tags(path)
-        for date, offset in _DATES:
-            if (found := _milliseconds(exif.get(date), exif.get(offset))) is not None:
-                return found
-    # Pillow raises anything on damaged metadata, which is not needed to use a picture.
-    except Exception:  # noqa: S110
-        pass
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
+        seconds, nanoseconds = divmod(path.stat().st_mtime_ns, 10**9)
+        return 1000 * timegm(time.localtime(seconds)) + nanoseconds // 10**6
+    except (OSError, OverflowError, ValueError):
         return None
 
 
-def _milliseconds(date: object, offset: object) -> int | None:
-    if not isinstance(date, str):
+def _exif_dates(path: Path) -> Iterator[object]:
+    tags: Mapping[int, Any] = exif_tags(path)
+    return iter([tags.get(tag) for tag in _TAGS])
+
+
+def _png_dates(path: Path) -> Iterator[object]:
+    """Yield the dates in a PNG, which may stand behind its pixels."""
+    with path.open("rb") as file:
+        if file.read(8) != _PNG:
+            return
+        for kind, content in _chunks(file):
+            if kind == b"eXIf":
+                exif = Image.Exif()
+                exif.load(b"Exif\0\0" + content)
+                tags = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
+                yield from (tags.get(tag) for tag in _TAGS)
+            elif kind in (b"tEXt", b"iTXt"):
+                key, _, text = content.partition(b"\0")
+                if key in _PNG_TEXTS:
+                    yield text.strip(b"\0").decode("utf-8", "replace")
+
+
+def _chunks(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the chunks of a PNG that may hold a date, by their kind."""
+    while len(head := file.read(8)) == 8:
+        size, kind = struct.unpack(">I4s", head)
+        if kind in (b"eXIf", b"tEXt", b"iTXt") and size <= _MOST_CHUNK:
+            yield kind, file.read(size)
+            file.seek(4, 1)
+        else:
+            file.seek(size + 4, 1)
+
+
+def _xmp_dates(path: Path) -> Iterator[object]:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    begin = head.find(_XMP_BEGIN)
+    if begin < 0:
+        return
+    end = head.find(_XMP_END, begin)
+    text = head[begin : end if end > 0 else None].decode("utf-8", "replace")
+    for pattern in _XMP.values():
+        if (found := pattern.search(text)) is not None:
+            yield found[1]
+
+
+def _milliseconds(date: object) -> int | None:
+    """Read a date as cameras and programs write it; None for none, or the zeros of a lost clock."""
+    match = _DATE.match(date.strip("\0 ")) if isinstance(date, str) else None
+    if match is None:
         return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
     try:
-        moment = datetime.strptime(date.strip("\0 ")[:19], "%Y:%m:%d %H:%M:%S")
-    except ValueError:  # cameras without a clock write zeros
+        moment = datetime(year, month, day, hour, minute, second)
+    except ValueError:
         return None
-    zone = _ZONE.fullmatch(offset.strip("\0 ")) if isinstance(offset, str) else None
-    shift = timedelta(0)
-    if zone is not None:
-        shift = timedelta(hours=int(zone[2]), minutes=int(zone[3])) * (-1 if zone[1] == "-" else 1)
-    if abs(shift) >= timedelta(days=1):
-        shift = timedelta(0)
-    moment = moment.replace(tzinfo=timezone(shift) if shift else UTC)
-    return round(moment.timestamp() * 1000)
+    return 1000 * timegm(moment.timetuple())

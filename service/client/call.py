@@ -149,7 +149,9 @@ def sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
             # In UTC: some zones' old offsets have seconds, which RFC 3339 cannot write. A time
             # without a zone is taken for local time.
             try:
-                found[name] = value.astimezone(UTC).isoformat()
+                by_wall_clock = name.startswith("taken")
+                moment = value.replace(tzinfo=UTC) if by_wall_clock else value.astimezone(UTC)
+                found[name] = moment.isoformat()
             except (ValueError, OverflowError) as error:
                 raise UnsendableError(f"{name} cannot be converted to UTC: {error}") from error
     if "image_ids" in found:

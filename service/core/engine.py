@@ -72,7 +72,7 @@ class Engine:
         self.settings = settings
         self.probe_seconds = 5.0
         self.admission = admission
-        self.paths = ShownPaths(index.folder, absolute_paths)
+        self.paths = ShownPaths(index, absolute_paths)
         self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
         self.encoder = EncodingQueue(
             checkpoint.model, settings, batch_size=metrics.batch_size, on_death=on_death

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hasse.index.types import CaptionRow, DescribedImage
 from hasse.service.addresses import image_url, thumbnail_url
-from hasse.service.core.pictures import version_of
+from hasse.service.core.pictures import picture_missing, version_of
 from hasse.service.core.searching import ShownPaths
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.schemas import AddedImage, CaptionRecord, ImageRecord
@@ -35,10 +36,17 @@ async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
 
 
 async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
-    """Return the picture file of an image and its name; raises ServiceError `not_found`."""
+    """Return the picture file of an image and its name.
+
+    Raises:
+        ServiceError: `not_found`, or `picture_missing` where a link leads out of its folder.
+    """
     rows = await engine.in_catalog(lambda: engine.index.catalog.images([image_id]))
     row = _row(rows, image_id)
-    return engine.index.path_of(row), row.file_name
+    path = engine.index.path_of(row)
+    if await asyncio.to_thread(engine.index.locations.leads_out, str(path)):
+        raise picture_missing()
+    return path, row.file_name
 
 
 async def thumbnail(

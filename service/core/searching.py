@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from operator import itemgetter
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -15,7 +13,6 @@ import numpy as np
 from prometheus_client import Histogram
 from torch import Tensor
 
-from hasse.index.catalog.places import absolute_path
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
@@ -51,21 +48,17 @@ class ShownPaths:
     its file name.
     """
 
-    index_folder: Path
+    index: Index
     absolute: bool
 
     def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
         """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
+        locations = self.index.locations
         if self.absolute:
-            each = [absolute_path(self.index_folder, path) for path, _ in paths]
+            each = [locations.absolute(path) for path, _ in paths]
         else:
-            each = [self._within(*pair) if pair[1] else file_name for pair in paths]
+            each = [locations.shown(path) or file_name for path, _ in paths]
         return list(dict.fromkeys(each)) or [file_name]
-
-    def _within(self, path: str, folder: str) -> str:
-        if path.startswith(f"{folder}/"):
-            return path[len(folder) + 1 :]
-        return os.path.relpath(*(absolute_path(self.index_folder, each) for each in (path, folder)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hasse.service.core.writing.write_queue import Upload
 from hasse.service.errors import ServiceError, validated
 from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
@@ -53,7 +52,7 @@ async def add(request: Request, services: ServicesHere) -> Response:
         request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
         captions = [line.strip() for line in typed.splitlines() if line.strip()]
         fields = validated(UploadFields, {"caption": captions})
-        image = await engine.writing.add(Upload(picture.content, picture.file_name, fields.caption))
+        image = await engine.writing.add(picture.content, picture.file_name, fields)
     except ServiceError as error:
         message = message_for(error, services.settings)
         if error.reason == "invalid":

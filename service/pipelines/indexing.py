@@ -13,12 +13,12 @@ from pathlib import Path
 
 from hasse.index import build as index_build
 from hasse.index import durable
-from hasse.index.catalog.places import stored_path
+from hasse.index.catalog.locations import Locations, folders_of
 from hasse.index.creation import open_catalog
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT
 from hasse.index.staging import refuse_unfinished
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
+from hasse.index.types import CaptionRow, FolderRow, Ids, ImageRow, ModelIdentity
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.images.taken import taken_at
@@ -61,7 +61,7 @@ def build(
         FeaturesError: the features are not those of this model.
         DatasetError: every image was left out.
     """
-    rows = _EncodedRows(dataset, checkpoint, folder.resolve(), source, captions_per_block)
+    rows = _EncodedRows(dataset, checkpoint, source, captions_per_block)
     return index_build.build(
         folder,
         identity_of(checkpoint),
@@ -69,6 +69,7 @@ def build(
         rows.captions,
         source=_fingerprint(dataset, source),
         total=_count(dataset),
+        folders=_folders(dataset, folder.resolve()),
         progress=progress,
         rows_per_segment=rows_per_segment or ROWS_PER_SEGMENT,
     )
@@ -106,12 +107,12 @@ def reencode(
     folder = folder.resolve()
     with closing(open_catalog(folder)) as catalog:
         refuse_unfinished(folder, catalog.generation())
-        dataset = _dataset_of(folder, *catalog.all_rows())
+        dataset = _dataset_of(folder.name, catalog.locations(folder), *catalog.all_rows())
         if catalog.model().fingerprint == checkpoint.fingerprint:
             return None
     if not leave_out_missing:
         _require_folders(dataset)
-    rows = _EncodedRows(dataset, checkpoint, folder, source)
+    rows = _EncodedRows(dataset, checkpoint, source)
     generation = index_build.reencode(
         folder,
         identity_of(checkpoint),
@@ -131,13 +132,11 @@ class _EncodedRows:
         self,
         dataset: Dataset,
         checkpoint: Checkpoint,
-        folder: Path,
         source: ImageSource,
         captions_per_block: int = CAPTIONS_PER_BLOCK,
     ) -> None:
         self._dataset = dataset
         self._model = checkpoint.model
-        self._folder = folder
         self._source = source
         self._captions_per_block = captions_per_block
         self.encoded: set[int] = set()  # ids of images; all others are left out
@@ -151,7 +150,7 @@ class _EncodedRows:
         for part, points in self._source.blocks(self._model, every[first:]):
             self.encoded.update(image.id for image in part)
             yield (
-                [image_row(image, self._folder, sha256(image, self._source)) for image in part],
+                [image_row(image, sha256(image, self._source)) for image in part],
                 points,
             )
         if every and not self.encoded:
@@ -170,21 +169,26 @@ class _EncodedRows:
             yield part, self._model.encode_captions([row.text for row in part])
 
 
-def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
-    """Return the catalog's row of an image; `sha256` is that of its picture, or "".
-
-    A picture that lies beside the index is named relative to it, so that both can be moved.
-    """
+def image_row(image: Image, sha256: str) -> ImageRow:
+    """Return the catalog's row of an image; `sha256` is that of its picture, or ""."""
     return ImageRow(
         image.id,
         image.file_name,
-        stored_path(folder, str(image.path)),
+        str(image.path),
         image.width,
         image.height,
         image.split,
         sha256,
         taken=taken_at(image.path),
     )
+
+
+def _folders(dataset: Dataset, index_folder: Path) -> list[FolderRow]:
+    """Return the folders of the pictures, so that they can move with the index or without."""
+    return [
+        FolderRow(path, path, os.path.relpath(path, index_folder))
+        for path in folders_of(str(image.path) for image in dataset.images)
+    ]
 
 
 def caption_row(caption: Caption) -> CaptionRow:
@@ -207,18 +211,20 @@ def sha256(image: Image, source: ImageSource) -> str:
         return ""
 
 
-def _dataset_of(folder: Path, images: list[ImageRow], captions: list[CaptionRow]) -> Dataset:
+def _dataset_of(
+    name: str, locations: Locations, images: list[ImageRow], captions: list[CaptionRow]
+) -> Dataset:
     """Return the rows of an index as a dataset."""
     own: dict[int, list[Caption]] = {row.id: [] for row in images}
     for caption in captions:
         own[caption.image_id].append(Caption(caption.id, caption.image_id, caption.text))
     return Dataset(
-        folder.name,
+        name,
         tuple(
             Image(
                 row.id,
                 row.file_name,
-                Path(os.path.normpath(folder / row.path)),
+                Path(locations.absolute(row.path)),
                 row.split,
                 row.width,
                 row.height,

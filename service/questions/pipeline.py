@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from time import perf_counter
@@ -37,6 +38,7 @@ Asked = TypeVar("Asked", bound=QuestionRequest)
 Answering: TypeAlias = Callable[[Engine, Asked, Stages], Awaitable[Fields]]
 
 # A field that selects part of the collection has the name that `Selection` gives it.
+_ZONE = re.compile(r"([zZ]|[+-]\d\d:\d\d)$")
 _FILTERS = {
     field.name: is_instant(SearchOptions.model_fields[field.name])
     for field in fields(Selection)
@@ -194,7 +196,7 @@ def _as_stored(limit: float | None) -> float | None:
 def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> Selection | None:
     """Return the part of the collection that is searched; None is all of it."""
     chosen: dict[str, Any] = {
-        name: milliseconds(value) if is_time else value
+        name: _milliseconds(name, value) if is_time else value
         for name, is_time in _FILTERS.items()
         if (value := getattr(options, name)) is not None
     }
@@ -212,6 +214,11 @@ def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> S
         distinct_texts=distinct,
         written=written,
     )
+
+
+def _milliseconds(name: str, instant: str) -> int:
+    """Return a time of a filter; pictures are dated by the clock on the wall, without a zone."""
+    return milliseconds(_ZONE.sub("Z", instant) if name.startswith("taken") else instant)
 
 
 async def search_without(

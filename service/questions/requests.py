@@ -127,8 +127,8 @@ class SearchOptions(QuestionRequest):
     taken_from: Instant | None = Field(
         default=None,
         description=(
-            "Search only pictures taken at this time or later: by the date in their EXIF, read as "
-            "UTC where it has no zone, else by the time of their file."
+            "Search only pictures taken at this time or later, by the clock on the wall there: the "
+            "date in the picture, or else that of its file. The zone given here is ignored."
         ),
     )
     taken_before: Instant | None = Field(

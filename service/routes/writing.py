@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.core.writing.write_queue import Upload
 from hasse.service.http.openapi import Id, problems, takes_upload
 from hasse.service.schemas import AddedImage, UploadForm
 from hasse.service.services import ServicesHere
@@ -63,8 +62,7 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
     """
     form = await services.bodies.form(request)
     fields, file_name = form.as_model(UploadForm, "image"), form.picture().file_name
-    upload = Upload(fields.image, file_name, fields.caption, fields.image_id, fields.split)
-    added = await services.engine.writing.add(upload)
+    added = await services.engine.writing.add(fields.image, file_name, fields)
     return Response(
         added.model_dump_json(),
         201 if added.created else 200,

@@ -1,41 +1,123 @@
-"""A process beside the service that keeps its index in step with folders."""
+"""A process beside the service that follows folders, started again when it ends."""
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
+import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hasse.models.errors import HasseError
 from hasse.service.runtime import logs
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
+# The environment variable that tells workers where the state of the follower is.
+_STATE = "HASSE_FOLLOWER_STATE"
 _STOP_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
+_LONGEST_WAIT = 60.0  # before the process is started again
+
+Follow = Callable[[Settings, Sequence[Path]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """Whether the process that follows folders runs, and how often it was started again."""
+
+    runs: bool
+    restarts: int
+
+    @classmethod
+    def read(cls) -> FollowerState | None:
+        """Return the state of the follower of this service, if it has one."""
+        place = os.environ.get(_STATE)
+        try:
+            return None if place is None else cls(**json.loads(Path(place).read_text()))
+        except (OSError, ValueError):  # the service is stopping
+            return None
+
+    def write(self) -> None:
+        """Let the workers of this service see the state."""
+        place = Path(os.environ[_STATE])
+        partial = place.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self)))
+        partial.replace(place)
 
 
 @contextmanager
-def following(settings: Settings, folders: Sequence[Path]) -> Iterator[None]:
-    """Keep the index of a service in step with folders while the block runs."""
+def following(
+    settings: Settings, folders: Sequence[Path], follow: Follow | None = None
+) -> Iterator[None]:
+    """Keep the index of a service up to date with folders while the block runs."""
     if not folders:
         yield
         return
-    process = multiprocessing.get_context("spawn").Process(
-        target=_follow, args=(settings, list(folders)), name="hasse-follow", daemon=True
-    )
-    process.start()
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.join(_STOP_SECONDS)
-        if process.is_alive():  # what it has done is durable
-            process.kill()
-            process.join()
+    stop, started = threading.Event(), threading.Event()
+    with TemporaryDirectory(prefix="hasse-follower-") as place:
+        os.environ[_STATE] = str(Path(place, "state.json"))  # the workers inherit it
+        supervisor = threading.Thread(
+            target=_supervise, args=(settings, list(folders), follow or _follow, started, stop)
+        )
+        supervisor.start()
+        started.wait()
+        try:
+            yield
+        finally:
+            stop.set()
+            supervisor.join()
+            del os.environ[_STATE]
+
+
+def _supervise(
+    settings: Settings,
+    folders: Sequence[Path],
+    follow: Follow,
+    started: threading.Event,
+    stop: threading.Event,
+) -> None:
+    """Run the follower until `stop` is set; start it again whenever it ends."""
+    restarts, wait = 0, 1.0
+    while not stop.is_set():
+        process = multiprocessing.get_context("spawn").Process(
+            target=follow, args=(settings, folders), name="hasse-follow", daemon=True
+        )
+        try:
+            process.start()
+        except OSError as error:  # the system has no more processes or files
+            event("follower not started", logging.ERROR, reason=str(error))
+            started.set()
+            stop.wait(wait)
+            continue
+        FollowerState(True, restarts).write()
+        started.set()
+        begun = time.monotonic()
+        while process.exitcode is None and not stop.is_set():
+            process.join(_LOOK_SECONDS)
+        if process.exitcode is None:
+            _end(process)
+            return
+        wait = 1.0 if time.monotonic() - begun > _LONGEST_WAIT else min(2 * wait, _LONGEST_WAIT)
+        restarts += 1
+        FollowerState(False, restarts).write()
+        event("follower ended", logging.ERROR, status=process.exitcode, restart_seconds=wait)
+        stop.wait(wait)
+
+
+def _end(process: multiprocessing.process.BaseProcess) -> None:
+    process.terminate()
+    process.join(_STOP_SECONDS)
+    if process.is_alive():  # what it has done is durable
+        process.kill()
+        process.join()
 
 
 def _follow(settings: Settings, folders: Sequence[Path]) -> None:

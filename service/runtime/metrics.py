@@ -48,6 +48,8 @@ METRICS = {
     "hasse_ready": "1 when searches are answered, else 0.",
     "hasse_rows": "Rows that can be found, by kind.",
     "hasse_generation": "The state of the collection that is searched.",
+    "hasse_following": "0 until the process that follows folders runs again, else 1.",
+    "hasse_follower_restarts": "How often the process that follows folders was started again.",
     "hasse_device_memory_bytes": "Memory of the encoders' device in use by this process.",
 }
 
@@ -58,6 +60,8 @@ GAUGES: dict[str, Literal["livesum", "livemin"]] = {
     "hasse_body_bytes": "livesum",
     "hasse_device_memory_bytes": "livesum",
     "hasse_ready": "livemin",
+    "hasse_following": "livemin",
+    "hasse_follower_restarts": "livemin",
     "hasse_generation": "livemin",
     "hasse_rows": "livemin",
 }

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from enum import Enum
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hasse.service.errors import ServiceError
+from hasse.service.runtime.following import FollowerState
 from hasse.service.runtime.logs import event
 from hasse.service.schemas import Ready
 from hasse.service.settings import Settings
@@ -74,10 +75,14 @@ class Readiness:
         self._require_serving()  # also when asked to stop in the meantime
         if self._failure is not None:
             raise self._not_ready(self._failure)
-        return Ready(
-            status="ready",
-            checks={"caption_encoder": "ok", "picture_encoder": "ok", "index": "ok"},
-        )
+        checks: dict[str, Literal["ok", "restarting"]] = {
+            "caption_encoder": "ok",
+            "picture_encoder": "ok",
+            "index": "ok",
+        }
+        if (follower := FollowerState.read()) is not None:  # without it, searches are answered
+            checks["following"] = "ok" if follower.runs else "restarting"
+        return Ready(status="ready", checks=checks)
 
     def _require_serving(self) -> None:
         if self.phase is not Phase.SERVING:

@@ -25,7 +25,7 @@ from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.skipped_rows import counted, tell_each
 from hasse.service.pipelines.folders.plan import Counts
-from hasse.service.pipelines.folders.scan import Scan, scan
+from hasse.service.pipelines.folders.scan import DEFAULT_OPTIONS, Scan, ScanOptions, scan
 from hasse.service.pipelines.folders.sync import Encoders, FolderSync, encoders_of
 from hasse.service.plural import count
 
@@ -39,10 +39,9 @@ _NAMED = 20  # vanished files
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """What `hasse index add` and `hasse index sync` are told beside the index and the paths."""
+    """Options of `hasse index add`, `sync` and `watch`."""
 
-    captions: Path | None = None
-    exclude: Sequence[str] = ()
+    scan: ScanOptions = DEFAULT_OPTIONS
     model: Path | None = None
     batch_size: int = 32
     device: str = "auto"
@@ -58,12 +57,12 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
 
     Where there is no index yet, it is made.
     """
-    if options.captions is not None and (len(paths) > 1 or paths[0].is_file()):
+    if options.scan.captions is not None and (len(paths) > 1 or paths[0].is_file()):
         raise CommandError("--captions is for one folder: name that one, and nothing beside it")
-    seen = scan(paths, options.captions, options.exclude, without=folder.resolve())
     opened = _opened(folder)
     if opened is None:
         _require_present(paths, [])
+        seen = scan(paths, options.scan, without=folder.resolve())
         if not seen.files:
             rest = "".join(f" ({line})" for line in seen.skipped.told()[-1:])
             raise DatasetError(
@@ -81,8 +80,9 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
         except IndexExistsError:  # another command made it meanwhile: both add to it
             opened = Index.open(folder, checkpoint.fingerprint)
     with closing(opened):
-        known = [opened.folder / path.path for path in opened.catalog.all_paths()]
-        _require_present(paths, known)
+        _require_present(paths, _known_files(opened))
+        locations = opened.catalog.locations(opened.folder)
+        seen = scan(paths, options.scan, locations=locations, without=opened.folder)
         _sync(opened, seen, paths, options)
 
 
@@ -95,14 +95,13 @@ def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
 
     stop = threading.Event()
     with Index.open(folder, verify="sizes") as opened:
-        known = [opened.folder / path.path for path in opened.catalog.all_paths()]
-        _require_present(folders, known)
+        _require_present(folders, _known_files(opened))
         tell(f"following {', '.join(map(str, folders))}; Ctrl-C stops")
         watch = FolderWatch(
             opened,
             folders,
             _encoders(opened, options, lambda line: None),  # the watch tells each line once
-            exclude=options.exclude,
+            options=options.scan,
             limits=options.limits,
             on_change=report,
             say=tell,
@@ -196,6 +195,11 @@ def _opened(folder: Path) -> Index | None:
         return None
 
 
+def _known_files(index: Index) -> list[Path]:
+    rows = index.catalog.all_paths()
+    return [Path(index.locations.absolute(row.path)) for row in rows]
+
+
 def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
     for path in paths:
         place = path.resolve()
@@ -214,14 +218,14 @@ def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions)
         allow_empty=options.allow_empty,
         limits=options.limits,
     )
-    counts = sync.counts
+    counts = sync.dry_run(encoders) if options.dry_run else sync.counts
     tell_each(sync.scan.skipped)
     if not options.dry_run:
         with progress("adding") as report, resumable(lambda: _KEPT):
             counts = sync.apply(encoders, report)
         merge_small(index)
     tell_unknown(sync.unknown, index.model.name)
-    for sentence in sync.plan.kept.values():
+    for sentence in sync.plan.reasons.values():
         tell(sentence)
     _tell_vanished(index.folder, sync.plan.vanished, paths)
     would = "; nothing was changed (--dry-run)" if options.dry_run else ""

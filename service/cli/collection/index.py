@@ -48,6 +48,10 @@ AllowEmpty = Annotated[
         help="Remove what has vanished even where a folder is missing, empty or on another device.",
     ),
 ]
+FollowLinks = Annotated[
+    bool,
+    typer.Option("--follow-links", help="Take files that links out of the folder lead to."),
+]
 index = Commands(
     no_args_is_help=True,
     help=join_lines("""Build what is searched, add to it, check it.
@@ -135,6 +139,7 @@ def add(
     ],
     captions: Captions = None,
     exclude: Exclude = None,
+    follow_links: FollowLinks = False,
     model: IndexModel = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -154,10 +159,10 @@ def add(
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
     from hasse.service.cli.collection.additions import SyncOptions, bring_along
+    from hasse.service.pipelines.folders.scan import ScanOptions
 
     options = SyncOptions(
-        captions,
-        exclude or [],
+        ScanOptions(captions, exclude or [], follow_links),
         model,
         batch_size,
         device,
@@ -176,6 +181,7 @@ def sync(
     ],
     captions: Captions = None,
     exclude: Exclude = None,
+    follow_links: FollowLinks = False,
     allow_empty: AllowEmpty = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
@@ -197,10 +203,10 @@ def sync(
       hasse index sync data/mine-index ~/Pictures --dry-run
     """
     from hasse.service.cli.collection.additions import SyncOptions, bring_along
+    from hasse.service.pipelines.folders.scan import ScanOptions
 
     options = SyncOptions(
-        captions,
-        exclude or [],
+        ScanOptions(captions, exclude or [], follow_links),
         model,
         batch_size,
         device,
@@ -221,6 +227,7 @@ def watch(
         list[Path], typer.Argument(metavar="FOLDER...", help="Folders of pictures.")
     ],
     exclude: Exclude = None,
+    follow_links: FollowLinks = False,
     model: IndexModel = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -236,12 +243,18 @@ def watch(
       hasse index watch data/mine-index ~/Pictures
     """
     from hasse.service.cli.collection.additions import SyncOptions, follow
+    from hasse.service.pipelines.folders.scan import ScanOptions
 
     follow(
         folder,
         pictures,
         SyncOptions(
-            None, exclude or [], model, batch_size, device, workers, limits=picture_limits()
+            ScanOptions(None, exclude or [], follow_links),
+            model,
+            batch_size,
+            device,
+            workers,
+            limits=picture_limits(),
         ),
     )
 

@@ -21,6 +21,7 @@ from hasse.service.cli.terminal.fields import options_from
 from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 from hasse.service.cli.terminal.preview import preview as shown
 from hasse.service.cli.terminal.preview import protocol_of
+from hasse.service.cli.terminal.progress import tell
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery, Likeness
 from hasse.service.schemas import is_instant
@@ -130,6 +131,7 @@ def search(
     parts = {"all_of": all_of, "common": common, "plus": plus, "minus": minus}
     named = {name: texts for name, texts in parts.items() if texts}
     answer = answer_to(settings, *_questions(query or [], named, similar, fields))
+    _tell_of_nothing_in(within, answer.searched)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
     elif paths:
@@ -199,6 +201,11 @@ def _questions_by(
         yield Asked(table.SEARCH_SIMILAR, like)
     else:
         yield Asked(table.SEARCH_IMAGES, fields | {"caption": start})
+
+
+def _tell_of_nothing_in(folder: Path | None, searched: int) -> None:
+    if folder is not None and not searched:
+        tell(f"no picture of the index lies in {folder} and fits the other options: check the path")
 
 
 def _instant(name: str, text: str) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -30,15 +31,15 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewImage:
-    """A picture to add, with its captions, all encoded."""
+    """A picture to add, with its captions, all encoded.
+
+    Attributes:
+        row: the facts of the image; the writer gives it its id, and a file name if it has none.
+        image_id: the id that the image must get; None for the next one.
+    """
 
     picture: bytes
-    sha256: str
-    suffix: str
-    file_name: str
-    width: int
-    height: int
-    split: str
+    row: ImageRow
     image_id: int | None
     point: Points
     captions: Sequence[str]
@@ -112,7 +113,7 @@ class BatchWriter:
         rows: list[ImageRow] = []
         paths: dict[int, list[PathRow]] = {}
         for row, one in plan.restored:
-            path = stored_pictures.store(self._index.folder, one.picture, one.sha256, one.suffix)
+            path = self._store(one)
             rows.append(row._replace(path=path))
             known = self._index.catalog.paths_of([row.id])[row.id]
             paths[row.id] = [*known, PathRow(row.id, path)]
@@ -126,16 +127,18 @@ class BatchWriter:
             )
         self._on_change()
 
+    def _store(self, new: NewImage) -> str:
+        suffix = Path(new.row.path).suffix
+        return stored_pictures.store(self._index.folder, new.picture, new.row.sha256, suffix)
+
     def _commit(self, plan: _Plan, new: Sequence[NewImage]) -> None:
         if not plan.images and not plan.captions:
             return
         written: dict[str, str] = {}  # SHA-256 by path
         try:
             for one in plan.new:
-                path = stored_pictures.store(
-                    self._index.folder, one.picture, one.sha256, one.suffix
-                )
-                written[path] = one.sha256
+                path = self._store(one)
+                written[path] = one.row.sha256
             dimension = self._index.model.dimension
             with _logging_not_loaded():
                 self._index.add(
@@ -203,7 +206,7 @@ class _Plan:
 
     def add(self, new: NewImage) -> StoredImage | ServiceError:
         """Plan one image; the result holds the rows known before the commit."""
-        existing = self._existing(new.sha256)
+        existing = self._existing(new.row.sha256)
         if existing is not None:
             if new.image_id not in (None, existing.id):
                 return ServiceError("conflict", f"this picture is already image {existing.id}")
@@ -221,15 +224,8 @@ class _Plan:
             self._ids["image"] = self._free("image")
         self._texts[image_id] = set()
         self._add_captions(image_id, new)
-        row = ImageRow(
-            image_id,
-            new.file_name or f"{image_id}{new.suffix}",
-            stored_pictures.path_of(new.sha256, new.suffix),
-            new.width,
-            new.height,
-            new.split,
-            new.sha256,
-        )
+        name = new.row.file_name or f"{image_id}{Path(new.row.path).suffix}"
+        row = new.row._replace(id=image_id, file_name=name)
         self.images.append(row)
         self.new.append(new)
         return StoredImage(DescribedImage(row, [], []), created=True)

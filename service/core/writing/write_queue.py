@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 from prometheus_client import Histogram
@@ -17,7 +16,9 @@ from hasse.index.errors import (
     HasseIndexError,
     IndexLockedError,
 )
+from hasse.index.segments import stored_pictures
 from hasse.index.store import Index
+from hasse.index.types import ImageRow
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.encoding import EncodingQueue, check_caption
@@ -36,22 +37,11 @@ from hasse.service.core.writing.batch_writer import (
 )
 from hasse.service.errors import ServiceError, invalid, unreachable
 from hasse.service.runtime.logs import event
-from hasse.service.schemas import AddedImage
+from hasse.service.schemas import AddedImage, UploadFields
 from hasse.service.settings import Settings
 
 _BATCH = 64
 _UNCHANGED = "nothing was changed, and searches go on"
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A picture to add, and what comes with it; without an id it gets the next one."""
-
-    picture: bytes
-    file_name: str
-    captions: list[str]
-    image_id: int | None = None
-    split: str = ""
 
 
 class WriteQueue:
@@ -90,14 +80,16 @@ class WriteQueue:
             on_death=on_death,
         )
 
-    async def add(self, upload: Upload) -> AddedImage:
+    async def add(self, picture: bytes, file_name: str, fields: UploadFields) -> AddedImage:
         """Add a picture, or captions to a stored one; durable on return.
+
+        Without an id the picture gets the next one.
 
         Raises:
             ServiceError: also `invalid`, what `PictureReader.pixels` raises, and `conflict` if
                 the id belongs to another picture, or the picture has another id.
         """
-        captions = [" ".join(text.split()) for text in upload.captions]
+        captions = [" ".join(text.split()) for text in fields.caption]
         for at, caption in enumerate(captions):
             check_caption(caption, self._settings, f"caption.{at}")
         captions = list(dict.fromkeys(captions))
@@ -105,24 +97,21 @@ class WriteQueue:
             raise invalid("caption", f"more than {self._settings.image_captions:,} captions")
         stages = Stages()
         async with self.admission.enter(stages):
-            inspected = await self._pictures.inspected(upload.picture, stages)
+            inspected = await self._pictures.inspected(picture, stages)
             point = await self._encoder.encode(inspected.pixels, stages)
             caption_points = np.empty((0, len(point)), np.float32)
             if captions:
                 caption_points = await self._encoder.captions(captions, stages)
-            new = NewImage(
-                picture=upload.picture,
-                sha256=inspected.sha256,
-                suffix=inspected.suffix,
-                file_name=upload.file_name,
-                width=inspected.width,
-                height=inspected.height,
-                split=upload.split,
-                image_id=upload.image_id,
-                point=point,
-                captions=captions,
-                caption_points=caption_points,
+            row = ImageRow(
+                0,
+                file_name,
+                stored_pictures.path_of(inspected.sha256, inspected.suffix),
+                inspected.width,
+                inspected.height,
+                fields.split,
+                inspected.sha256,
             )
+            new = NewImage(picture, row, fields.image_id, point, captions, caption_points)
             stored = await self._submit("add", new)
         if not isinstance(stored, StoredImage):
             raise TypeError("the writer returns what it stored")

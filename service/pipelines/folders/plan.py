@@ -1,45 +1,87 @@
 """Decide how an index follows what a scan has found: by the bytes of files, not by their paths.
 
-A plan depends only on the catalog and on the disk. So one that was carried out in part leads, made
-again, to the same end.
+A plan depends only on the catalog and on the disk. So a plan that was carried out in part leads,
+made again, to the same end.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.metadata import version as installed_version
+from pathlib import Path, PurePath
 
-from hasse.index.catalog.places import absolute_path, stored_path
+from hasse.index.catalog.locations import Locations
 from hasse.index.store import Index
-from hasse.index.types import Kind, PathRow
+from hasse.index.types import FolderRow, Kind, PathRow, UnreadableFile
 from hasse.service.pipelines.folders.scan import Scan, SeenFile
+
+VERSION = installed_version("hasse-search")
+# What programs put behind the stem of a picture to name the copy that they keep.
+_BACKUP = re.compile(
+    r"[\s._~-]*\(?(orig|original|backup|bak|old|copy|sav|save)\)?[\s._-]*\d*", re.I
+)
 
 
 @dataclass(slots=True)
 class Catalogued:
-    """What a generation of an index holds."""
+    """What a generation of an index holds.
+
+    Attributes:
+        locations: with the folders that were scanned, as they are now.
+        folders_before: the folders as the catalog has them.
+        removed: SHA-256 and paths of files whose images were removed by name.
+        unreadable: files that could not be decoded, by absolute path.
+    """
 
     generation: int
     largest: dict[Kind, int]
     sha256: dict[int, str]
     paths: dict[int, list[PathRow]]
-    devices: dict[str, int]
+    locations: Locations
+    folders_before: Sequence[FolderRow]
+    removed: tuple[set[str], set[str]]
+    unreadable: dict[str, UnreadableFile]
 
     @classmethod
-    def of(cls, index: Index) -> Catalogued:
-        """Read the visible generation."""
+    def of(cls, index: Index, folders: Iterable[FolderRow]) -> Catalogued:
+        """Read the visible generation; `folders` are those that were scanned, as they are now."""
         catalog = index.catalog
         while True:
             generation = catalog.generation()
             sha256 = catalog.sha256s()
+            before = catalog.locations(index.folder)
+            locations = before.updated(folders)
             paths: dict[int, list[PathRow]] = {id_: [] for id_ in sha256}
             for row in sorted(catalog.all_paths(), key=lambda row: row.path):
                 paths.setdefault(row.image_id, []).append(row)
-            found = cls(generation, catalog.largest_ids(), sha256, paths, catalog.folders())
+            found = cls(
+                generation,
+                catalog.largest_ids(),
+                sha256,
+                paths,
+                locations,
+                tuple(before.folders.values()),
+                catalog.removed(),
+                {
+                    locations.absolute(file.path): file
+                    for file in catalog.unreadable()
+                    if file.version == VERSION
+                },
+            )
             if catalog.generation() == generation:
                 return found
+
+    def rows_by_path(self) -> dict[str, list[PathRow]]:
+        """Return the files of all images, by absolute path."""
+        found: dict[str, list[PathRow]] = {}
+        for rows in self.paths.values():
+            for row in rows:
+                found.setdefault(self.locations.absolute(row.path), []).append(row)
+        return found
 
 
 @dataclass(slots=True)
@@ -58,7 +100,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Plan:
-    """How the index gets in step.
+    """How the index follows a scan.
 
     Attributes:
         new: pictures that no image has, by SHA-256: the files of each.
@@ -66,7 +108,9 @@ class Plan:
         paths: the files that every image of the index has from now on.
         removed: images that have no file any more.
         vanished: files that are gone, of images that stay in the index.
-        kept: why nothing of a folder is removed, one sentence each, by folder.
+        withheld: files of images that were removed by name.
+        lapsed: paths of removed files that are gone, so that another file there is a new one.
+        reasons: why nothing of a folder is removed, one sentence each, by folder.
         hashed: the SHA-256 of images that had none.
     """
 
@@ -75,19 +119,31 @@ class Plan:
     paths: dict[int, list[PathRow]] = field(default_factory=dict)
     removed: list[int] = field(default_factory=list)
     vanished: list[str] = field(default_factory=list)
-    kept: dict[Path, str] = field(default_factory=dict)
+    withheld: list[SeenFile] = field(default_factory=list)
+    lapsed: list[str] = field(default_factory=list)
+    reasons: dict[Path, str] = field(default_factory=dict)
     hashed: dict[int, str] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
 
-def needed_digests(index_folder: Path, held: Catalogued, scan: Scan) -> list[str]:
+def needed_digests(held: Catalogued, scan: Scan) -> list[SeenFile]:
     """Return the files whose bytes must be read: new ones, and those that may have changed."""
-    known = _rows_by_path(index_folder, held)
+    known = held.rows_by_path()
     return [
-        path
+        file
         for path, file in scan.files.items()
-        if file.stamp is not None and _unchanged(file, known.get(path, [])) is None
+        if file.stamp is not None
+        and not is_known_unreadable(file, held)
+        and _unchanged(file, known.get(path, [])) is None
     ]
+
+
+def is_known_unreadable(file: SeenFile, held: Catalogued) -> bool:
+    """Tell whether a file could not be decoded and has not changed since."""
+    before, stamp = held.unreadable.get(file.path), file.stamp
+    if before is None or stamp is None:
+        return False
+    return before[1:4] == (stamp.size, stamp.modified, stamp.changed)
 
 
 def make_plan(
@@ -101,7 +157,7 @@ def make_plan(
 ) -> Plan:
     """Plan the changes; `digests` are the SHA-256 of those files whose bytes are known.
 
-    Files that can neither be read nor be used as pictures have none there: what the index holds of
+    Files that cannot be read or cannot be used as pictures have none there: what the index holds of
     them stays. With `remove`, images go with the last of their files.
     """
     return _Planner(index_folder, held, scan, digests).plan(remove, allow_empty)
@@ -109,40 +165,37 @@ def make_plan(
 
 def texts_of(rows: Sequence[PathRow]) -> list[str]:
     """Return the captions that came with the files of an image, each once."""
-    said = (
+    texts = (
         text
         for row in rows
         if row.captions != "{}"
         for texts in json.loads(row.captions).values()
         for text in texts
     )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(texts))
 
 
 def path_row(
-    index_folder: Path,
-    image_id: int,
-    file: SeenFile,
-    seen_at: float,
-    said_before: str,
-    said: Mapping[str, Sequence[str]],
+    locations: Locations, image_id: int, file: SeenFile, seen_at: float, captions_before: str
 ) -> PathRow:
     """Return the row of a file whose bytes are those of an image.
 
-    Of the captions `said_before`, as in `PathRow`, those stay whose source was not read.
+    Of `captions_before`, as in `PathRow`, those stay whose source was not read.
     """
-    captions = captions_json({**json.loads(said_before), **said})
-    folder = "" if file.folder is None else stored_path(index_folder, str(file.folder))
-    stamp = file.stamp if file.stamp is not None and file.stamp.settled(seen_at) else None
-    row = PathRow(image_id, stored_path(index_folder, file.path), folder, captions=captions)
-    if stamp is None:
+    captions = captions_json({**json.loads(captions_before), **file.captions})
+    folder = "" if file.folder is None else locations.stored(str(file.folder))
+    row = PathRow(image_id, locations.stored(file.path), folder, captions=captions)
+    stamp = file.stamp
+    if stamp is None or not stamp.settled(seen_at):
         return row
     return row._replace(size=stamp.size, modified=stamp.modified, changed=stamp.changed)
 
 
-def captions_json(said: Mapping[str, Sequence[str]]) -> str:
+def captions_json(captions: Mapping[str, Sequence[str]]) -> str:
     """Return captions as a `PathRow` has them."""
-    return json.dumps({key: said[key] for key in sorted(said) if said[key]}, ensure_ascii=False)
+    return json.dumps(
+        {key: captions[key] for key in sorted(captions) if captions[key]}, ensure_ascii=False
+    )
 
 
 class _Planner:
@@ -151,11 +204,12 @@ class _Planner:
     ) -> None:
         self._folder = index_folder
         self._held = held
+        self._locations = held.locations
         self._scan = scan
         self._digests = digests
-        self._known = _rows_by_path(index_folder, held)
+        self._known = held.rows_by_path()
         self._plan = Plan()
-        self._folders: dict[Path, str] = {}
+        self._stored_folders: dict[Path, str] = {}
 
     def plan(self, remove: bool, allow_empty: bool) -> Plan:
         plan, held = self._plan, self._held
@@ -176,14 +230,29 @@ class _Planner:
             for id_ in ids:
                 seen.setdefault(id_, []).append(self._row(id_, file, mine))
             if not ids:
-                plan.new.setdefault(sha256, []).append(file)
+                self._note_new(file, sha256)
         for id_, rows in held.paths.items():
             self._settle(id_, rows, seen.get(id_, []), protected, remove)
+        plan.lapsed = [path for path in held.removed[1] if self._has_lapsed(path, protected)]
         plan.counts.added = len(plan.new) - len(plan.replaced)
         plan.counts.copies += sum(len(files) - 1 for files in plan.new.values())
         plan.counts.changed += len(plan.replaced)
         plan.counts.removed = len(plan.removed)
         return plan
+
+    def _has_lapsed(self, path: str, protected: set[Path]) -> bool:
+        row = PathRow(0, path)
+        seen = self._locations.absolute(path) in self._scan.files
+        return not seen and self._may_vanish(row, protected, moved=False)
+
+    def _note_new(self, file: SeenFile, sha256: str) -> None:
+        """Take a file for a new picture, unless its image was removed by name."""
+        shas, paths = self._held.removed
+        removed = sha256 in shas or self._locations.stored(file.path) in paths
+        if removed and file.folder is not None:
+            self._plan.withheld.append(file)
+        else:
+            self._plan.new.setdefault(sha256, []).append(file)
 
     def _settle(
         self,
@@ -195,19 +264,21 @@ class _Planner:
     ) -> None:
         """Decide which files an image has from now on, and whether it stays."""
         plan, names = self._plan, {row.path for row in seen}
+        before = {row.path for row in rows}
+        fresh = [row for row in seen if row.path not in before]
         kept, vanished, lost = list(seen), [], []
         for row in rows:
             if row.path in names:
                 continue
-            file = self._scan.files.get(absolute_path(self._folder, row.path))
+            file = self._scan.files.get(self._locations.absolute(row.path))
             if file is not None and self._sha256(file) is not None:
                 lost.append((row, file))
-            elif file is not None or not self._may_vanish(row, protected):
+            elif file is not None or not self._may_vanish(row, protected, bool(fresh)):
                 kept.append(row)
             else:
                 vanished.append(row)
-        before = {row.path for row in rows}
-        fresh = [row for row in seen if row.path not in before]
+        if self._is_backed_up(id_, kept, fresh, lost):
+            return
         plan.counts.present += len(seen) - len(fresh)
         if kept:
             moved = min(len(fresh), len(vanished) + len(lost))
@@ -215,47 +286,97 @@ class _Planner:
             plan.counts.copies += len(fresh) - moved
             plan.paths[id_] = _carried(kept, [*vanished, *(row for row, _ in lost)], fresh)
             return
+        if self._replace(id_, rows, lost):
+            return
+        if vanished and not remove:
+            plan.paths[id_] = rows
+            plan.vanished += [self._locations.absolute(row.path) for row in vanished]
+        elif rows:
+            plan.removed.append(id_)
+
+    def _replace(
+        self, id_: int, rows: list[PathRow], lost: Sequence[tuple[PathRow, SeenFile]]
+    ) -> bool:
+        """Let an image follow a file of its own that is another picture now, if there is one."""
+        plan = self._plan
         for _, file in lost:
             sha256 = self._sha256(file)
             if sha256 in plan.new and sha256 not in plan.replaced:
                 plan.replaced[sha256] = id_
                 plan.paths[id_] = rows  # until its new picture is encoded
-                return
-        if vanished and not remove:
-            plan.paths[id_] = rows
-            plan.vanished += [absolute_path(self._folder, row.path) for row in vanished]
-        elif rows:
-            plan.removed.append(id_)
+                return True
+        return False
+
+    def _is_backed_up(
+        self,
+        id_: int,
+        kept: Sequence[PathRow],
+        fresh: Sequence[PathRow],
+        lost: Sequence[tuple[PathRow, SeenFile]],
+    ) -> bool:
+        """Let an image stay with a file that was edited, where a program kept a copy beside it.
+
+        The copy has the former bytes, and is a new image.
+        """
+        sha256 = self._held.sha256[id_]
+        copies = {row.path for row in fresh}
+        if not lost or not copies or len(kept) != len(copies):
+            return False
+        if not all(any(_is_backup(path, row.path) for row, _ in lost) for path in copies):
+            return False
+        if not self._replace(id_, self._held.paths[id_], lost):
+            return False
+        files = [self._scan.files[self._locations.absolute(path)] for path in sorted(copies)]
+        self._plan.new[sha256] = files
+        return True
 
     def _protected(self) -> Iterator[Path]:
-        """Yield the named folders of which nothing may be removed, and say why."""
-        for folder, device in self._scan.folders.items():
+        """Yield the folders of which nothing may be removed, and note why.
+
+        They are the named folders, and the disks that are or were mounted within them.
+        """
+        scan, held = self._scan, self._held
+        devices: dict[Path, int | None] = {**scan.named, **scan.mounts}
+        before = {Path(row.path): row.device for row in held.folders_before}
+        for folder, device in before.items():
+            around = [scan.named[named] for named in scan.named if folder.is_relative_to(named)]
+            if around and device not in (None, *around):  # it was mounted there
+                devices.setdefault(folder, _device(folder))
+        for folder, device in devices.items():
             below = [path for path in self._known if path.startswith(f"{folder}/")]
             if not below:
                 continue
-            before = self._held.devices.get(stored_path(self._folder, str(folder)), device)
-            gone = any(path not in self._scan.files for path in below)
+            known = before.get(folder)
+            gone = any(path not in scan.files for path in below)
             if device is None:
                 why = "is not there or cannot be read"
-            elif not self._scan.holds_pictures(folder):
+            elif not scan.holds_pictures(folder):
                 why = "holds no pictures any more"
-            elif before != device and gone:
+                if folder not in scan.named and known == device:
+                    continue
+            elif known not in (None, device) and gone:
                 why = "is on another device than before"
             else:
                 continue
-            self._plan.kept[folder] = (
+            self._plan.reasons[folder] = (
                 f"the folder {folder} {why}, so nothing of it is removed: connect its disk, or "
                 "give --allow-empty if its pictures are gone for good"
             )
             yield folder
 
-    def _may_vanish(self, row: PathRow, protected: set[Path]) -> bool:
-        path = Path(absolute_path(self._folder, row.path))
+    def _may_vanish(self, row: PathRow, protected: set[Path], moved: bool) -> bool:
+        """Tell whether a file that was not seen is gone, not only out of reach.
+
+        With `moved`, its bytes lie elsewhere now.
+        """
+        path = Path(self._locations.absolute(row.path))
         if path.is_relative_to(self._folder):  # the index's own pictures
             return False
-        named = [folder for folder in self._scan.folders if path.is_relative_to(folder)]
+        named = [folder for folder in self._scan.named if path.is_relative_to(folder)]
+        if not named:
+            return moved and not os.path.lexists(path)
         unsure = [*protected, *(place for place in self._scan.unknown if place not in named)]
-        return bool(named) and not any(path.is_relative_to(place) for place in unsure)
+        return not any(path.is_relative_to(place) for place in unsure)
 
     def _adopt_digests(self) -> None:
         """Take files whose images were never hashed for what was encoded."""
@@ -283,16 +404,16 @@ class _Planner:
             folder = before.folder if file.folder is None else self._stored_folder(file.folder)
             captions = captions_json({**json.loads(before.captions), **file.captions})
             return before._replace(folder=folder, captions=captions)
-        said = "{}" if before is None else before.captions
-        row = path_row(self._folder, id_, file, self._scan.seen_at, said, file.captions)
+        captions_before = "{}" if before is None else before.captions
+        row = path_row(self._locations, id_, file, self._scan.seen_at, captions_before)
         if before is not None and file.folder is None:
             return row._replace(folder=before.folder)
         return row
 
     def _stored_folder(self, folder: Path) -> str:
-        if folder not in self._folders:
-            self._folders[folder] = stored_path(self._folder, str(folder))
-        return self._folders[folder]
+        if folder not in self._stored_folders:
+            self._stored_folders[folder] = self._locations.stored(str(folder))
+        return self._stored_folders[folder]
 
 
 def _carried(
@@ -302,25 +423,35 @@ def _carried(
     if not fresh:
         return kept
     to = fresh[0]
-    said: dict[str, list[str]] = {}
+    carried: dict[str, list[str]] = {}
     for row in dropped:
-        said |= {key: texts for key, texts in json.loads(row.captions).items() if key}
-    if not said:
+        carried |= {key: texts for key, texts in json.loads(row.captions).items() if key}
+    if not carried:
         return kept
-    captions = captions_json({**said, **json.loads(to.captions)})
+    captions = captions_json({**carried, **json.loads(to.captions)})
     return [row._replace(captions=captions) if row is to else row for row in kept]
 
 
-def _rows_by_path(index_folder: Path, held: Catalogued) -> dict[str, list[PathRow]]:
-    found: dict[str, list[PathRow]] = {}
-    for rows in held.paths.values():
-        for row in rows:
-            found.setdefault(absolute_path(index_folder, row.path), []).append(row)
-    return found
+def _is_backup(path: str, original: str) -> bool:
+    """Tell whether a file is named like the copy that a program keeps beside a picture."""
+    copy, picture = PurePath(path), PurePath(original)
+    if copy.parent != picture.parent:
+        return False
+    rest = copy.stem.removeprefix(picture.stem)
+    return copy.name.startswith(picture.name) or (
+        copy.stem.startswith(picture.stem) and _BACKUP.fullmatch(rest) is not None
+    )
+
+
+def _device(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None
 
 
 def _unchanged(file: SeenFile, rows: Sequence[PathRow]) -> PathRow | None:
-    """Return the row that says what a file was when it last had this size and these times."""
+    """Return the row that has what a file was when it last had this size and these times."""
     stamp = file.stamp
     if stamp is None:
         return None

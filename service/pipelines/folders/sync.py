@@ -1,4 +1,4 @@
-"""Keep an index in step with folders of pictures: carry out what `plan` decides.
+"""Bring an index up to date with folders of pictures: carry out what `plan` decides.
 
 Every step is one generation. A call that is stopped or killed leaves what it has done, and the
 next one goes on from there.
@@ -7,7 +7,9 @@ next one goes on from there.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,25 +17,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hasse.index.catalog.free_ids import free_ids
-from hasse.index.catalog.places import stored_path
 from hasse.index.segments.writer import Addition, Change
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow, PathRow, Points
+from hasse.index.types import CaptionRow, FolderRow, ImageRow, PathRow, Points, UnreadableFile
 from hasse.models.datasets import Image
 from hasse.models.datasets.builder import SPLITS, note_unusable, sizes_of
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.images.taken import taken_at
 from hasse.service.pipelines.folders.plan import (
+    VERSION,
     Catalogued,
     Counts,
     Plan,
+    is_known_unreadable,
     make_plan,
     needed_digests,
     path_row,
     texts_of,
 )
-from hasse.service.pipelines.folders.scan import Scan, SeenFile, read_digests
+from hasse.service.pipelines.folders.scan import FileStamp, Scan, SeenFile, read_digests
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -104,13 +107,26 @@ class FolderSync:
         self.scan = scan
         self._remove = remove
         self._allow_empty = allow_empty
-        self._held = Catalogued.of(index)
-        self._digests = read_digests(needed_digests(index.folder, self._held, scan))
+        self._held = self._catalogued()
+        self._digests = read_digests(needed_digests(self._held, scan), scan.skipped)
+        self._unreadable: dict[str, UnreadableFile | None] = {}
+        self._note_known_unreadable()
         self._plan = self._planned()
         self.pictures = self._usable_pictures()
+        self._note_withheld()
         self._count_captions()
         self.counts = replace(self._plan.counts)
         self.unknown: set[str] = set()  # captions without a word that the model knows
+
+    def dry_run(self, encoders: Encoders) -> Counts:
+        """Return what `apply` would count, and note what it would; nothing is changed."""
+        self._encoders = encoders
+        with ThreadPoolExecutor(thread_name_prefix="hasse-decode") as pool:
+            decoded = list(pool.map(self._try_to_decode, self.pictures))
+        pictures = zip(list(self.pictures), decoded, strict=True)
+        self._discount({sha256 for sha256, good in pictures if not good})
+        self.counts.added, self.counts.changed = self._plan.counts.added, self._plan.counts.changed
+        return self.counts
 
     @property
     def plan(self) -> Plan:
@@ -129,8 +145,7 @@ class FolderSync:
         self._encoders = encoders
         if self.pictures:
             self._encode(progress)
-            self._held = Catalogued.of(self._index)
-            self._plan = self._planned()
+            self._look_again()
         while True:
             try:
                 self._update()
@@ -149,22 +164,26 @@ class FolderSync:
             allow_empty=self._allow_empty,
         )
 
+    def _catalogued(self) -> Catalogued:
+        return Catalogued.of(self._index, self.scan.roots.values())
+
     def _look_again(self) -> None:
-        self._held = Catalogued.of(self._index)
+        self._held = self._catalogued()
         self._plan = self._planned()
 
     def _usable_pictures(self) -> dict[str, Image]:
         """Return the new pictures by SHA-256, without those that cannot be used."""
         skipped = self.scan.skipped
-        for file in self.scan.files.values():
-            if file.stamp is None and file.path not in self.scan.unsettled:
-                skipped.add(file.name, "file not found")
         usable: dict[str, Image] = {}
         files = [files[0] for files in self._plan.new.values()]
         sizes = sizes_of([Path(file.path) for file in files], self._limits)
         for sha256, file, size in zip(list(self._plan.new), files, sizes, strict=True):
             if isinstance(size, PictureError):
-                note_unusable(skipped, file.name, Path(file.path), size)
+                self._note_unusable(
+                    sha256,
+                    size,
+                    lambda one, found: note_unusable(skipped, one.name, Path(one.path), found),
+                )
                 continue
             split = SPLITS.get(file.split.lower())
             if split is None:
@@ -172,6 +191,47 @@ class FolderSync:
             usable[sha256] = Image(0, file.name, Path(file.path), split or "", *size)
         self._leave_out(set(self._plan.new) - set(usable))
         return usable
+
+    def _note_unusable(
+        self, sha256: str, error: PictureError, note: Callable[[SeenFile, PictureError], None]
+    ) -> None:
+        """Name every file of a picture that cannot be used, and remember those that never can."""
+        for file in self._plan.new[sha256]:
+            note(file, error)
+            if error.reason in ("damaged", "not_a_picture") and file.stamp is not None:
+                self._remember_unreadable(file, file.stamp)
+
+    def _remember_unreadable(self, file: SeenFile, stamp: FileStamp) -> None:
+        if stamp.settled(self.scan.seen_at):
+            path = self._held.locations.stored(file.path)
+            times = (stamp.size, stamp.modified, stamp.changed)
+            self._unreadable[path] = UnreadableFile(path, *times, VERSION)
+
+    def _note_known_unreadable(self) -> None:
+        """Count files that were named before and have not changed, and forget those that have."""
+        for path, known in self._held.unreadable.items():
+            file = self.scan.files.get(path)
+            if file is None:
+                if any(Path(path).is_relative_to(folder) for folder in self.scan.named):
+                    self._unreadable[known.path] = None
+            elif is_known_unreadable(file, self._held):
+                self.scan.skipped.passed_over["unreadable file, named before"] += 1
+            else:
+                self._unreadable[known.path] = None
+
+    def _note_withheld(self) -> None:
+        remedy = "add the file by name to take it back"
+        for file in self._plan.withheld:
+            self.scan.skipped.add(file.name, "removed before", detail=remedy)
+
+    def _discount(self, undecoded: set[str]) -> None:
+        """Take pictures that cannot be decoded out of the counts, and leave them out."""
+        for sha256 in undecoded & set(self._plan.new):
+            more, fewer = self._caption_counts(sha256)
+            self.counts.copies -= len(self._plan.new[sha256]) - 1
+            self.counts.captions_added -= more
+            self.counts.captions_removed -= fewer
+        self._leave_out(undecoded)
 
     def _leave_out(self, unusable: set[str]) -> None:
         """Take files whose bytes make no picture for unknown: what the index has of them stays."""
@@ -183,17 +243,12 @@ class FolderSync:
     def _encode(self, progress: ProgressCallback) -> None:
         """Add the new pictures, block by block, each searchable when it is done."""
         given = self._encoders.source()
-
-        def skip(line: str) -> None:
-            self.scan.skipped.note("cannot be decoded", line)
-            given.skipped(line)
-
-        self._leave_out_damaged(skip)
+        self._discount(self._damaged())
         if not self.pictures:
             return
         model = self._loaded().model
         shas = {image.path: sha256 for sha256, image in self.pictures.items()}
-        source = replace(given, skipped=skip)
+        source = replace(given, skipped=lambda line: None)  # named below, with their copies
         done: set[str] = set()
         self._number()
         for part, points in source.blocks(model, list(self.pictures.values()), IMAGES_PER_CHANGE):
@@ -207,25 +262,40 @@ class FolderSync:
                     break
             done.update(shas[image.path] for image in part)
             progress(len(done), len(self.pictures))
-        if undecoded := set(self.pictures) - done:
-            self._leave_out(undecoded)
+        undecoded = set(self.pictures) - done
+        for sha256 in undecoded & set(self._plan.new):
+            self._try_to_decode(sha256)
+        self._discount(undecoded)
 
-    def _leave_out_damaged(self, skip: Callable[[str], None]) -> None:
-        """Leave out pictures that cannot be decoded, up to the first that can.
+    def _damaged(self) -> set[str]:
+        """Take out pictures that cannot be decoded, up to the first that can; return them.
 
         Where none can, the model need not be loaded, each time that a folder with them is followed.
         """
         damaged: set[str] = set()
-        for sha256, image in self.pictures.items():
-            try:
-                open_picture(image.path, self._limits, at_least=1)
+        for sha256 in self.pictures:
+            if self._try_to_decode(sha256):
                 break
-            except PictureError as error:
-                skip(f"{image.subject}: {error}: skipped")
-                damaged.add(sha256)
+            damaged.add(sha256)
         for sha256 in damaged:
             del self.pictures[sha256]
-        self._leave_out(damaged)
+        return damaged
+
+    def _try_to_decode(self, sha256: str) -> bool:
+        """Tell whether a picture can be decoded, or name all files that hold it."""
+        try:
+            open_picture(self.pictures[sha256].path, self._limits, at_least=1)
+        except PictureError as error:
+            tell = self._encoders.source().skipped
+
+            def note(file: SeenFile, found: PictureError) -> None:
+                line = f"{file.name}: {found}: skipped"
+                self.scan.skipped.note("cannot be decoded", line)
+                tell(line)
+
+            self._note_unusable(sha256, error, note)
+            return False
+        return True
 
     def _number(self) -> None:
         catalog, largest = self._index.catalog, self._held.largest
@@ -266,17 +336,15 @@ class FolderSync:
         old = {row.path: row.captions for row in self._held.paths.get(id_, [])}
         rows = []
         for file in files:
-            before = old.get(stored_path(self._index.folder, file.path), "{}")
-            rows.append(
-                path_row(self._index.folder, id_, file, self.scan.seen_at, before, file.captions)
-            )
+            before = old.get(self._held.locations.stored(file.path), "{}")
+            rows.append(path_row(self._held.locations, id_, file, self.scan.seen_at, before))
         return rows
 
     def _image_row(self, id_: int, file: SeenFile, image: Image, sha256: str) -> ImageRow:
         return ImageRow(
             id_,
             file.name,
-            stored_path(self._index.folder, file.path),
+            self._held.locations.stored(file.path),
             image.width,
             image.height,
             image.split,
@@ -298,8 +366,9 @@ class FolderSync:
             self._change_images({id_: paths[id_] for id_ in part})
         for part in _parts(plan.removed):
             self._write(Change(self._addition([]), removed_images=part))
-        if self._new_folders():
-            self._write(Change(self._addition([])))
+        if self._changed_folders() or self._unreadable or plan.lapsed:
+            unreadable, self._unreadable = self._unreadable, {}
+            self._write(Change(self._addition([]), lapsed=plan.lapsed, unreadable=unreadable))
 
     def _change_images(self, paths: Mapping[int, list[PathRow]]) -> None:
         before = {id_: self._held.paths[id_] for id_ in paths}
@@ -310,15 +379,18 @@ class FolderSync:
             if all(path.path != row.path for path in paths[id_]):
                 first = paths[id_][0]
                 changed = changed._replace(path=first.path, file_name=self._name_of(first))
+            if _stamp_of(before[id_], changed.path) != _stamp_of(paths[id_], changed.path):
+                place = Path(self._held.locations.absolute(changed.path))
+                changed = changed._replace(taken=taken_at(place))
             if changed != row:
                 rows.append(changed)
         addition = self._addition([], captions=captions)
         self._write(Change(addition, rows=rows, paths=paths, removed_captions=removed))
 
     def _name_of(self, path: PathRow) -> str:
-        place = (self._index.folder / path.path).resolve()
-        file = self.scan.files.get(str(place))
-        return place.name if file is None else file.name
+        place = self._held.locations.absolute(path.path)
+        file = self.scan.files.get(place)
+        return Path(place).name if file is None else file.name
 
     def _caption_changes(
         self, before: Mapping[int, Sequence[PathRow]], after: Mapping[int, Sequence[PathRow]]
@@ -347,11 +419,17 @@ class FolderSync:
         after = {id_: rows for id_, rows in plan.paths.items() if rows is not self._held.paths[id_]}
         added, removed = self._caption_changes(self._held.paths, after)
         counts.captions_added, counts.captions_removed = len(added), len(removed)
-        for sha256, files in plan.new.items():
-            new = texts_of(self._path_rows(plan.replaced.get(sha256, 0), files))
-            old = texts_of(self._held.paths.get(plan.replaced.get(sha256, 0), []))
-            counts.captions_added += len(set(new) - set(old))
-            counts.captions_removed += len(set(old) - set(new))
+        for sha256 in plan.new:
+            more, fewer = self._caption_counts(sha256)
+            counts.captions_added += more
+            counts.captions_removed += fewer
+
+    def _caption_counts(self, sha256: str) -> tuple[int, int]:
+        """Return how many captions a new picture adds, and removes from the image it replaces."""
+        replaced = self._plan.replaced.get(sha256, 0)
+        new = set(texts_of(self._path_rows(replaced, self._plan.new[sha256])))
+        old = set(texts_of(self._held.paths.get(replaced, [])))
+        return len(new - old), len(old - new)
 
     def _addition(
         self,
@@ -376,24 +454,38 @@ class FolderSync:
     def _loaded(self) -> Checkpoint:
         return self._encoders.load()
 
-    def _new_folders(self) -> dict[str, int]:
-        """Return the folders that the catalog does not name yet, or on another device."""
-        folders = {
-            stored_path(self._index.folder, str(folder)): device
-            for folder, device in self.scan.folders.items()
-            if device is not None and folder not in self._plan.kept
-        }
-        known = self._held.devices
-        return {path: device for path, device in folders.items() if known.get(path) != device}
+    def _changed_folders(self) -> list[FolderRow]:
+        """Return the folders that the catalog does not have as they are now."""
+        locations, scan = self._held.locations, self.scan
+        rows = [
+            row._replace(beside=os.path.relpath(path, self._index.folder))
+            for path, row in scan.roots.items()
+            if path not in self._plan.reasons and row.device is not None
+        ]
+        rows += [
+            locations.folder(path, device)
+            for path, device in scan.mounts.items()
+            if path not in self._plan.reasons
+        ]
+        singly = {Path(file.path).parent for file in scan.files.values() if file.folder is None}
+        rows += [
+            locations.folder(path, None) for path in singly if locations.root_of(str(path)) is None
+        ]
+        known = set(self._held.folders_before)
+        return [row for row in dict.fromkeys(rows) if row not in known]
 
     def _write(self, change: Change) -> None:
-        folders = self._new_folders()
+        folders = self._changed_folders()
         with self._index.writing() as writer:
             if self._index.catalog.generation() != self._held.generation:
                 raise Overtaken
             self._held.generation = writer.change(replace(change, folders=folders))
-        self._held.devices |= folders
+        self._held.folders_before = (*self._held.folders_before, *folders)
         self._index.announce()
+
+
+def _stamp_of(rows: Sequence[PathRow], path: str) -> tuple[int | None, ...]:
+    return next(((row.size, row.modified) for row in rows if row.path == path), ())
 
 
 def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:

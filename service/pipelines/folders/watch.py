@@ -15,7 +15,7 @@ from hasse.index.store import Index
 from hasse.models.errors import HasseError
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.service.pipelines.folders.plan import Counts
-from hasse.service.pipelines.folders.scan import FileStamp, scan
+from hasse.service.pipelines.folders.scan import DEFAULT_OPTIONS, FileStamp, ScanOptions, scan
 from hasse.service.pipelines.folders.sync import Encoders, FolderSync
 
 STILL_SECONDS = 1.0  # for which a file must not have changed before it is read
@@ -38,7 +38,7 @@ class FolderWatch:
         index: what is changed.
         folders: those that are followed, which may be missing at times.
         encoders: what encodes new pictures and captions.
-        exclude: patterns of what is left out.
+        options: how the folders are scanned.
         limits: how large a picture may be.
         on_change: told what a pass has changed.
         say: told a sentence on what went wrong, once.
@@ -50,7 +50,7 @@ class FolderWatch:
         folders: Sequence[Path],
         encoders: Encoders,
         *,
-        exclude: Sequence[str] = (),
+        options: ScanOptions = DEFAULT_OPTIONS,
         limits: PictureLimits = DEFAULT_LIMITS,
         on_change: Callable[[Counts, int], None] = lambda counts, generation: None,
         say: Callable[[str], None] = lambda line: None,
@@ -58,7 +58,7 @@ class FolderWatch:
         self._index = index
         self._folders = [folder.resolve() for folder in folders]
         self._encoders = encoders
-        self._exclude = exclude
+        self._options = options
         self._limits = limits
         self._on_change = on_change
         self._say = say
@@ -96,10 +96,18 @@ class FolderWatch:
                 if time.monotonic() >= self._next_look:
                     self._look()
                 if self._there() != there:
+                    self._next_look = 0.0
                     break
 
-    def _there(self) -> list[Path]:
-        return [folder for folder in self._folders if folder.is_dir()]
+    def _there(self) -> dict[Path, tuple[int, int]]:
+        """Return the folders that are there, each with its device and inode."""
+        found = {}
+        for folder in self._folders:
+            with suppress(OSError):
+                if folder.is_dir():
+                    facts = folder.stat()
+                    found[folder] = (facts.st_dev, facts.st_ino)
+        return found
 
     def _note_change(self) -> None:
         """Look once what has changed may be at rest."""
@@ -124,14 +132,18 @@ class FolderWatch:
     def _sync(self) -> bool:
         """Make one pass; tell whether files are still being written."""
         seen = scan(
-            self._folders, exclude=self._exclude, without=self._index.folder, is_still=self.is_still
+            self._folders,
+            self._options,
+            locations=self._index.catalog.locations(self._index.folder),
+            without=self._index.folder,
+            is_still=self.is_still,
         )
         # A file that was moved is gone in one place before it is at rest in the other.
         remove = not seen.unsettled
         sync = FolderSync(self._index, seen, remove=remove, limits=self._limits)
         before = self._index.catalog.generation()
         counts = sync.apply(self._encoders)
-        self._tell([*sync.scan.skipped.lines, *sync.plan.kept.values()])
+        self._tell([*sync.scan.skipped.lines, *sync.plan.reasons.values()])
         if self._index.generation != before:
             self._on_change(counts, self._index.generation)
             with suppress(HasseIndexError):  # another process may be merging

@@ -23,7 +23,15 @@ from hasse.index.catalog.lookups import (
 from hasse.index.catalog.records import FileRecord, SegmentRecord
 from hasse.index.catalog.schema import SCHEMA
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
-from hasse.index.types import CaptionRow, DescribedImage, ImageRow, NamedImage, PathRow
+from hasse.index.types import (
+    CaptionRow,
+    DescribedImage,
+    FolderRow,
+    ImageRow,
+    NamedImage,
+    PathRow,
+    UnreadableFile,
+)
 from tests.index.samples import captions, images, model
 
 
@@ -208,9 +216,13 @@ def test_value_that_changed_in_any_column_of_any_table_is_found(
     files = {"points.npy": FileRecord(5, "ab" * 32)}
     with catalog.writing() as connection:
         mutations.raise_generation(connection, model())
-        mutations.insert_images(connection, [row._replace(taken=5) for row in images([1, 2])])
+        mutations.insert_images(
+            connection, [row._replace(taken=5, sha256="ab") for row in images([1, 2])]
+        )
         mutations.replace_paths(connection, {1: [PathRow(1, "a.jpg", "pictures", 1, 2, 3)]})
-        mutations.remember_folders(connection, {"pictures": 4})
+        mutations.remember_folders(connection, [FolderRow("/a", "/b", "../b", 4, ("c",), True)])
+        mutations.remember_removed(connection, [1])
+        mutations.replace_unreadable(connection, {"/b/c": UnreadableFile("/b/c", 1, 2, 3, "1")})
         mutations.insert_captions(
             connection, [*captions([1, 2, 3], [1, 2]), CaptionRow(5, 1, "a dog", "tiny")]
         )

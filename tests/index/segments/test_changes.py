@@ -8,7 +8,7 @@ import pytest
 from hasse.index.errors import BadRowsError
 from hasse.index.search.query import Query
 from hasse.index.segments.writer import Addition, Change
-from hasse.index.types import CaptionRow, ImageRow, PathRow
+from hasse.index.types import CaptionRow, FolderRow, ImageRow, PathRow
 from hasse.index.verify import verify
 from tests.index.samples import images, small_index
 
@@ -44,7 +44,7 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
         paths=paths,
         removed_images=[5],
         removed_captions=[101],
-        folders={"pictures": 17},
+        folders=[FolderRow("/pictures", "/pictures", "../pictures", 17)],
     )
     with small_index(tmp_path / "i") as index:
         assert index.change(change) == 2
@@ -56,7 +56,7 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
         assert [row.id for row in described[3].captions] == [103, 115, 500]
         assert index.catalog.captions([101]) == {}
         assert index.catalog.paths_of([4, 5, 50]) == paths | {5: []}
-        assert index.catalog.folders() == {"pictures": 17}
+        assert index.locations.folders == {"/pictures": change.folders[0]}
     assert verify(tmp_path / "i").ok
 
 

@@ -262,7 +262,7 @@ def test_file_of_another_kind_is_refused_in_one_sentence(
 
 def test_missing_paths_are_named(tmp_path: Path) -> None:
     assert "there is no file" in refusal(tmp_path / "nowhere.json", tmp_path)
-    assert "cannot be read: Is a directory" in refusal(tmp_path, tmp_path)
+    assert "cannot be read: it is not a file" in refusal(tmp_path, tmp_path)
     assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300), tmp_path)
     for folder in (tmp_path / "nowhere", Path(__file__)):
         assert f"there is no folder {folder}" in refusal(tmp_path / "x.json", folder)

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import io
 import os
+import struct
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pillow_heif
 import pytest
 from PIL import Image, ImageFile
+from PIL.PngImagePlugin import PngInfo
 
 from hasse.models.images.taken import taken_at
 
 DIGITIZED, ORIGINAL, OFFSET = 36868, 36867, 36881
+NOON = datetime(2023, 7, 4, 12, 30, tzinfo=UTC).timestamp() * 1000
 
 
 def photograph(path: Path, facts: dict[int, object]) -> Path:
@@ -28,13 +33,16 @@ def photograph(path: Path, facts: dict[int, object]) -> Path:
         ({DIGITIZED: "2023:07:04 12:30:00"}, datetime(2023, 7, 4, 12, 30, tzinfo=UTC)),
         (
             {ORIGINAL: "2023:07:04 12:30:00", OFFSET: "+02:00"},
-            datetime(2023, 7, 4, 10, 30, tzinfo=UTC),
+            datetime(2023, 7, 4, 12, 30, tzinfo=UTC),
         ),
         ({ORIGINAL: "0000:00:00 00:00:00"}, datetime.fromtimestamp(1_000_000, UTC)),
         (
             {ORIGINAL: "2023:07:04 12:30:00", OFFSET: "+99:00"},
             datetime(2023, 7, 4, 12, 30, tzinfo=UTC),
         ),
+        ({ORIGINAL: "2023-07-04T12:30:00"}, datetime(2023, 7, 4, 12, 30, tzinfo=UTC)),
+        ({ORIGINAL: "2023/07/04 12:30"}, datetime(2023, 7, 4, 12, 30, tzinfo=UTC)),
+        ({ORIGINAL: "2023:07:04"}, datetime(2023, 7, 4, tzinfo=UTC)),
         ({}, datetime.fromtimestamp(1_000_000, UTC)),
     ],
 )
@@ -81,3 +89,52 @@ def test_date_is_found_without_decoding_pixels(
     os.utime(tmp_path / "a.png", (5, 5))
     monkeypatch.setattr(ImageFile.ImageFile, "load", pytest.fail)
     assert taken_at(tmp_path / "a.png") == 5000
+
+
+def test_taken_at_reads_the_tag_of_the_last_change(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[306] = "2023:07:04 12:30:00"
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg", exif=exif)
+    assert taken_at(tmp_path / "a.jpg") == NOON
+
+
+def test_taken_at_reads_exif_behind_the_pixels_of_a_png(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[305] = "a program"
+    exif.get_ifd(0x8769)[ORIGINAL] = "2023:07:04 12:30:00"
+    chunk = b"eXIf" + exif.tobytes().removeprefix(b"Exif\0\0")
+    whole = png({})
+    at = whole.rindex(b"IEND") - 4
+    length, check = struct.pack(">I", len(chunk) - 4), struct.pack(">I", zlib.crc32(chunk))
+    (tmp_path / "a.png").write_bytes(whole[:at] + length + chunk + check + whole[at:])
+    assert taken_at(tmp_path / "a.png") == NOON
+
+
+def test_taken_at_reads_the_text_of_a_png(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png({"Creation Time": "2023-07-04T12:30:00+02:00"}))
+    assert taken_at(tmp_path / "a.png") == NOON
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        'exif:DateTimeOriginal="2023-07-04T12:30:00.00-08:00"',
+        "><xmp:CreateDate>2023-07-04T12:30:00</xmp:CreateDate",
+    ],
+)
+def test_taken_at_reads_xmp(date: str, tmp_path: Path) -> None:
+    xmp = f"http://ns.adobe.com/xap/1.0/\0<x:xmpmeta><rdf:Description {date}/></x:xmpmeta>".encode()
+    content = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(content, "JPEG")
+    jpeg, size = content.getvalue(), struct.pack(">H", len(xmp) + 2)
+    (tmp_path / "a.jpg").write_bytes(jpeg[:2] + b"\xff\xe1" + size + xmp + jpeg[2:])
+    assert taken_at(tmp_path / "a.jpg") == NOON
+
+
+def png(texts: dict[str, str]) -> bytes:
+    info = PngInfo()
+    for key, text in texts.items():
+        info.add_text(key, text)
+    content = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(content, "PNG", pnginfo=info)
+    return content.getvalue()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hasse.index import durable
-from hasse.index.catalog.places import absolute_path
 from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
@@ -70,7 +69,7 @@ def test_pictures_beside_an_index_are_known_where_both_have_moved(
     here.rename(there)
     with Index.open(there / "index") as index:
         paths = {there / "1.png", there / "2.png", tmp_path / "9.png"}
-        known = {absolute_path(index.folder, row.path) for row in index.catalog.all_paths()}
+        known = {index.locations.absolute(row.path) for row in index.catalog.all_paths()}
         assert known == {str(path) for path in paths}
 
 

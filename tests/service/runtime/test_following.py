@@ -5,12 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from hasse.index.store import Index
+from hasse.service.app import create_app
+from hasse.service.runtime.following import FollowerState, following
+from hasse.service.settings import Settings
+from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
 
 PARENT = """
@@ -63,3 +67,31 @@ def test_following_takes_new_pictures_and_ends_with_its_parent(tmp_path: Path) -
         parent.stdin.close()
         parent.wait()
     until(lambda: not child.exists() or "(zombie)" in (child / "status").read_text())
+
+
+def end_at_once(settings: Settings, folders: Sequence[Path]) -> None:
+    sys.exit(3)
+
+
+def test_following_starts_a_follower_that_ended_again_and_shows_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(index=tmp_path, device="cpu")
+    assert FollowerState.read() is None
+    with following(settings, [tmp_path], end_at_once):
+        until(lambda: (state := FollowerState.read()) is not None and state.restarts >= 2)
+    assert FollowerState.read() is None
+    assert "follower ended" in caplog.text
+
+
+def test_readyz_and_metrics_show_a_follower_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HASSE_FOLLOWER_STATE", str(tmp_path / "state.json"))
+    FollowerState(True, 0).write()
+    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+        assert client.get("/readyz").json()["checks"]["following"] == "ok"
+        FollowerState(False, 4).write()
+        metrics = client.get("/metrics").text
+        assert "hasse_following 0.0" in metrics
+        assert "hasse_follower_restarts 4.0" in metrics

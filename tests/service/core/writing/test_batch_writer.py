@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hasse.index.errors import BadRowsError, CatalogUnreachableError
+from hasse.index.segments import stored_pictures
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.service.core.writing.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
@@ -29,14 +30,11 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 def new_image(index: Index, seed: int, image_id: int | None = None, **given: Any) -> NewImage:
     picture, point = png(seed), np.ones(index.model.dimension, np.float32)
+    sha256 = hashlib.sha256(picture).hexdigest()
+    path, name = stored_pictures.path_of(sha256, ".png"), given.pop("file_name", "a.png")
     return NewImage(
         picture=picture,
-        sha256=hashlib.sha256(picture).hexdigest(),
-        suffix=".png",
-        file_name=given.pop("file_name", "a.png"),
-        width=64,
-        height=48,
-        split="",
+        row=ImageRow(0, name, path, 64, 48, "", sha256),
         image_id=image_id,
         point=point,
         captions=[],

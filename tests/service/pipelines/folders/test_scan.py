@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hasse.service.pipelines.folders.scan import FileStamp, scan
+from hasse.service.pipelines.folders.scan import FileStamp, ScanOptions, scan
 from tests.service.collection import png
 
 
@@ -44,11 +44,11 @@ def test_single_pictures_are_seen_like_those_of_a_folder(
 def test_folder_gives_names_below_it_and_captions_of_a_table(root: Path) -> None:
     table = root / "captions.csv"
     table.write_text("file_name,caption,split\nx/dog.png,a  dog,val\nnone.png,a cat,\n")
-    found = scan([root], table)
+    found = scan([root], ScanOptions(table))
     dog = found.files[f"{root}/x/dog.png"]
     assert (dog.name, dog.folder, dog.split) == ("x/dog.png", root, "val")
     assert dog.captions == {"": [], str(table): ["a dog"]}
-    assert found.folders == {root: root.stat().st_dev}
+    assert found.named == {root: root.stat().st_dev}
     assert found.skipped.by_reason == {"file name with broken characters": 1, "file not found": 1}
 
 

@@ -5,82 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hasse.index.catalog import mutations
+from hasse.index.segments.writer import Addition, Change
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow
-from hasse.index.verify import verify
-from hasse.models.checkpoints import checkpoint
+from hasse.index.types import CaptionRow, FolderRow, ImageRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.service.pipelines import indexing
 from hasse.service.pipelines.dataset_encoding import ImageSource
 from hasse.service.pipelines.folders.plan import Catalogued, Counts, needed_digests
 from hasse.service.pipelines.folders.scan import scan
 from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from tests.service.collection import picture
-from tests.tiny import tiny_checkpoint
-
-# What an image is known by: its file name, its paths below the folder, and its captions.
-State = dict[int, tuple[str, list[str], list[str]]]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return checkpoint.load(tiny_checkpoint(tmp_path_factory.mktemp("model")))
-
-
-@pytest.fixture
-def index(tmp_path: Path, model: Checkpoint) -> Iterator[Index]:
-    with Index.create(tmp_path / "index", indexing.identity_of(model), threads=1) as made:
-        yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "pictures"
-    for at, name in enumerate(("a/one.png", "a/two.png", "three.png")):
-        draw(folder / name, at)
-    return folder
-
-
-@pytest.fixture
-def sync(index: Index, root: Path, model: Checkpoint) -> Callable[..., Counts]:
-    def run(
-        *paths: Path,
-        remove: bool = True,
-        allow_empty: bool = False,
-        captions: Path | None = None,
-        seen_at: float | None = None,
-    ) -> Counts:
-        seen = scan(paths or [root], captions, without=index.folder)
-        seen.seen_at = seen_at or seen.seen_at
-        one = FolderSync(index, seen, remove=remove, allow_empty=allow_empty)
-        encoders = Encoders(lambda: model, lambda: ImageSource(batch_size=2, block_seconds=0.0))
-        done = one.apply(encoders)
-        assert verify(index.folder).ok
-        return done
-
-    return run
-
-
-def draw(path: Path, seed: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture(seed).save(path)
-
-
-def state(index: Index, root: Path) -> State:
-    found: State = {}
-    for id_, image in index.catalog.described_images(list(index.catalog.sha256s())).items():
-        paths = [file.path for file in image.paths]
-        assert image.row.path in paths
-        below = [os.path.relpath(index.folder / path, root) for path in paths]
-        found[id_] = (image.row.file_name, below, [caption.text for caption in image.captions])
-    return found
+from tests.service.pipelines.folders.folder import draw, state
 
 
 def test_new_pictures_are_added_with_their_captions_dates_and_paths(
@@ -96,7 +35,9 @@ def test_new_pictures_are_added_with_their_captions_dates_and_paths(
     row = index.catalog.images([1])[1]
     assert (row.width, row.height) == (64, 48)
     assert row.taken == (root / "a/one.png").stat().st_mtime_ns // 1_000_000
-    assert index.catalog.folders() == {"../pictures": root.stat().st_dev}
+    assert list(index.locations.folders.values()) == [
+        FolderRow(str(root), str(root), "../pictures", root.stat().st_dev)
+    ]
 
 
 def test_unchanged_files_are_neither_read_nor_written(
@@ -105,7 +46,7 @@ def test_unchanged_files_are_neither_read_nor_written(
     before_now = time.time() + 100  # as if the files had been at rest
     sync(seen_at=before_now)
     generation = index.generation
-    assert needed_digests(index.folder, Catalogued.of(index), scan([root])) == []
+    assert needed_digests(Catalogued.of(index, ()), scan([root])) == []
     assert sync() == Counts(present=3)
     assert index.generation == generation
 
@@ -114,7 +55,7 @@ def test_file_that_was_just_written_is_read_again(
     index: Index, root: Path, sync: Callable[..., Counts]
 ) -> None:
     sync(seen_at=(root / "a/one.png").stat().st_mtime)  # written first
-    assert len(needed_digests(index.folder, Catalogued.of(index), scan([root]))) == 3
+    assert len(needed_digests(Catalogued.of(index, ()), scan([root]))) == 3
 
 
 def test_moved_and_renamed_picture_keeps_its_id_and_point(
@@ -253,7 +194,7 @@ def test_folder_that_is_out_of_reach_loses_nothing_unless_told(
         remember_device(index, 123456)
         gone = {3}
     plan = FolderSync(index, scan([root]), remove=True).plan
-    assert why in plan.kept[root]
+    assert why in plan.reasons[root]
     assert plan.removed == []
     sync()
     assert set(state(index, root)) == {1, 2, 3}
@@ -262,10 +203,10 @@ def test_folder_that_is_out_of_reach_loses_nothing_unless_told(
 
 
 def remember_device(index: Index, device: int) -> None:
-    with index.catalog.writing() as connection:
-        mutations.remember_folders(connection, {"../pictures": device})
-        mutations.raise_generation(connection, index.model)
-    index.refresh()
+    (row,) = index.locations.folders.values()
+    nothing = np.empty((0, index.model.dimension), np.float32)
+    addition = Addition.checked(index.model, [], nothing, [], nothing)
+    index.change(Change(addition, folders=[row._replace(device=device)]))
 
 
 def test_sub_folder_that_cannot_be_read_is_unknown(

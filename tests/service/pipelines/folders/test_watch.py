@@ -9,20 +9,13 @@ import pytest
 
 from hasse.index.errors import IndexLockedError
 from hasse.index.store import Index
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.pipelines import indexing
 from hasse.service.pipelines.dataset_encoding import ImageSource
 from hasse.service.pipelines.folders.scan import FileStamp
 from hasse.service.pipelines.folders.sync import Encoders
 from hasse.service.pipelines.folders.watch import FolderWatch, is_on_network
-from tests.service.pipelines.folders.test_sync import State, draw, state
-from tests.tiny import tiny_checkpoint
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return checkpoint.load(tiny_checkpoint(tmp_path_factory.mktemp("model")))
+from tests.service.pipelines.folders.folder import State, draw, state
 
 
 @pytest.fixture

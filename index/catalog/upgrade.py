@@ -1,0 +1,81 @@
+"""Brings a catalog that 0.2.0 wrote to the format of this version, in place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import sqlalchemy as sql
+from sqlalchemy import BigInteger, Connection, Text
+
+from hasse.index.catalog import mutations
+from hasse.index.catalog.catalog import Catalog, model_of
+from hasse.index.catalog.locations import folders_of
+from hasse.index.catalog.schema import (
+    FOLDERS,
+    IMAGE_FACTS,
+    IMAGES,
+    META,
+    PATH_FACTS,
+    PATHS,
+    SCHEMA,
+)
+from hasse.index.types import FolderRow, ImageRow, PathRow
+
+BEFORE = 6  # the format of 0.2.0
+_OLD_FOLDERS = sql.table("folders", sql.column("path", Text), sql.column("device", BigInteger))
+
+
+def upgrade(catalog: Catalog, index_folder: Path) -> None:
+    """Bring a catalog of the format before this one up to date; nothing happens to any other.
+
+    Paths beside the index were relative to it. They become absolute below the folders that they
+    lie in, and these are remembered relative to the index too.
+    """
+    with catalog.writing() as connection:
+        meta = connection.execute(sql.select(META)).one()
+        if meta.format != BEFORE:
+            return
+        devices = {
+            _absolute(index_folder, row.path): row.device
+            for row in connection.execute(sql.select(_OLD_FOLDERS))
+        }
+        FOLDERS.drop(connection)
+        SCHEMA.create_all(connection)
+        _make_paths_absolute(connection, index_folder)
+        mutations.remember_folders(
+            connection,
+            (
+                FolderRow(path, path, os.path.relpath(path, index_folder), device)
+                for path, device in (devices | _other_folders(connection, devices)).items()
+            ),
+        )
+        mutations.set_model(connection, model_of(meta), meta.generation)
+
+
+def _make_paths_absolute(connection: Connection, index_folder: Path) -> None:
+    outside = IMAGES.c.path.startswith("../")
+    for image in connection.execute(sql.select(*IMAGE_FACTS).where(outside)).all():
+        row = ImageRow._make(image)
+        path = _absolute(index_folder, row.path)
+        mutations.replace_image(connection, row._replace(path=path))
+    relative = sql.or_(PATHS.c.path.startswith("../"), PATHS.c.folder.startswith("../"))
+    ids = sql.select(PATHS.c.image_id).where(relative).distinct()
+    files: dict[int, list[PathRow]] = {}
+    for found in connection.execute(sql.select(*PATH_FACTS).where(PATHS.c.image_id.in_(ids))).all():
+        file = PathRow._make(found)
+        path = _absolute(index_folder, file.path)
+        folder = file.folder and _absolute(index_folder, file.folder)
+        files.setdefault(file.image_id, []).append(file._replace(path=path, folder=folder))
+    mutations.replace_paths(connection, files)
+
+
+def _absolute(index_folder: Path, path: str) -> str:
+    return os.path.normpath(index_folder / path) if path.startswith("../") else path
+
+
+def _other_folders(connection: Connection, followed: dict[str, int]) -> dict[str, None]:
+    """Return the folders of pictures which lie in no followed folder."""
+    singly = sql.select(PATHS.c.path).where(PATHS.c.folder == "")
+    paths = connection.execute(singly).scalars().all()
+    return {folder: None for folder in folders_of(paths) if folder not in followed}
