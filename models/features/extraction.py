@@ -54,44 +54,60 @@ class BatchFeatures:
 Batches: TypeAlias = Callable[[Sequence[Image], int], Iterator[BatchFeatures]]
 
 
+@dataclass(frozen=True, slots=True)
+class ExtractionOptions:
+    """What is computed of each picture, and by which means.
+
+    Attributes:
+        views: random crops of each picture that have features too, for training to vary.
+        regions: whether nine regions of each picture (of one crop) and view have features too.
+        device: where the network runs.
+        batch_size: crops that the network takes at a time.
+        workers: threads that decode; None: one a core.
+        limits: of the pictures that are read.
+    """
+
+    views: int = 0
+    regions: bool = False
+    device: str | torch.device = "cpu"
+    batch_size: int = 32
+    workers: int | None = None
+    limits: PictureLimits = DEFAULT_LIMITS
+
+
 class Extractor:
-    """A network that stays as it is, ready to look at pictures.
+    """Computes features of pictures with a frozen network.
 
     Raises:
         BackboneError: the network takes no pictures of this size, or has no regions.
     """
 
     def __init__(
-        self,
-        backbone: Backbone,
-        preprocessing: Preprocessing,
-        *,
-        views: int = 0,
-        regions: bool = False,
-        device: str | torch.device = "cpu",
-        batch_size: int = 32,
-        workers: int | None = None,
-        limits: PictureLimits = DEFAULT_LIMITS,
+        self, backbone: Backbone, preprocessing: Preprocessing, options: ExtractionOptions
     ) -> None:
-        network = (copy.deepcopy(backbone).keep_grid() if regions else backbone).for_inference()
-        network.to(device).require_side(preprocessing.crop)
-        self._network, self._preprocessing, self._views = network, preprocessing, views
-        self._device, self._batch_size = torch.device(device), batch_size
-        self._workers, self._limits = workers, limits
+        chosen = copy.deepcopy(backbone).keep_grid() if options.regions else backbone
+        self._network = chosen.for_inference()
+        self._network.to(options.device).require_side(preprocessing.crop)
+        self._preprocessing, self._options = preprocessing, options
 
     def batches(self, images: Sequence[Image], size: int) -> Iterator[BatchFeatures]:
         """Yield the features of images in order, `size` pictures at a time."""
-        crops = self._preprocessing.crops
+        crops, options = self._preprocessing.crops, self._options
         for batch in decode_ahead(
-            images, self._preprocessing, size, self._workers, self._views, self._limits
+            images, self._preprocessing, size, options.workers, options.views, options.limits
         ):
             good, pixels, skipped = _readable(batch)
             features = np.empty((0, 0, 0), np.float32)
             if good:
-                seen = _seen(self._network, pixels, self._batch_size, self._device)
+                seen = _seen(
+                    self._network, pixels, options.batch_size, torch.device(options.device)
+                )
                 own, others = np.split(seen, [crops], axis=1)
                 features = np.concatenate([own.mean(1, keepdims=True), others], axis=1)
             yield BatchFeatures(good, features, skipped)
+
+
+_DEFAULT = ExtractionOptions()
 
 
 def extract(
@@ -99,13 +115,8 @@ def extract(
     backbone: Backbone,
     preprocessing: Preprocessing,
     folder: Path,
+    options: ExtractionOptions = _DEFAULT,
     *,
-    device: str | torch.device = "cpu",
-    views: int = 0,
-    regions: bool = False,
-    batch_size: int = 32,
-    workers: int | None = None,
-    limits: PictureLimits = DEFAULT_LIMITS,
     progress: Callable[[int, int], None] = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
     skipped: Callable[[str], None] = lambda line: None,
@@ -123,10 +134,6 @@ def extract(
     fails, their old features stay.
 
     Args:
-        views: random crops of each picture that have features too, for training to vary.
-        regions: whether nine regions of each picture (of one crop) and view have features too.
-        batch_size: crops that the network takes at a time.
-        workers: threads that decode; None: one a core.
         stop: is asked after each batch.
         skipped: is told one line for each image left out.
         changed: is told one line if pictures changed and are read again.
@@ -148,21 +155,12 @@ def extract(
         backbone.fingerprint(),
         backbone.feature_dimension,
         preprocessing,
-        views,
-        regions,
+        options.views,
+        options.regions,
     )
     if batches is None:
-        batches = Extractor(
-            backbone,
-            preprocessing,
-            views=views,
-            regions=regions,
-            device=device,
-            batch_size=batch_size,
-            workers=workers,
-            limits=limits,
-        ).batches
-    pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
+        batches = Extractor(backbone, preprocessing, options).batches
+    pictures_per_batch = max(1, options.batch_size // (preprocessing.crops + options.views))
     with appending(folder, maker) as writer:
         stamps = {image.id: picture_stamp(image.path) for image in dataset.images}
         todo = _remaining(dataset, stamps, writer, changed)

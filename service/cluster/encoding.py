@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from hasse.models.datasets import Image
-from hasse.models.features.extraction import BatchFeatures, Extractor
-from hasse.models.images.limits import PictureLimits
+from hasse.models.features.extraction import BatchFeatures, ExtractionOptions, Extractor
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.cluster.connection import ClusterError, connect
 from hasse.service.pipelines.dataset_encoding import BatchPoints, ImageSource
@@ -118,11 +117,7 @@ class Extraction:
     weights: Path | None
     fingerprint: str  # of the weights
     preprocessing: Preprocessing
-    views: int
-    regions: bool
-    batch_size: int
-    workers: int | None
-    limits: PictureLimits
+    options: ExtractionOptions
 
     def encoder(self) -> Encode[BatchFeatures]:
         """Return the function that encodes one batch."""
@@ -134,16 +129,7 @@ class Extraction:
                 f"{self.backbone} has other weights on {socket.gethostname()}: name one file with "
                 "--weights that all machines have"
             )
-        extractor = Extractor(
-            network,
-            self.preprocessing,
-            views=self.views,
-            regions=self.regions,
-            device=_device(),
-            batch_size=self.batch_size,
-            workers=self.workers,
-            limits=self.limits,
-        )
+        extractor = Extractor(network, self.preprocessing, replace(self.options, device=_device()))
         return lambda images: next(extractor.batches(images, len(images)))
 
 

@@ -125,7 +125,7 @@ def features(
     """
     from hasse.models.datasets import load
     from hasse.models.encoders.registry import build_backbone
-    from hasse.models.features.extraction import extract
+    from hasse.models.features.extraction import ExtractionOptions, extract
     from hasse.service.runtime.device import pick_device
 
     place = pick_device(device)
@@ -150,27 +150,15 @@ def features(
     if weights is None and (weights := _weights(backbone, download=download_weights)) is not None:
         network.load_weights(weights)
     with_regions = crops == "1" and network.has_grid() if regions is None else regions
+    options = ExtractionOptions(views, with_regions, place, batch_size, workers, picture_limits())
     batches = None
     if cluster is not None:
         from hasse.service.cluster.encoding import Extraction, features_of
 
-        asked = (views, with_regions, batch_size, workers, picture_limits())
         file = None if weights is None else weights.resolve()
-        extraction = Extraction(backbone, file, network.fingerprint(), looks, *asked)
+        extraction = Extraction(backbone, file, network.fingerprint(), looks, options)
         batches = features_of(cluster, extraction)
-    run = partial(
-        extract,
-        collection,
-        network,
-        looks,
-        out,
-        views=views,
-        regions=with_regions,
-        device=place,
-        batch_size=batch_size,
-        workers=workers,
-        batches=batches,
-    )
+    run = partial(extract, collection, network, looks, out, options=options, batches=batches)
     _show(_extract(run, out, weights), collection)
 
 
@@ -184,8 +172,7 @@ def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) 
         stoppable(lambda: AGAIN, ExtractionStopped) as stop,
         resumable(lambda: kept),
     ):
-        limits = picture_limits()
-        store = run(limits=limits, progress=report, stop=stop, skipped=tell, changed=tell)
+        store = run(progress=report, stop=stop, skipped=tell, changed=tell)
     if weights is not None:
         note_weights(out, weights)
     return store

@@ -17,7 +17,7 @@ from hasse.models.encoders.regions import REGIONS, pool_regions
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.features import feature_store
-from hasse.models.features.extraction import extract
+from hasse.models.features.extraction import ExtractionOptions, extract
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Preprocessing
@@ -30,7 +30,9 @@ def test_features_are_the_networks_averaged_over_crops(
 ) -> None:
     how = replace(SMALL, crops=crops)
     dataset = pictures(tmp_path / "p", 7)
-    store = extract(dataset, backbone, how, tmp_path / "f", batch_size=8, workers=1)
+    store = extract(
+        dataset, backbone, how, tmp_path / "f", options=ExtractionOptions(batch_size=8, workers=1)
+    )
     assert store.image_ids.tolist() == [image.id for image in dataset.images]
     assert store.views()[:, 0].shape == (7, 1024)
     with torch.inference_mode():
@@ -46,8 +48,10 @@ def test_features_of_regions_are_those_of_the_networks_grid(tmp_path: Path) -> N
     torch.manual_seed(0)
     network = build_backbone("torchvision/mobilenet_v2").eval()
     dataset, looks = pictures(tmp_path / "p", 3), Preprocessing(resize=100, crop=96)
-    whole = extract(dataset, network, looks, tmp_path / "whole", views=1)
-    store = extract(dataset, network, looks, tmp_path / "f", views=1, regions=True)
+    whole = extract(dataset, network, looks, tmp_path / "whole", options=ExtractionOptions(views=1))
+    store = extract(
+        dataset, network, looks, tmp_path / "f", options=ExtractionOptions(views=1, regions=True)
+    )
     assert not network.grid, "the network that was given stays as it was"
     assert store.views(regions=True).shape == (3, 2, REGIONS, 1280)
     np.testing.assert_allclose(store.views(), whole.views(), rtol=4e-3, atol=2e-4)
@@ -61,7 +65,7 @@ def test_features_of_regions_are_those_of_the_networks_grid(tmp_path: Path) -> N
     with pytest.raises(FeaturesError, match="are of whole pictures"):
         whole.select(ids, regions=True)
     assert "whether regions have features (--regions) was True and is now False" in refusal(
-        dataset, network, looks, tmp_path / "f", views=1
+        dataset, network, looks, tmp_path / "f", options=ExtractionOptions(views=1)
     )
 
 
@@ -70,7 +74,7 @@ def test_network_without_a_grid_has_no_features_of_regions(
 ) -> None:
     dataset = pictures(tmp_path / "p", 1)
     with pytest.raises(BackboneError, match="so it has no regions"):
-        extract(dataset, backbone, SMALL, tmp_path / "f", regions=True)
+        extract(dataset, backbone, SMALL, tmp_path / "f", options=ExtractionOptions(regions=True))
     assert not (tmp_path / "f").exists()
 
 
@@ -83,7 +87,14 @@ def test_damaged_pictures_are_left_out_told_and_tried_again(
     damaged.path.write_bytes(whole[:300])
     missing.path.unlink()
     told: list[str] = []
-    store = extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, skipped=told.append)
+    store = extract(
+        dataset,
+        backbone,
+        SMALL,
+        tmp_path / "f",
+        options=ExtractionOptions(batch_size=2),
+        skipped=told.append,
+    )
     assert len(store) == 3
     assert list(store.skipped.values()) == told
     assert told[0].startswith(f"image {damaged.id} (001.png): damaged or cut short")
@@ -193,5 +204,11 @@ def test_batch_size_bounds_the_crops_of_a_batch(
     dataset, how = pictures(tmp_path / "p", 5), replace(SMALL, crops=10)
     for size, batches in ((24, [24, 24, 12]), (20, [12] * 5), (8, [8, 4] * 5)):
         taken.clear()
-        extract(dataset, backbone, how, tmp_path / f"{size}", views=2, batch_size=size)
+        extract(
+            dataset,
+            backbone,
+            how,
+            tmp_path / f"{size}",
+            options=ExtractionOptions(views=2, batch_size=size),
+        )
         assert [count for count in taken if count > 1] == batches

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from hasse.models.datasets import save
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.features import prefetch
-from hasse.models.features.extraction import ExtractionStopped, extract
+from hasse.models.features.extraction import ExtractionOptions, ExtractionStopped, extract
 from hasse.models.features.feature_store import Appender, FeatureStore
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.limits import PictureLimits
@@ -28,7 +28,9 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
 ) -> None:
     dataset = pictures(tmp_path / "p", 5)
     plain = extract(dataset, backbone, SMALL, tmp_path / "plain")
-    store = extract(dataset, backbone, SMALL, tmp_path / "whole", views=3)
+    store = extract(
+        dataset, backbone, SMALL, tmp_path / "whole", options=ExtractionOptions(views=3)
+    )
     assert store.views().shape == (5, 4, 1024)
     np.testing.assert_allclose(store.views()[:, 0], plain.views()[:, 0], rtol=2e-3, atol=2e-7)
     draw = np.random.default_rng(dataset.images[2].id)
@@ -39,8 +41,14 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
             torch.testing.assert_close(
                 torch.from_numpy(view.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
             )
-    extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f", views=3)
-    extract(dataset, backbone, SMALL, tmp_path / "f", views=3)
+    extract(
+        replace(dataset, images=dataset.images[:2]),
+        backbone,
+        SMALL,
+        tmp_path / "f",
+        options=ExtractionOptions(views=3),
+    )
+    extract(dataset, backbone, SMALL, tmp_path / "f", options=ExtractionOptions(views=3))
     np.testing.assert_allclose(
         FeatureStore.open(tmp_path / "f").views(), store.views(), rtol=2e-3, atol=2e-7
     )
@@ -65,7 +73,12 @@ def test_progress_counts_what_was_there_before(backbone: Backbone, tmp_path: Pat
     extract(part, backbone, SMALL, tmp_path / "f")
     seen: list[tuple[int, int]] = []
     extract(
-        dataset, backbone, SMALL, tmp_path / "f", batch_size=1, progress=lambda *n: seen.append(n)
+        dataset,
+        backbone,
+        SMALL,
+        tmp_path / "f",
+        options=ExtractionOptions(batch_size=1),
+        progress=lambda *n: seen.append(n),
     )
     assert seen == [(5, 6), (6, 6)]
 
@@ -96,7 +109,14 @@ def test_pictures_that_changed_are_read_again_and_no_others(
     told: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(prefetch, "open_picture", watched)
-        store = extract(dataset, backbone, SMALL, tmp_path / "f", workers=1, changed=told.append)
+        store = extract(
+            dataset,
+            backbone,
+            SMALL,
+            tmp_path / "f",
+            options=ExtractionOptions(workers=1),
+            changed=told.append,
+        )
     assert read == ["001.png", "004.png"]
     assert told == ["pictures that changed since their features were made: 2, read again"]
     assert len(store) == 6
@@ -135,7 +155,14 @@ def test_old_features_stay_where_a_changed_picture_cannot_be_read(
     dataset.images[2].path.write_text("not a picture")
     dataset.images[3].path.unlink()
     with pytest.raises(ExtractionStopped, match="2 of 4 pictures are done"):
-        extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1, stop=lambda: True)
+        extract(
+            dataset,
+            backbone,
+            SMALL,
+            tmp_path / "f",
+            options=ExtractionOptions(batch_size=1),
+            stop=lambda: True,
+        )
     store = FeatureStore.open(tmp_path / "f")
     np.testing.assert_array_equal(store.select(ids[1:]), kept[1:])
     assert np.abs(store.select(ids[:1]) - kept[:1]).max() > 2e-6
@@ -153,12 +180,19 @@ def test_interrupted_run_ends_in_the_same_bytes(
     how, size = replace(SMALL, crops=crops), 2 * crops
     dataset = pictures(tmp_path / "p", 20)
     dataset.images[2].path.write_text("not a picture")
-    extract(dataset, backbone, how, tmp_path / "whole", batch_size=size)
+    extract(dataset, backbone, how, tmp_path / "whole", options=ExtractionOptions(batch_size=size))
     for batches in (1, 2, 3):
         stop = iter([*[False] * (batches - 1), True]).__next__
         with pytest.raises(ExtractionStopped, match="of 20 pictures are done and kept"):
-            extract(dataset, backbone, how, tmp_path / "f", batch_size=size, stop=stop)
-    extract(dataset, backbone, how, tmp_path / "f", batch_size=size)
+            extract(
+                dataset,
+                backbone,
+                how,
+                tmp_path / "f",
+                options=ExtractionOptions(batch_size=size),
+                stop=stop,
+            )
+    extract(dataset, backbone, how, tmp_path / "f", options=ExtractionOptions(batch_size=size))
     assert content(tmp_path / "f") == content(tmp_path / "whole")
 
 
@@ -169,7 +203,14 @@ def test_pictures_that_were_skipped_are_tried_again_after_all_others(
     dataset = pictures(tmp_path / "p", 4)
     dataset.images[1].path.write_text("not a picture")
     with pytest.raises(ExtractionStopped, match="2 of 4 pictures"):
-        extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, stop=lambda: True)
+        extract(
+            dataset,
+            backbone,
+            SMALL,
+            tmp_path / "f",
+            options=ExtractionOptions(batch_size=2),
+            stop=lambda: True,
+        )
     read: list[str] = []
 
     def watched(path: Path, limits: PictureLimits, at_least: int) -> Pillow.Image:
@@ -177,7 +218,7 @@ def test_pictures_that_were_skipped_are_tried_again_after_all_others(
         return open_picture(path, limits, at_least)
 
     monkeypatch.setattr(prefetch, "open_picture", watched)
-    extract(dataset, backbone, SMALL, tmp_path / "f", workers=1)
+    extract(dataset, backbone, SMALL, tmp_path / "f", options=ExtractionOptions(workers=1))
     assert read == ["002.png", "003.png", "001.png"]
 
 
@@ -189,7 +230,14 @@ def test_ctrl_c_keeps_what_the_network_has_done(backbone: Backbone, tmp_path: Pa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, progress=interrupt)
+        extract(
+            dataset,
+            backbone,
+            SMALL,
+            tmp_path / "f",
+            options=ExtractionOptions(batch_size=2),
+            progress=interrupt,
+        )
     assert len(FeatureStore.open(tmp_path / "f")) == 4
 
 
@@ -216,8 +264,8 @@ def run(folder, tell, last):
             signal.pause()  # to be killed, however late that comes
 
     extraction.extract(
-        dataset, backbone, Preprocessing(resize=36, crop=32), folder, batch_size=2, workers=1,
-        commit_images=1, progress=progress,
+        dataset, backbone, Preprocessing(resize=36, crop=32), folder,
+        extraction.ExtractionOptions(batch_size=2, workers=1), commit_images=1, progress=progress,
     )
 
 def forked(folder, kill_after=None, last=1000):
@@ -284,7 +332,7 @@ def test_extract_commits_after_so_many_images_or_seconds(
         backbone,
         SMALL,
         tmp_path / "f",
-        batch_size=1,
+        options=ExtractionOptions(batch_size=1),
         progress=passing,
         commit_images=images,
         commit_seconds=seconds,

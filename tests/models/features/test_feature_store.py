@@ -12,7 +12,7 @@ import pytest
 from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.features import feature_store
-from hasse.models.features.extraction import extract
+from hasse.models.features.extraction import ExtractionOptions, extract
 from hasse.models.features.feature_store import FeaturesError, FeatureStore, Maker, appending
 from hasse.models.files import FolderLockedError
 from tests.models.features.noise import SMALL, content, pictures
@@ -42,13 +42,13 @@ def test_rows_beyond_the_count_of_the_manifest_are_overwritten(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 4)
-    extract(dataset, backbone, SMALL, tmp_path / "whole", batch_size=2)
+    extract(dataset, backbone, SMALL, tmp_path / "whole", options=ExtractionOptions(batch_size=2))
     extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f")
     for name in (feature_store.FEATURES, feature_store.IMAGES, feature_store.STAMPS):
         with (tmp_path / "f" / name).open("ab") as file:
             file.write(b"\xff" * 777)
     assert len(FeatureStore.open(tmp_path / "f")) == 2
-    extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2)
+    extract(dataset, backbone, SMALL, tmp_path / "f", options=ExtractionOptions(batch_size=2))
     assert content(tmp_path / "f") == content(tmp_path / "whole")
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.features.extraction import extract
+from hasse.models.features.extraction import ExtractionOptions, extract
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig
@@ -187,7 +187,13 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
     Pillow.fromarray(pixels).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     looks = Preprocessing(resize=36, crop=32)
-    extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
+    extract(
+        dataset,
+        build_backbone(network.name, weights),
+        looks,
+        tmp_path / "f",
+        options=ExtractionOptions(views=2),
+    )
     whole = FeatureStore.open(tmp_path / "f").select([1], regions=False)
     for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
         _, inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
@@ -254,7 +260,7 @@ def test_parts_are_read_where_they_are_wanted_and_there(
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     looks = Preprocessing(resize=36, crop=32)
-    extract(dataset, network, looks, tmp_path / "f", regions=there)
+    extract(dataset, network, looks, tmp_path / "f", options=ExtractionOptions(regions=there))
     config = TrainingConfig(model=ModelConfig(image_pooling="regions" if wanted else "average"))
     config, inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
     assert config.model.image_pooling == ("regions" if wanted and there else "average")

@@ -147,8 +147,11 @@ def test_pictures_are_read_by_as_many_threads_and_seen_so_many_at_a_time_as_is_a
     few = ("--batch-size", 5, "--workers", 3)
     assert hasse(*features(home, tmp_path / "f", *weights, *few)).status == 0
     assert hasse(*features(home, tmp_path / "f", *weights)).status == 0
-    taken = [(more["batch_size"], more["workers"], more["device"]) for more in asked]
-    assert taken == [(5, 3, "picked cpu"), (32, None, "picked cpu")]
+    options = [more["options"] for more in asked]
+    assert [(one.batch_size, one.workers, one.device) for one in options] == [
+        (5, 3, "picked cpu"),
+        (32, None, "picked cpu"),
+    ]
 
 
 def test_pictures_left_out_and_read_again_are_told(home: Path, tmp_path: Path) -> None:
