@@ -41,6 +41,7 @@ from hasse.models.checkpoints.weights import WeightDtype, quantize, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.encoders.names import full_name
 from hasse.models.encoders.registry import is_installed
+from hasse.models.encoders.units.registry import text_units
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
@@ -217,12 +218,17 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+    unit = config["model"].get("text_encoder", "gru")
+    if unit not in text_units():
+        raise CheckpointError(
+            f"{folder} reads captions with a unit '{unit}', which is not installed: install Hasse "
+            f"with its studies, by 'pip install -e .' in a clone of the repository"
+        )
     shape = ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])})
     if with_pictures and not shape.has_images:
         raise CheckpointError(
             f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
-            "lab "
-            f"embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
+            f"lab embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
             f"grounding --recipe cap2both'"
         )
     model = OrderEmbedding(

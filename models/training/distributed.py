@@ -29,9 +29,9 @@ class World:
     """The processes of a training.
 
     Attributes:
-        device: what torch calls this process's device.
-        rank: of this process among them, from 0. The first one alone validates, writes and speaks.
-        size: how many there are.
+        device: torch's name of this process's device.
+        rank: number of this process, from 0. The first one alone validates, writes and prints.
+        size: number of processes.
     """
 
     device: str = "cpu"
@@ -44,7 +44,7 @@ class World:
         return self.rank == 0
 
     def part(self, count: int) -> NDArray[np.int64]:
-        """Return this process's rows of `count`: as many as the others', and at least two.
+        """Return this process's rows of `count`: as many as the others get, and at least two.
 
         The last processes may repeat the last row, which `gather` drops. One image alone has no
         batch statistics.
@@ -95,18 +95,18 @@ class World:
         return int(ends.sum()) == 0
 
     def wait(self) -> None:
-        """Return once every process has come here."""
+        """Wait for all processes."""
         if self.size > 1:
             distributed.barrier()
 
     @contextmanager
     def lock_folder(self, folder: Path) -> Iterator[None]:
-        """Keep all others out of a folder, as `models.files` does: the first process, for all.
+        """Lock a folder, as `models.files` does: the first process locks it for all.
 
         Raises:
-            FolderLockedError: others are in it; every process says so.
+            FolderLockedError: another program holds it; raised in every process.
         """
-        folder.mkdir(parents=True, exist_ok=True)  # in each, which all fail alike if they must
+        folder.mkdir(parents=True, exist_ok=True)  # in each process, so that all fail alike
         with ExitStack() as held:
             taken = False
             if self.leads:
@@ -120,7 +120,7 @@ class World:
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Let the first process work before the others, which then find what it made."""
+        """Let the first process work before the others, which then find its files."""
         if not self.leads:
             self.wait()
         yield

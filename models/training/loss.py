@@ -1,4 +1,4 @@
-"""What a batch is asked for: every true pair nearer to the order than the false pairs beside it.
+"""Losses of a batch: every true pair should be nearer to the order than its false pairs.
 
 All losses take any number of true pairs. A caption counts once however many images it is true
 of (the mean over them is taken), and an image once for each of its own captions.
@@ -17,15 +17,15 @@ from torch.nn.functional import softplus
 def ranking_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -> Tensor:
     """Sum the hinge over true pairs and the contrastive pairs of a batch (Vendrov, equation 5).
 
-    Every image a caption is true of is to have a penalty lower by `margin` than every image it
-    is false of; likewise the captions of an image. With one caption to an image and nothing
+    Each image that a caption is true of should have a penalty lower by `margin` than each image
+    that it is false of; likewise the captions of an image. With one caption to an image and nothing
     else true, this is the paper's sum over 2 B (B - 1) terms.
 
     Args:
         penalty: (B, C), image by caption.
         owners: (C,), the row of the image that each caption was written for.
         true: (B, C) of bool: the pairs known to be true, own pairs among them.
-        margin: the distance demanded, in units of the penalty.
+        margin: the required distance, in units of the penalty.
 
     Returns:
         A scalar, at least 0.
@@ -37,7 +37,7 @@ def hardest_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -
     """Sum the hinge over true pairs and the nearest false pair of each (Faghri et al., 2018, 6).
 
     The paper's loss with the largest of its terms instead of their sum. From random weights it
-    soon makes all points alike: start from a model that another loss has taught.
+    soon makes all points alike: start from a model trained with another loss.
 
     Args:
         penalty, owners, true, margin: as of `ranking_loss`.
@@ -54,8 +54,8 @@ def contrastive_loss(
     """Sum the cross-entropy of picking each true pair among the false ones beside it.
 
     Pairs are picked with probability proportional to exp(-inverse_temperature * penalty): InfoNCE
-    (van den Oord et al., 2018) over violations instead of cosines. Where the hinge asks all false
-    pairs for the same margin, this asks most of the nearest.
+    (van den Oord et al., 2018) over violations instead of cosines. The hinge weighs all false pairs
+    within the margin alike; this loss weighs the nearest ones most.
 
     Args:
         penalty, owners, true: as of `ranking_loss`.

@@ -1,9 +1,9 @@
 """The loop of every training: epochs of steps, a measurement after each epoch, the best one kept.
 
-`Run` is the loop; a training fills in what a step learns and what is measured. `ResumableRun`
-also saves its state now and then. Every random choice of its steps is drawn from (seed, epoch,
-step) alone and the state holds everything else, so a training that is killed and resumed ends
-with the weights of one that was not.
+`Run` is the loop; a training fills in the step and the measurement. `ResumableRun` also saves its
+state every few minutes. Every random choice of its steps is drawn from (seed, epoch, step) alone
+and the state holds everything else, so a training that is killed and resumed ends with the
+weights of one that was not.
 """
 
 from __future__ import annotations
@@ -30,21 +30,30 @@ Measured = TypeVar("Measured")
 Stop = Callable[[], bool]
 
 
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate of all weights."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
 class TrainingError(HasseError):
-    """A training that cannot start or go on; the message says why and what to do."""
+    """A training cannot start or go on; the message has the reason and the remedy."""
 
 
 class TrainingStopped(Exception):
-    """A training was asked to stop; its state, where it has one, is saved."""
+    """A training was stopped by its caller; its state, where it has one, is saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress(Generic[Measured]):
-    """Where a training is.
+    """The position of a training.
 
     Attributes:
-        step: steps done of this epoch, out of `steps`.
-        loss: mean over the steps done of this epoch.
+        step: steps done in this epoch, out of `steps`.
+        loss: mean over the steps done in this epoch.
         measured: set once an epoch, after its last step.
         best: whether `measured` is the best so far.
     """
@@ -63,10 +72,10 @@ class Progress(Generic[Measured]):
 
 
 class Run(ABC, Generic[Batch, Measured]):
-    """A training; subclasses say what a step learns and what is measured.
+    """A training; subclasses define a step and a measurement.
 
     Attributes:
-        notes: where it is, as JSON: "epoch" counts whole epochs, "step" the steps done of the
+        notes: the position, as JSON: "epoch" counts whole epochs, "step" the steps done in the
             next one, "loss" is the sum of their losses.
     """
 
@@ -95,7 +104,7 @@ class Run(ABC, Generic[Batch, Measured]):
 
     @abstractmethod
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
-        """Yield what the steps of an epoch learn from, from step `first` on."""
+        """Yield the batches of an epoch, from step `first` on."""
 
     @abstractmethod
     def step(self, epoch: int, step: int, batch: Batch) -> Tensor:
@@ -113,7 +122,7 @@ class Run(ABC, Generic[Batch, Measured]):
         """Prepare the first step."""
 
     def keep(self, measured: Measured) -> None:
-        """Keep the model, which is the best so far."""
+        """Save the model, which is the best so far."""
 
     def save(self) -> None:
         """Save the state, if the training has one."""
@@ -138,7 +147,8 @@ class Run(ABC, Generic[Batch, Measured]):
 
         Args:
             report: called after every step and every epoch.
-            stop: asked before every step; when true, the state is saved and training stops.
+            stop: called before every step; when it returns true, the state is saved and the
+                training stops.
 
         Raises:
             TrainingError: a loss is not a number.
@@ -171,7 +181,7 @@ class Run(ABC, Generic[Batch, Measured]):
         self._read_loss()
 
     def _read_loss(self) -> None:
-        """Add up and report the loss of the last step, if that was not done."""
+        """Add up and report the loss of the last step, unless this was done."""
         if self._unread is None:
             return
         loss, self._unread = float(self._unread), None
@@ -190,7 +200,7 @@ class Run(ABC, Generic[Batch, Measured]):
         measured = self.measure(loss) if due and self.world.leads else None
         if measured is not None and (quality := self.quality(measured)) > self.notes["best"]:
             if self.notes["best_epoch"] < 0:
-                self.save()  # a model without a state is taken for somebody else's
+                self.save()  # the next call refuses a model folder that has no state file
             self.notes |= {"best": quality, "best_epoch": epoch}
             self.keep(measured)
         better = self.world.any(self.notes["best_epoch"] == epoch)
@@ -224,7 +234,7 @@ class ResumableRun(Run[Batch, Measured]):
 
         Args:
             identity: what distinguishes this training from others, as JSON.
-            learned, optimizer: what a step changes.
+            learned, optimizer: changed by each step.
         """
         super().__init__(epochs, steps, patience, measure_every)
         self.folder, self.identity = folder, identity
@@ -238,7 +248,7 @@ class ResumableRun(Run[Batch, Measured]):
         return self.now() - self._started
 
     def begin(self) -> None:
-        """Go on where an earlier call stopped, if it was this training.
+        """Go on where an earlier call of the same training stopped.
 
         Raises:
             TrainingError: the folder holds another training, or processes see different folders.
@@ -259,6 +269,12 @@ class ResumableRun(Run[Batch, Measured]):
         self.notes |= found
         self._started = self.now() - found["seconds"]
 
+    def record(self, row: Mapping[str, Any]) -> None:
+        """Add the row of this epoch to the history, in the place of an earlier one."""
+        epoch = self.notes["epoch"] + 1
+        before = [one for one in self.notes["history"] if one["epoch"] < epoch]
+        self.notes["history"] = [*before, {"epoch": epoch, **row}]
+
     def save(self) -> None:
         """Save the state."""
         if self.world.leads:
@@ -267,10 +283,10 @@ class ResumableRun(Run[Batch, Measured]):
 
 
 def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
-    """Refuse a folder that holds a training with another identity, or with more in it.
+    """Refuse a folder that holds another training.
 
     Raises:
-        TrainingError: it does; the first difference is named.
+        TrainingError: it does; the message names the first difference.
         StateError: the state in the folder is damaged.
     """
     if found := first_difference(folder, identity):

@@ -1,4 +1,4 @@
-"""Everything a killed training needs to go on as if nothing had happened."""
+"""The state of a training on disk, to go on from after a kill."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from hasse.models.errors import HasseError
 from hasse.models.files import write_weights
 
 FILE_NAME = "training.safetensors"
+_LESSON_OPTIONS = frozenset(
+    {"distillation", "other_texts", "derived", "classes", "class_pictures", "decoding"}
+)
 
 
 class StateError(HasseError):
-    """A state that a training cannot go on from; the message says why and what to do."""
+    """A training cannot go on from its state; the message has the reason and the remedy."""
 
 
 def save_state(
@@ -48,11 +51,20 @@ def read_notes(folder: Path) -> dict[str, Any] | None:
             f"{path} is damaged ({error}): restore it; or choose another folder, or delete this "
             f"one, to begin again"
         ) from error
-    return notes
+    return _current(notes)
+
+
+def _current(notes: dict[str, Any]) -> dict[str, Any]:
+    """Return notes in today's form: 0.2.0 wrote options of lessons among those of the training."""
+    lessons = notes.get("texts"), notes.get("word_vectors")
+    if "lessons" in notes or "texts" not in notes or any(each is not None for each in lessons):
+        return notes
+    options = {key: one for key, one in notes["config"].items() if key not in _LESSON_OPTIONS}
+    return notes | {"config": {"least_steps": 0} | options, "lessons": []}
 
 
 def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put back the weights and moments that `save_state` wrote."""
+    """Read the weights and moments that `save_state` wrote, in place."""
     weights: dict[str, Tensor] = {}
     moments: dict[int, dict[str, Tensor]] = {}
     with safe_open(folder / FILE_NAME, "pt") as file:
@@ -68,16 +80,16 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
     for number, kept in moments.items():
         for key, value in kept.items():
             if value.shape == every[number].shape:
-                # Laid out as the weight is: fused optimisers walk both side by side.
+                # In the memory layout of the weight, as fused optimisers need.
                 kept[key] = torch.empty_like(every[number]).copy_(value)
     state = optimizer.state_dict()
     optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
 
 
 def first_difference(folder: Path, identity: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the first part of an identity that the training in `folder` has otherwise, and how.
+    """Return the first part of an identity that differs in `folder`, and the difference.
 
-    None where there is no training, or this one.
+    None where there is no training, or the same one.
 
     Raises:
         StateError: the file is damaged.
@@ -85,17 +97,17 @@ def first_difference(folder: Path, identity: Mapping[str, Any]) -> tuple[str, st
     found = read_notes(folder)
     if found is None:
         return None
-    told = ((key, difference(found.get(key), wanted)) for key, wanted in identity.items())
-    return next(((key, other) for key, other in told if other), None)
+    each = ((key, difference(found.get(key), wanted)) for key, wanted in identity.items())
+    return next(((key, other) for key, other in each if other), None)
 
 
 def difference(found: Any, wanted: Any) -> str:
-    """Say where a note that was read differs from one as it would be written; "" if nowhere."""
+    """Describe how a note that was read differs from a wanted one; "" if it does not."""
     wanted = _as_json(wanted)
     if found == wanted:
         return ""
     if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in wanted | found:  # in their order, so that always the same is named
+        for key in wanted | found:  # in a fixed order, for a fixed message
             if found.get(key) != wanted.get(key):
                 return f"{key}: {difference(found.get(key), wanted.get(key))}"
     return f"{found} there, {wanted} now"

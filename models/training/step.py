@@ -17,6 +17,7 @@ from hasse.models.training.distributed import World
 from hasse.models.training.inputs import ImageInput
 from hasse.models.training.lesson import EncodedBatch, Lesson
 from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from hasse.models.training.run import set_learning_rate
 
 
 class TrainingStep:
@@ -90,11 +91,7 @@ class TrainingStep:
             rate: the learning rate.
             lessons: the tensors that each lesson has read, on the CPU.
         """
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        set_learning_rate(self.optimizer, rate)
         if self._cuda_graph is not None:
             return self._cuda_graph(*inputs)
         read = [tuple(map(self._placed, each)) for each in lessons]

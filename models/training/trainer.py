@@ -208,8 +208,8 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
 
     def measure(self, loss: float) -> Measurement:
         """Validate the model as it would be saved."""
-        # A copy with the weights that its checkpoint will give back. Features of a frozen network
-        # are those of its weights before they were rounded.
+        # A copy with the weights that its checkpoint will give back. Features were made by the
+        # frozen network before its weights were rounded.
         model, (dataset, images) = copy.deepcopy(self.model).eval(), self.held_out
         model.set_matmul_dtype(torch.float32)
         self._round(model)
@@ -223,9 +223,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         if not sound or not all(np.isfinite(each).all() for each in points):
             raise TrainingError(f"after epoch {epoch} points are not numbers: {_NO_NUMBER}")
         measured = self._validated(model, dataset, points)
-        row = {"epoch": epoch, "loss": loss, "validation": measured.to_json()}
-        before = [one for one in self.notes["history"] if one["epoch"] < epoch]
-        self.notes["history"] = [*before, row]
+        self.record({"loss": loss, "validation": measured.to_json()})
         self._measured = model, points
         return measured
 
@@ -276,7 +274,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         Recipe(self.config, tuple(options)).write(self.folder)
 
     def _round(self, model: OrderEmbedding) -> None:
-        """Give a model the weights that come back when its own are stored."""
+        """Give a model the weights that its checkpoint will give back."""
         rounded = dequantize(quantize(checkpoint.stored(model), self.config.saved_dtype))
         model.load_state_dict(model.state_dict() | rounded)
 
@@ -323,7 +321,7 @@ def _batches(config: TrainingConfig, dataset: Dataset, vocabulary: Vocabulary) -
 
 
 def _with_hubness_of(config: TrainingConfig, images: int, least: int) -> TrainingConfig:
-    """Return the configuration with no more reference points than so many images give."""
+    """Return the options with no more reference points than a number of images allows."""
     hubness = min(config.model.hubness, images - least)
     hubness = hubness if hubness >= least else 0
     return replace(config, model=replace(config.model, hubness=hubness))
@@ -355,7 +353,7 @@ def _initial(
 
 
 def _selection(training: Dataset, validation: Dataset) -> dict[str, Any]:
-    """Return which images and captions of a dataset a training can read."""
+    """Return the numbers and the fingerprint of the images that a training can read."""
     return {
         "images": len(training),
         "captions": sum(len(image.captions) for image in training.images),

@@ -1,4 +1,4 @@
-"""`hasse study distill`: a small network of one's own, from what a larger one sees."""
+"""`hasse study distill`: a small network learns the features of a larger one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 StudentFolder = Annotated[
     Path,
-    typer.Option("--out", "-o", metavar="DIR", help="Where the student and its work are kept."),
+    typer.Option("--out", "-o", metavar="DIR", help="Folder of the student and its state."),
 ]
 Teacher = Annotated[
     str,
     typer.Option(
-        help="What to learn from: a torchvision network, or a checkpoint, of which the student "
-        "learns to see what tells its captions apart."
+        help="A torchvision network; or a checkpoint, and the student learns only the features "
+        "that distinguish captions."
     ),
 ]
 TeacherWeights = Annotated[
@@ -46,21 +46,19 @@ Start = Annotated[
     typer.Option(
         metavar="PATH",
         show_default="random weights",
-        help="What the student begins with: a file of weights, or a checkpoint's network (a "
-        "folder, or a built-in one's name).",
+        help="First weights of the student: a file, or a checkpoint's network (a folder, or a "
+        "built-in one's name).",
     ),
 ]
-Split = Annotated[
-    str, typer.Option(help="The pictures to learn from. Their captions are not read.")
+Split = Annotated[str, typer.Option(help="The pictures to learn from; captions are not read.")]
+Side = Annotated[int, typer.Option(min=32, help="Pixels along a side of the student's input.")]
+TeacherSide = Annotated[
+    int, typer.Option(min=32, help="Pixels along a side of the teacher's input.")
 ]
-Side = Annotated[int, typer.Option(min=32, help="Pixels along a side that the student sees.")]
-TeacherSide = Annotated[int, typer.Option(min=32, help="Likewise the teacher.")]
-Epochs = Annotated[
-    int, typer.Option(min=1, help="Passes over the pictures: of each, a new crop in every one.")
-]
+Epochs = Annotated[int, typer.Option(min=1, help="Passes over the pictures, each with new crops.")]
 Batch = Annotated[int, typer.Option(min=2, help="Crops at a time.")]
-LearningRate = Annotated[float, typer.Option(help="AdamW's, at its highest.")]
-Seed = Annotated[int, typer.Option(help="Of all that is random.")]
+LearningRate = Annotated[float, typer.Option(help="AdamW's highest rate.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
 def distill(
@@ -81,12 +79,12 @@ def distill(
     device: Device = "auto",
     workers: Workers = None,
 ) -> None:
-    """Train a small network to see what a larger one sees.
+    """Train a small network to predict the features of a larger one.
 
-    Both look at the same random crops of the pictures, under other colours and laid over each
-    other; the student has to say what the teacher saw, and what its layers held. A checkpoint as
-    the teacher leaves out what no caption speaks of. More epochs are better, for a long time. Stop
-    it at any time and run the same command to go on. What comes out are weights for 'hasse
+    Both see the same random crops of the pictures, with changed colours and mixed with each other.
+    The student predicts the teacher's features and the grids of its layers. A checkpoint as the
+    teacher leaves out what no caption describes. More epochs are better, for a long time. Stop it
+    at any time and run the same command to go on. The result are weights for 'hasse
     features --backbone'.
 
     \b
@@ -136,4 +134,4 @@ def _learn(plan: DistillationPlan, out: Path, device: str, workers: int | None) 
 
 
 def _described(explained: float) -> str:
-    return f"explains {explained:.1%} of what the teacher sees in pictures not learned from"
+    return f"explains {explained:.1%} of the teacher's features of held-out pictures"

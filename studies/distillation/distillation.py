@@ -1,11 +1,11 @@
-"""Distillation: a small network, the student, learns to see what a larger one sees.
+"""Distillation: a small network, the student, learns the features of a larger one.
 
-Both look at the same random crops of pictures, the student at fewer pixels. Through one linear map
-it predicts what the teacher saw in the whole crop and in each of its places; through a linear map
-each, what the teacher's own layers held, from its finest grid to its coarsest. See Hinton et al.,
-"Distilling the knowledge in a neural network"; Romero et al., "FitNets: Hints for thin deep nets";
-and Beyer et al., "Knowledge distillation: A good teacher is patient and consistent", the source of
-the shared crops, the mixed pictures and the many epochs.
+Both see the same random crops of pictures, the student at fewer pixels. One linear map predicts the
+teacher's features of the whole crop and of each of its places. Further linear maps predict the
+grids of the teacher's layers, from the finest to the coarsest. See Hinton et al., "Distilling the
+knowledge in a neural network"; Romero et al., "FitNets: Hints for thin deep nets"; and Beyer et
+al., "Knowledge distillation: A good teacher is patient and consistent", the source of the shared
+crops, the mixed pictures and the many epochs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ from hasse.models.images.augmentation import AugmentationConfig, augment
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
 from hasse.models.training.batches import seed_layers
 from hasse.models.training.config import LARGEST, learning_rate
-from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
+from hasse.models.training.run import (
+    Progress,
+    ResumableRun,
+    Stop,
+    TrainingError,
+    set_learning_rate,
+)
 from hasse.studies.distillation.student import Student, Teacher, fingerprint
 
 STUDENT = "student.safetensors"
@@ -48,24 +54,24 @@ DistillationProgress = Progress[float]
 
 @dataclass(frozen=True, slots=True)
 class DistillationConfig:
-    """How a student learns.
+    """The options of a distillation.
 
     Attributes:
         student: torchvision's name of a network that ends in the average of a grid.
-        side: pixels of the square that it looks at.
-        teacher_side: likewise the teacher's.
+        side: pixels along a side of the student's input.
+        teacher_side: pixels along a side of the teacher's input.
         augmentation: how pictures are varied.
         epochs: passes over the pictures, each of which shows one crop of every picture.
         batch_size: crops in a step.
-        learning_rate: AdamW's, at its highest; it falls to zero along a cosine.
+        learning_rate: AdamW's highest rate; it falls to zero along a cosine.
         warm_up: steps over which it rises from zero.
         weight_decay: decoupled, on matrices.
         clip_norm: the longest gradient; longer ones are scaled down.
-        hints: weight of what the teacher's layers held, beside what it saw in the end.
-        held_out: one picture in so many measures the student and never teaches it.
+        hints: weight of the grids of the teacher's layers beside its features.
+        held_out: one picture in so many is for validation.
         momentum: of the student's batch statistics. MNASNet's own needs far more steps.
         bfloat16: mixed precision.
-        seed: of everything random.
+        seed: random seed.
     """
 
     student: str = "torchvision/mnasnet1_0"
@@ -85,7 +91,7 @@ class DistillationConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what nothing can be learned with (ValueError)."""
+        """Refuse impossible options (ValueError)."""
         if not 0 < self.learning_rate <= LARGEST:
             raise ValueError(f"learning_rate is above 0 and at most {LARGEST:g}")
         if max(self.side, self.teacher_side) > MAX_SIDE:
@@ -94,7 +100,7 @@ class DistillationConfig:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
     def require_enough(self, pictures: int) -> None:
-        """Refuse to learn from so few pictures that they fill no batch (TrainingError)."""
+        """Refuse too few pictures to fill a batch (TrainingError)."""
         # The fewest whose taught ones, all but one in `held_out`, fill a batch.
         enough = self.held_out * (self.batch_size - 1) // (self.held_out - 1) + 1
         enough = max(self.held_out, enough)
@@ -158,9 +164,8 @@ def _fastest_convolutions(device: str) -> AbstractContextManager[object]:
 class Distillation(ResumableRun[Rows, float]):
     """The training of a student.
 
-    A loss is the share of the variance of what the teacher sees in crops that the student does not
-    explain. What is measured is the share that it explains of whole pictures that it never learns
-    from.
+    The loss is the share of the variance of the teacher's features of crops that the student does
+    not explain. The measurement is the share that it explains on whole held-out pictures.
     """
 
     model: Student
@@ -180,15 +185,15 @@ class Distillation(ResumableRun[Rows, float]):
         """Prepare a distillation, or to go on with the one in `folder`.
 
         Args:
-            config: who learns and how.
+            config: the options.
             pixels: (n, S, S, 3), the pictures.
             teacher: a network that ends in the average of a grid.
-            folder: where the student and its state are kept.
+            folder: for the student and its state.
             images: the pictures' entries in a dataset, whether they could be read or not.
-            projection: (N, F), what a model makes of the teacher's features. Then only what tells
-                captions apart counts.
-            start: weights to begin with; without them the student begins with random ones.
-            device: where both are.
+            projection: (N, F), a model's map of the teacher's features. Then only the differences
+                between captions count.
+            start: the student's first weights; random ones without it.
+            device: of both networks.
         """
         dtype = torch.bfloat16 if config.bfloat16 else torch.float32
         same = identity(config, images, teacher, projection, start)
@@ -207,7 +212,7 @@ class Distillation(ResumableRun[Rows, float]):
             config.momentum,
         )
         student.to(device).to(memory_format=torch.channels_last)
-        # It begins with what all pictures have in common, and learns what tells them apart.
+        # It starts from the mean of all pictures, and learns their differences.
         first = normalise_pixels(self.chosen(self.taught[: config.batch_size]))
         seen, _ = self.teacher.look(_smaller(first, self.teacher.side))
         student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
@@ -254,24 +259,19 @@ class Distillation(ResumableRun[Rows, float]):
         return unexplained.detach()
 
     def losses(self, epoch: int, step: int, batch: Rows) -> tuple[Tensor, Tensor]:
-        """Return what a step minimises, and its part that is of whole crops."""
+        """Return the loss of a step, and its part for whole crops."""
         config = self.config
         draw = np.random.default_rng([config.seed, epoch, step])
         seed_layers(config.seed, epoch, step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(
-                config.learning_rate,
-                "cosine",
-                epoch * self.steps + step,
-                self.epochs * self.steps,
-                config.warm_up,
-            )
+        done, steps = epoch * self.steps + step, self.epochs * self.steps
+        rate = learning_rate(config.learning_rate, "cosine", done, steps, config.warm_up)
+        set_learning_rate(self.optimizer, rate)
         pixels = augment(self.chosen(batch), config.augmentation, self.teacher.side, draw)
         wanted, held = self.teacher.look(pixels)
         with self._mixed_precision():
             found, hints = self.model(_smaller(pixels, config.side))
         whole = unexplained(found.mean((2, 3)), wanted.mean((2, 3)))
-        # What it sees as a whole counts as much as what it sees in all places.
+        # The whole crop counts as much as all of its places.
         loss = whole + unexplained(found, adaptive_avg_pool2d(wanted, found.shape[2:]))
         off = [
             unexplained(hint, adaptive_avg_pool2d(grid, hint.shape[2:]))
@@ -280,35 +280,34 @@ class Distillation(ResumableRun[Rows, float]):
         return loss + config.hints * torch.stack(off).mean(), whole
 
     def measure(self, loss: float) -> float:
-        """Return how much the student explains of pictures that it does not learn from."""
+        """Return the share of the variance that the student explains on held-out pictures."""
         self.model.eval()
         found = []
         for whole in self._whole():
             with torch.inference_mode(), self._mixed_precision():
                 found.append(self.model(_smaller(whole, self.config.side))[0].mean((2, 3)))
         held_out = 1 - float(unexplained(torch.cat(found), self.wanted))
-        epoch = self.notes["epoch"] + 1
         # Rounded to bytes, weights that are not numbers become some.
         if not math.isfinite(held_out):
             raise TrainingError(
-                f"after epoch {epoch} what the student sees is not a number: {self.remedy}"
+                f"after epoch {self.notes['epoch'] + 1} the student's features are not numbers: "
+                f"{self.remedy}"
             )
-        row = {"epoch": epoch, "explained": 1 - loss, "held_out": held_out}
-        self.notes["history"] = [*self.notes["history"][: epoch - 1], row]
+        self.record({"explained": 1 - loss, "held_out": held_out})
         return held_out
 
     def quality(self, measured: float) -> float:
-        """Compare epochs by what is measured; the last one counts all the same."""
+        """Compare epochs by the measurement; the last epoch's weights are used all the same."""
         return measured
 
     @cached_property
     def wanted(self) -> Tensor:
-        """What the teacher sees in the held-out pictures, (H, N)."""
+        """The teacher's features of the held-out pictures, (H, N)."""
         looked = (self.teacher.look(_smaller(whole, self.teacher.side)) for whole in self._whole())
         return torch.cat([seen.mean((2, 3)) for seen, _ in looked])
 
     def _whole(self) -> Iterator[Tensor]:
-        """Yield the held-out pictures, normalise_pixels, a batch at a time."""
+        """Yield the held-out pictures, normalised, a batch at a time."""
         for start in range(0, len(self.held_out), self.config.batch_size):
             chosen = self.held_out[start : start + self.config.batch_size]
             yield normalise_pixels(self.chosen(chosen))
@@ -325,9 +324,9 @@ class Distillation(ResumableRun[Rows, float]):
 
 
 def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
-    """Return the share of the variance of what is wanted, over a batch, that is not found.
+    """Return the share of the variance of `wanted` over a batch that `found` does not explain.
 
-    Both are (B, K) or (B, K, H, W), of which each of the K has a mean of its own.
+    Both are (B, K) or (B, K, H, W). Each of the K coordinates has a mean of its own.
     """
     others = [0, *range(2, wanted.ndim)]
     wanted = wanted.float()

@@ -1,4 +1,4 @@
-"""A distillation as `hasse study distill` plans it: the student, its teacher and the pictures."""
+"""A planned distillation: the student, its teacher and the pictures."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hasse.studies.distillation.distillation import Distillation, DistillationCo
 
 @dataclass(frozen=True, slots=True)
 class DistillationPlan:
-    """A distillation whose options go together.
+    """A checked distillation.
 
     Attributes:
         collection: the pictures to learn from.
-        projection: (N, F), what a checkpoint makes of the teacher's features.
-        start: weights that the student begins with.
+        projection: (N, F), a checkpoint's map of the teacher's features.
+        start: the student's first weights.
     """
 
     config: DistillationConfig
@@ -81,13 +81,13 @@ class DistillationPlan:
         workers: int | None = None,
         limits: PictureLimits = DEFAULT_LIMITS,
     ) -> Distillation:
-        """Read the pictures; `tell` is given those that cannot be read, line by line.
+        """Read the pictures; `tell` gets a line for each that cannot be read.
 
         Raises:
             TrainingError: the folder holds another training.
         """
         images = self.collection.images
-        # Those of another distillation would replace its pictures.
+        # Reading the pictures would replace those of another distillation.
         same = identity(self.config, images, self.teacher, self.projection, self.start)
         require_same(out, same)
         side = self.config.teacher_side
@@ -114,7 +114,7 @@ class DistillationPlan:
 
 
 def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]:
-    """Return a network that keeps its grid, and what a checkpoint makes of its features (N, F)."""
+    """Return a network that keeps its grid, and a checkpoint's map of its features (N, F)."""
     if weights is not None:
         return build_backbone(named, weights).keep_grid(), None
     folder = named_models.find(Path(named))

@@ -62,7 +62,7 @@ def _blocks(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 class Student(nn.Module):
-    """The network that learns, and the linear maps from what it holds to what the teacher holds."""
+    """The network that learns, and linear maps from its grids to those of the teacher."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Student(nn.Module):
         side: int,
         momentum: float = 0.02,
     ) -> None:
-        """Take the channels of the teacher's grids, the finest first, and of what it sees."""
+        """Take the channels of the teacher's grids, the finest first, and of its features."""
         super().__init__()
         self.layers = layers_of(network, side)
         own = _channels(self.layers, torch.zeros(1, 3, side, side))
@@ -82,13 +82,13 @@ class Student(nn.Module):
         for layer in self.layers.modules():
             if isinstance(layer, nn.BatchNorm2d):
                 layer.momentum = momentum
-        # What all pictures have in common would drown what tells them apart.
+        # The mean of all pictures is larger than their differences.
         self.centred = nn.BatchNorm2d(own[-1], affine=False)
         self.head = nn.Conv2d(own[-1], axes, 1)
         nn.init.zeros_(self.head.weight)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Say what the teacher sees, and what it held: (B, 3, S, S) -> (B, axes, H, W), grids."""
+        """Predict the teacher's features and grids: (B, 3, S, S) -> (B, axes, H, W), grids."""
         grids = list(self.layers(_laid_out(pixels)).values())
         with torch.autocast(pixels.device.type, enabled=False):
             seen: Tensor = self.head(self.centred(grids[-1].float()))
@@ -109,7 +109,7 @@ def _laid_out(pixels: Tensor) -> Tensor:
 
 
 class Teacher:
-    """The network that is learned from."""
+    """The network to learn from."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Teacher:
         dtype: torch.dtype,
         device: str,
     ) -> None:
-        """Take a network, and (N, F) what a model makes of its features; it sees side x side."""
+        """Take a network, a model's map of its features (N, F), and the pixels along a side."""
         self.type, self.side = dtype, side
         # Batch normalisation is folded into the convolution before it.
         layers = fuse(layers_of(copy.deepcopy(network).freeze(), side).eval(), inplace=True)
@@ -134,9 +134,9 @@ class Teacher:
 
     @torch.inference_mode()
     def look(self, pixels: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return what it sees in crops, and what it held: (B, 3, T, T) -> (B, N, H, W), grids.
+        """Return features of crops, and the grids of layers: (B, 3, T, T) -> (B, N, H, W), grids.
 
-        What it sees is divided by the length of its features' average, over the whole crop.
+        Features are divided by the length of their average over the whole crop.
         """
         grids = list(self.layers(_laid_out(pixels.to(self.type))).values())
         last = grids[-1].float()

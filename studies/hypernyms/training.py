@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from hasse.models.evaluation.threshold import Threshold, best_threshold
-from hasse.models.training.run import Progress, Run
+from hasse.models.training.run import Progress, Run, set_learning_rate
 from hasse.studies.hypernyms.embedding import Comparison, ConceptEmbedding
 from hasse.studies.hypernyms.task import PairSet, Task, corrupt
 from hasse.studies.hypernyms.taxonomy import Edges, closure
@@ -186,7 +186,7 @@ class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
 
 
 def _descend(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    optimizer.param_groups[0]["lr"] = rate
+    set_learning_rate(optimizer, rate)
     optimizer.step()
     optimizer.zero_grad()
 

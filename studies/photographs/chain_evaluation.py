@@ -1,7 +1,7 @@
-"""Whether a model calls general texts truer than specific ones, and true ones truer than false.
+"""Truth on chains: general texts before specific ones, true texts before false ones.
 
 A chain (`photographs.chains`) is one picture and texts from general to specific, all true of
-it. Each text is also shown beside other pictures, unless it follows from what is known of them.
+it. Each text is also paired with other pictures, unless it follows from their captions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.evaluation.bootstrap import draws, interval
 from hasse.studies.photographs.chains import Chain
 
-SHUFFLED = 5  # pictures that each text is shown beside its own
+SHUFFLED = 5  # other pictures that each text is paired with
 SHORT = 2
 SAMPLES = 500
 RADII = 50  # steps in which the radius around the root grows, as in HierarCaps
@@ -94,7 +94,7 @@ def pair(dataset: Dataset, chains: Sequence[Chain], seed: int = 0) -> tuple[Pair
 
 
 def measure(pairs: Pairs, truth: Floats) -> dict[str, Any]:
-    """Measure how a number for each pair (P,), larger for what is truer, tells true from false.
+    """Measure how well a score of each pair (P,), higher for truer ones, separates true from false.
 
     Returns:
         With 95 % intervals over chains: AUC and average precision at each level and over all
@@ -140,19 +140,19 @@ def reliability(pairs: Pairs, probability: Floats) -> dict[str, Any]:
     short = np.array([len(content_words(text)) <= SHORT for text in pairs.texts])[pairs.text_rows]
     found: dict[str, Any] = {}
     for name, kept in (("short", short), ("long", ~short)):
-        told, true = probability[kept], pairs.true[kept]
-        tenth = np.minimum((10 * told).astype(np.int64), 9)
+        predicted, true = probability[kept], pairs.true[kept]
+        tenth = np.minimum((10 * predicted).astype(np.int64), 9)
         rows = [
             {
                 "from": at / 10,
                 "pairs": int((tenth == at).sum()),
-                "probability": float(told[tenth == at].mean()),
+                "probability": float(predicted[tenth == at].mean()),
                 "true": float(true[tenth == at].mean()),
             }
             for at in np.unique(tenth).tolist()
         ]
         apart = sum(row["pairs"] * abs(row["probability"] - row["true"]) for row in rows)
-        found[name] = {"rows": rows, "error": apart / max(1, len(told))}
+        found[name] = {"rows": rows, "error": apart / max(1, len(predicted))}
     return found
 
 
@@ -178,9 +178,9 @@ def hierarchy(
     """
     row_of_text = {text: row for row, text in enumerate(pairs.texts)}
     rows = [[row_of_text[text] for text in chain.texts] for chain in chains]
-    own = pairs.chains[pairs.true], pairs.images[pairs.true]
+    shown = pairs.chains[pairs.true], pairs.images[pairs.true]
     of_image: dict[int, list[int]] = {}
-    for chain, image in sorted(set(zip(*(column.tolist() for column in own), strict=True))):
+    for chain, image in sorted(set(zip(*(column.tolist() for column in shown), strict=True))):
         of_image.setdefault(image, []).append(chain)
     order = np.argsort(distances, kind="stable")
     radii = np.linspace(distances.min(), distances.max(), RADII)
@@ -188,10 +188,10 @@ def hierarchy(
     precision, recall = [], []
     for image, violated in zip(images.tolist(), violations[:, order], strict=True):
         met = {int(order[violated[:count].argmin()]) for count in reached}
-        told = [(level, row) for at in of_image[image] for level, row in enumerate(rows[at])]
-        precision.append(len(met & {row for _, row in told}) / len(met))
-        found = {level for level, row in told if row in met}
-        recall.append(len(found) / len({level for level, _ in told}))
+        own = [(level, row) for at in of_image[image] for level, row in enumerate(rows[at])]
+        precision.append(len(met & {row for _, row in own}) / len(met))
+        found = {level for level, row in own if row in met}
+        recall.append(len(found) / len({level for level, _ in own}))
     return {
         "precision": _mean(precision),
         "recall": _mean(recall),

@@ -11,9 +11,9 @@ from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import Phrase, Tag, phrases, tagged
 
 _COUNTED = frozenset({"two", "three", "four", "five"})
-# A hypernym that people seldom use says less than none ("placental").
+# A rare hypernym confuses more than it tells ("placental").
 _USUAL = 20
-# What everything is: nothing is told by it.
+# Words that are true of everything.
 _EMPTY = word_set(
     """
     entity physical_entity abstraction abstract_entity object physical_object whole unit

@@ -1,8 +1,8 @@
-"""Pictures of classes, real ones and such as nobody took.
+"""Features of pictures of classes, real and synthetic ones.
 
-A classifier's weights say which features mean a class. Features of a training picture, pushed
-along them in most regions, are those of a picture in which that class is seen. WordNet names what
-is true of it.
+A classifier's weights are the direction of a class in feature space. Features of a training picture
+that are moved along it in most regions are like those of a picture that shows the class. WordNet
+names the class and all that it is a kind of.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from hasse.studies.photographs.classes import PictureClass
 
 Rows = NDArray[np.int64]
 _FADES = 0.7  # a name's share of the nearer one's chance to be drawn, for each step above the class
-_STRENGTH = (0.35, 0.85)  # least and most of how far features are pushed
-_REGIONS = 0.7  # share of regions that are
-_REMAINS = 0.7  # share of the strength by which what was there fades
+_STRENGTH = (0.35, 0.85)  # smallest and largest distance that features are moved
+_REGIONS = 0.7  # share of regions that are moved
+_REMAINS = 0.7  # share of the distance by which the original features fade
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ClassFeatures:
     classes: Rows
 
     def chains(self, classes: Sequence[PictureClass]) -> list[Chain]:
-        """Return what is true of each picture, a name for each step of its class."""
+        """Return a chain for each picture, a name for each step of its class."""
         found = []
         for image, row in zip(self.dataset.images, self.classes, strict=True):
             one = classes[row]
@@ -58,7 +58,7 @@ class ClassFeatures:
 
     @classmethod
     def read(cls, folder: Path, dataset: Dataset, classes: Sequence[PictureClass]) -> Self:
-        """Take pictures whose file name begins with their class's synset, as n01440764_tench.jpg.
+        """Read features of pictures whose file name begins with a synset, as n01440764_tench.jpg.
 
         Raises:
             FeaturesError: a picture has no features.

@@ -1,4 +1,4 @@
-"""ImageNet's 1,000 classes, which are synsets of WordNet 3.0, and what each says of a picture."""
+"""ImageNet's 1,000 classes, which are synsets of WordNet 3.0, and the texts true of each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hasse.models.files import write_atomically
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.synsets import AbstractionError
 
-_NAMES = 3  # of each synset, the most usual ones
-# What holds of nearly every picture says nothing of it.
+_NAMES = 3  # the most usual names of each synset
+# Words that are true of nearly every picture.
 _EMPTY = word_set(
     """
     entity physical_entity object whole matter substance thing abstraction artifact living_thing
@@ -30,12 +30,12 @@ _EMPTY = word_set(
 
 @dataclass(frozen=True, slots=True)
 class PictureClass:
-    """What is true of a picture of one class.
+    """The texts that are true of a picture of one class.
 
     Attributes:
         synset: its number in WordNet 3.0, such as 01440764.
         texts: names of the class and of all that it is a kind of.
-        steps: of each text: how many steps above the class it is.
+        steps: the number of steps of each text above the class.
     """
 
     synset: str
@@ -70,7 +70,7 @@ def article(noun: str) -> str:
 
 
 def read_classes(path: Path) -> list[PictureClass]:
-    """Read what `write_classes` wrote.
+    """Read a file of `write_classes`.
 
     Raises:
         AbstractionError: it is not there, or holds something else.

@@ -1,4 +1,4 @@
-"""Texts derived from the captions of training images, and which of them hold of which images."""
+"""Texts derived from the captions of training images, and the images they are true of."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Rows = NDArray[np.int64]
 
 
 class DerivedTexts:
-    """For each image what follows from its captions, without the captions themselves.
+    """The texts that follow from each image's captions, without the captions themselves.
 
-    A text holds of an image where all its content words are known to: the image's captions say
-    them, or imply them. Others are taken for false.
+    A text is true of an image if the image's captions have or imply all its content words.
+    Otherwise it counts as false.
 
     Attributes:
         texts: the distinct texts.
     """
 
     def __init__(self, images: Sequence[Image], chains: Iterable[Chain]) -> None:
-        """Collect the texts of chains, but the last of each, which is a caption."""
+        """Collect the texts of chains, except the last of each, which is a caption."""
         row_of = {image.id: row for row, image in enumerate(images)}
         kept = [chain for chain in chains if chain.image_id in row_of]
         numbers: dict[str, int] = {}
@@ -35,12 +35,12 @@ class DerivedTexts:
             own[row_of[chain.image_id]].update(rows)
         self.texts = tuple(numbers)
         self._own = [np.array(sorted(rows), dtype=np.int64) for rows in own]
-        said = [sorted(set(content_words(text))) for text in self.texts]
-        words = {word: at for at, word in enumerate(sorted({w for one in said for w in one}))}
-        # The words of each text, and after them one that is known of every image.
+        content = [sorted(set(content_words(text))) for text in self.texts]
+        words = {word: at for at, word in enumerate(sorted({w for one in content for w in one}))}
+        # The words of each text, padded with one that is known of every image.
         always = len(words)
-        self._words = np.full((len(said), max(map(len, said), default=0)), always)
-        for row, one in enumerate(said):
+        self._words = np.full((len(content), max(map(len, content), default=0)), always)
+        for row, one in enumerate(content):
             self._words[row, : len(one)] = [words[word] for word in one]
         self._known = np.zeros((len(images), always + 1), np.bool_)
         self._known[:, always] = True
@@ -49,11 +49,11 @@ class DerivedTexts:
         for chain in kept:
             self._know(row_of[chain.image_id], words, chain.implied)
 
-    def _know(self, row: int, words: dict[str, int], told: Iterable[str]) -> None:
-        self._known[row, [words[word] for word in told if word in words]] = True
+    def _know(self, row: int, words: dict[str, int], known: Iterable[str]) -> None:
+        self._known[row, [words[word] for word in known if word in words]] = True
 
     def draw(self, images: Rows, draw: np.random.Generator) -> tuple[Rows, Rows, NDArray[np.bool_]]:
-        """Return which of a batch's images have a text, one each, and which hold of which.
+        """Return the images of a batch with a text, a text of each, and which are true of which.
 
         (B,) -> (D,) places in the batch, (D,) rows of `texts`, (D, D).
         """

@@ -1,8 +1,8 @@
 """Features of texts on disk, made once by a frozen sentence encoder.
 
 A folder of three files: `features.f16` has a row of float16 for each text, `texts.jsonl` the texts
-as JSON strings, a line each, and `manifest.json` how many of both count and what made them. Rows
-beyond that number are of an interrupted run, and the next one overwrites them.
+as JSON strings, a line each, and `manifest.json` the number of valid rows and the encoder. Rows
+beyond that number are of an interrupted run, and the next run overwrites them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BATCH = 128
 
 
 class Encoder(Protocol):
-    """What gives texts their features; see `SentenceEncoder`."""
+    """Encodes texts to features; see `SentenceEncoder`."""
 
     name: str
     fingerprint: str
@@ -38,7 +38,7 @@ class Encoder(Protocol):
 
 
 class TextExtractionStopped(Exception):
-    """Extraction was asked to stop; everything done so far is on disk."""
+    """The caller stopped the extraction; all features so far are on disk."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TextFeatures:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open what `extract_texts` wrote, finished or not.
+        """Open the features of `extract_texts`, finished or not.
 
         Raises:
             FeaturesError: there is nothing, or the files do not agree.
@@ -83,7 +83,7 @@ class TextFeatures:
         return {text: row for row, text in enumerate(self.texts)}
 
     def rows_of(self, texts: Sequence[str], what: str) -> NDArray[np.int64]:
-        """Return the rows of texts; `what` says in a message what they are.
+        """Return the rows of texts; `what` names their kind in messages.
 
         Raises:
             FeaturesError: one has none.
@@ -112,8 +112,8 @@ def extract_texts(
     Texts of like length are encoded together. A killed run goes on where it was.
 
     Raises:
-        FeaturesError: what is in `folder` was made by another encoder.
-        TextExtractionStopped: `stop` said so.
+        FeaturesError: another encoder made the features in `folder`.
+        TextExtractionStopped: `stop` returned true.
     """
     maker = {"name": encoder.name, "fingerprint": encoder.fingerprint}
     with lock_folder(folder):

@@ -1,8 +1,8 @@
-"""Texts that an encoder of captions should understand, though no picture has them.
+"""Texts without pictures, for a caption encoder to understand.
 
 Captions of a training split have a few thousand words. These texts have tens of thousands: other
-people's captions, the noun phrases of all captions, and WordNet's names of things with what they
-mean. A sentence encoder knows what they say, and a caption encoder can learn it from that one.
+people's captions, the noun phrases of all captions, and WordNet's names and glosses of things. A
+sentence encoder understands them, and teaches a caption encoder.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def collect(
         captions: all of them are kept, and so are their usual words.
         others: texts that are kept with all of their words.
     """
-    said = Counter(word for caption in captions for word in words(caption))
+    usual = Counter(word for caption in captions for word in words(caption))
     found: Counter[str] = Counter()
     for number, caption in enumerate(captions, start=1):
         for phrase in phrases(tagged(caption, lexicon), lexicon):
             found.update({phrase.noun, phrase.text})
         progress(number, len(captions))
     kept = list(others)
-    known = dict.fromkeys(word for word, times in said.most_common() if times >= _LEAST)
+    known = dict.fromkeys(word for word, times in usual.most_common() if times >= _LEAST)
     known |= dict.fromkeys(word for text in kept for word in words(text))
     for word, _ in _usual(lexicon).most_common():
         if len(known) >= most_words:
@@ -84,7 +84,7 @@ def write_texts(path: Path, texts: Iterable[str]) -> None:
 
 
 def _usual(lexicon: Lexicon) -> Counter[str]:
-    """Count how usual words are: names of things, and words that explain them or are often met."""
+    """Count how usual words are: names of things, words of glosses, and frequent words."""
     found: Counter[str] = Counter()
     for gloss in lexicon.glosses.values():
         found.update(word for word in words(gloss) if word.isalpha())
@@ -109,7 +109,7 @@ def _named_things(lexicon: Lexicon) -> Iterator[str]:
 
 
 def _things(lexicon: Lexicon) -> Iterator[str]:
-    """Yield the synsets of what can be seen, at least in part."""
+    """Yield the synsets of physical things."""
     seen: dict[str, bool] = {}
 
     def is_physical(synset: str) -> bool:

@@ -1,1 +1,1 @@
-"""What reads the word vectors of a caption: GRU, LSTM in one or both directions, sum."""
+"""Text units, which read the word vectors of a caption: the GRU, and the registry of others."""

@@ -178,13 +178,13 @@ class _Recurrence(torch.autograd.Function):
             step = slice(start, start + count)
             low = previous[step].copy_(state[:count])
             recurrent = (low @ weight_low.T).to(gates.dtype)  # (count, 3 N)
-            (said, said_n), (heard, heard_n) = (
+            (input_rz, input_n), (recurrent_rz, recurrent_n) = (
                 torch.split(part, [2 * states, states], 1) for part in (gates[step], recurrent)
             )
-            torch.sigmoid(said + heard, out=opened_gates[step])
+            torch.sigmoid(input_rz + recurrent_rz, out=opened_gates[step])
             r, z = opened_gates[step].chunk(2, 1)
-            torch.add(heard_n, bias, out=inner[step])
-            torch.tanh(torch.addcmul(said_n, r, inner[step]), out=new[step])
+            torch.add(recurrent_n, bias, out=inner[step])
+            torch.tanh(torch.addcmul(input_n, r, inner[step]), out=new[step])
             state = torch.lerp(new[step], state[:count], z, out=out[step])
             start += count
         ctx.save_for_backward(previous, opened_gates, new, inner, weight_low)
@@ -208,7 +208,7 @@ class _Recurrence(torch.autograd.Function):
             grad_r, grad_z, grad_n = grad_gates[step].chunk(3, 1)
             _through_tanh(torch.addcmul(up, up, z, value=-1), n, grad_input=grad_n)
             _through_sigmoid(grad_n * inner[step], r, grad_input=grad_r)
-            # The state before this step is kept as it entered the product, rounded or not.
+            # The state before this step, as it entered the product, rounded or not.
             change = previous[step].to(up.dtype) - n
             _through_sigmoid(change.mul_(up), z, grad_input=grad_z)
             low, inside = grad_recurrent[step], grad_n * r

@@ -289,6 +289,16 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
             checkpoint.load(tmp_path)
 
 
+def test_load_names_a_text_unit_that_is_not_installed(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    config = json.loads((tmp_path / CONFIG).read_bytes())
+    config["model"]["text_encoder"] = "transducer"
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    seal(tmp_path)
+    with pytest.raises(CheckpointError, match="a unit 'transducer', which is not installed"):
+        checkpoint.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+import hasse.service.pipelines  # noqa: F401 (registers the reader of scenes' meanings)
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.datasets import Caption, Dataset, Image

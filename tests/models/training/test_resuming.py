@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import SUMS, CheckpointError
@@ -263,3 +266,20 @@ def test_resuming_with_more_or_fewer_readable_images_is_refused(
         with pytest.raises(TrainingError, match=rf"another selection \({said}"):
             go_on(learned, measured)
     go_on(0, 1)
+
+
+def test_training_that_0_2_0_began_goes_on(tmp_path: Path) -> None:
+    run(tmp_path / "straight")
+    with pytest.raises(TrainingStopped):
+        run(tmp_path / "begun", stop=stop_after(5))
+    path = tmp_path / "begun" / FILE_NAME
+    with safe_open(path, "pt") as file:
+        notes = json.loads(file.metadata()["notes"])
+    tensors = load_file(path)
+    del notes["lessons"], notes["config"]["least_steps"]
+    notes["config"] |= {"distillation": 4.0, "other_texts": 768, "derived": 0.5, "classes": 0.3}
+    notes["config"] |= {"class_pictures": 128, "decoding": 0.0}
+    notes |= {"texts": None, "word_vectors": None}
+    save_file(tensors, path, {"notes": json.dumps(notes)})
+    run(tmp_path / "begun")
+    assert weights(tmp_path / "straight") == weights(tmp_path / "begun")

@@ -221,7 +221,7 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     others = hasse(*train, "--set", "crops=10", "--out", tmp_path / "others")
     assert "crops cannot be '10': the features decide it" in others.error
     told = done(hasse(*train)).err
-    assert f"build {home / 'data'} --model {model} --features {features}" in told
+    assert f"evaluate {home / 'data'} --model {model} --features {features}" in told
     assert "pictures without features, left out: 1 of 24" in told
     measured = done(
         hasse(

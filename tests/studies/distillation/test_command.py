@@ -228,7 +228,10 @@ def test_distill_shows_how_far_and_how_well_a_student_learns(
     assert [row[:2] for row in steps] == [(step, 5) for step in (1, 2, 3, 4, 5)]
     (passed,) = (read_notes(tmp_path) or {})["history"]
     assert steps[-1][2] == f"epoch 1 of 1, loss {1 - passed['explained']:.3f}"
-    assert f"explains {passed['held_out']:.1%} of what the teacher sees in pictures" in outcome.err
+    assert (
+        f"explains {passed['held_out']:.1%} of the teacher's features of held-out pictures"
+        in outcome.err
+    )
 
 
 def test_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from hasse.studies.distillation.distillation import (
     unexplained,
 )
 from hasse.studies.distillation.student import HINTS, Student, Teacher
-from tests.models.training.teaching import Pixels, build_like, main_axes, two_colours
+from tests.studies.distillation.teaching import Pixels, build_like, main_axes, two_colours
 
 LEARNS = DistillationConfig(
     student="torchvision/mobilenet_v2",
@@ -320,7 +320,7 @@ def test_a_last_step_that_spoils_the_student_is_said(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST)
-    with pytest.raises(TrainingError, match="after epoch 1 what the student sees is not a number"):
+    with pytest.raises(TrainingError, match="after epoch 1 the student's features are not numbers"):
         Distillation(one, pixels, build_like(teacher), tmp_path).train()
     assert list(tmp_path.iterdir()) == []
 

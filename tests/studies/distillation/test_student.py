@@ -12,7 +12,7 @@ from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.encoders.weights import BackboneError
 from hasse.studies.distillation.student import Student, Teacher, layers_of
-from tests.models.training.teaching import build_like
+from tests.studies.distillation.teaching import build_like
 
 
 @pytest.mark.parametrize(

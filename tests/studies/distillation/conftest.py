@@ -6,7 +6,7 @@ from torch import nn
 
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
-from tests.models.training.teaching import Pixels, two_colours
+from tests.studies.distillation.teaching import Pixels, two_colours
 
 
 @pytest.fixture(scope="module")
