@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -99,3 +101,18 @@ def test_device_holds_the_segments_that_fit_and_releases_those_no_longer_searche
     device.keep([small])
     assert device.resident(large) is None
     assert device.resident(small) is not None
+
+
+def test_gpu_scan_imports_without_a_web_framework_faiss_or_sqlalchemy() -> None:
+    program = (
+        "import sys; sys.modules |= dict.fromkeys(('fastapi', 'faiss', 'sqlalchemy')); "
+        "import hasse.index.search.gpu_scan, hasse.models.kernels.gpu_violations"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
