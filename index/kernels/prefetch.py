@@ -1,7 +1,7 @@
-"""A hint that a row of points will be read, which numba has no word for.
+"""A hint that a row of points will be read, which plain numba cannot express.
 
-Nothing in a processor foresees which rows are candidates. Without the hint a certified search
-takes 1.1 times as long, and a scan for one query up to 1.8 times.
+A processor cannot predict which rows are candidates. `python -m benchmarks.search.kernels` measures
+the hint: scoring candidates takes 1.1 to 1.2 times as long without it.
 """
 
 from __future__ import annotations
