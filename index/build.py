@@ -128,7 +128,7 @@ def _stage(
     total: int,
     progress: ProgressCallback,
 ) -> None:
-    """Stage what is not staged yet, and check that all of it fits together."""
+    """Stage the rows that are not staged yet, and check ids and references of all rows."""
 
     def tell() -> None:
         progress(staging.done("image") + staging.done("caption"), total)

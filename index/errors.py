@@ -41,7 +41,7 @@ class FormatVersionError(HasseIndexError):
 
 
 class ModelMismatchError(HasseIndexError):
-    """The index was made by another model than the one asked for."""
+    """Another model made the index."""
 
 
 class DamagedIndexError(HasseIndexError):

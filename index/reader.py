@@ -139,7 +139,7 @@ class Reader:
 
 
 class Narrowing:
-    """Narrows snapshots to selections; caches what a selection excludes."""
+    """Narrows snapshots to selections, with caches of the excluded rows."""
 
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self._catalog = catalog

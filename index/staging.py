@@ -5,7 +5,7 @@
     INDEX/staging/caption-000000002048.block
 
 A block is named by the number of rows before it. It is a file that is whole or absent: a line with
-the CRC-32 of what follows, a line with the catalog rows in JSON, and the points as float32. So a
+the CRC-32 of the rest, a line with the catalog rows in JSON, and the points as float32. So a
 kill loses one block at most. Where a file is not as it was written, the build starts anew.
 """
 
@@ -73,7 +73,7 @@ class Staging:
         """Yield the rows and points (R, N) of each block in turn.
 
         Raises:
-            ValueError: a block is missing or not what was written.
+            ValueError: a block is missing or was changed.
         """
         done = 0
         for path in sorted(self.folder.glob(f"{kind}-*.block")):

@@ -1,6 +1,6 @@
 """An index on disk: open it, search it, add to it, remove from it.
 
-INDEX/catalog.db          what there is, and which generation is visible
+INDEX/catalog.db          images, captions, segments, and the visible generation
 INDEX/catalog.url         where the catalog is, if it is not that file
 INDEX/segments/<name>/    immutable points, see `hasse.index.segments.segment`
 INDEX/pictures/           pictures that came by the service, see `index.segments.stored_pictures`
@@ -252,7 +252,7 @@ class Index:
                 release_memory(live.segment.points)
 
     def info(self) -> IndexInfo:
-        """Describe what the index holds."""
+        """Describe the index."""
         return describe(self.folder, self.snapshot, self._thresholds.costs)
 
     def add(
@@ -277,7 +277,7 @@ class Index:
         """
         addition = Addition.checked(self.model, images, image_points, captions, caption_points)
         with self.writing(timeout) as writer:
-            return writer.add(addition)
+            return writer.change(Change(addition))
 
     def change(self, change: Change, *, timeout: float = LOCK_TIMEOUT) -> int:
         """Add, replace and remove at once; durable and visible to the next search.
@@ -314,15 +314,15 @@ class Index:
         Raises:
             IndexLockedError: another process is compacting.
             DamagedIndexError: a segment was changed since it was written.
-            DiskFullError: what was not merged yet stays as it is.
-            NotLoadedError: what was merged is durable; searches see it from the next `refresh` on.
+            DiskFullError: segments that were not merged yet stay as they are.
+            NotLoadedError: the merge is durable; searches use it from the next `refresh` on.
         """
         of = (self.folder, self.catalog, self._newest, self.writing)
         return compaction.compact(*of, choose, progress, self._thresholds)
 
     @contextmanager
     def writing(self, timeout: float = LOCK_TIMEOUT) -> Iterator[Writer]:
-        """Be the one writer; the next search sees what was committed when the block ends.
+        """Be the one writer; when the block ends, the next search sees its commits.
 
         `timeout` seconds are waited for other threads and other processes together.
 

@@ -151,7 +151,7 @@ def _checked(
 ) -> tuple[Ids | None, list[str]]:
     """Check a segment; return the ids that a search sees, None if it is damaged, and its faults.
 
-    `count` is told how many bytes were read, file by file.
+    `count` gets the number of bytes of each file.
     """
     faults: list[str] = []
     for name, file in record.files.items():
@@ -202,5 +202,5 @@ def _disagreements(catalog: Catalog, kind: Kind, found: list[Ids], known: Ids) -
 
 
 def _damage(what: str) -> str:
-    """Return the sentence of a finding: what is damaged, and the remedy."""
+    """Return the sentence of a finding, with the remedy."""
     return str(DamagedIndexError(what))

@@ -9,8 +9,8 @@ sixteen levels, t. With d = B'q and w = q - Bd, which is what the basis misses o
 By Cauchy and Schwarz the last two are at most |c - t| |d| and |s - Bc| |w|, so each row keeps these
 two lengths. (A basis of floats is not quite orthogonal: |c| |B'w| is added for that.)
 
-The scan of `index.bounds.nibble_scan` adds what is not negative: for each coordinate, what the
-row's level misses of the most that any level gives, max over levels of d_j t_j. A row whose own
+The scan of `index.bounds.nibble_scan` adds non-negative terms: for each coordinate, how far the
+product d_j t_j of the row's level is below the largest product of any level. A row whose own
 lengths are shorter than the longest ones starts with that difference.
 
     basis.npy        float32 (N, M): B
@@ -75,7 +75,7 @@ class CosineBounds(Bounds):
         """Map the codes of a segment of (R, N) points, of which `step` is the largest length.
 
         Raises:
-            DamagedIndexError: a file is not what the segment says.
+            DamagedIndexError: a file disagrees with the segment.
         """
         rows, dimension = shape
         half = half_block(rows, page)
@@ -114,7 +114,7 @@ class CosineBounds(Bounds):
             np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
-            # Of a product of N terms in any order, and of its difference from 1.
+            # Rounding of a product of N terms in any order, and of its difference from 1.
             2 * relative_error(len(self.basis)) * (1 + self.step * length),
             1.0,
             lengths,

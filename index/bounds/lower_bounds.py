@@ -83,7 +83,7 @@ class Bounds:
         """Map the codes of a segment of (R, N) points.
 
         Raises:
-            DamagedIndexError: a file is not what the segment says.
+            DamagedIndexError: a file disagrees with the segment.
         """
         rows, dimension = shape
         half = half_block(rows, page)
@@ -110,7 +110,7 @@ class Bounds:
             np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
-            np.full(count, dimension * 2.0**-126),  # what vanishes in squares of gaps below 2^-63
+            np.full(count, dimension * 2.0**-126),  # squares of gaps below 2^-63 vanish
             1 - relative_error(dimension) - 1e-12,
             np.zeros((count, 2)),
         )
@@ -153,7 +153,7 @@ class Bounds:
         return Candidates.of([rows[:n] for rows, n in pairs]), least
 
     def _finish(self, bounded: Bounded) -> None:
-        """Add to the sums what rows begin with; here it is nothing."""
+        """Add the initial values of rows to the sums; here there are none."""
 
     def survivors(
         self,

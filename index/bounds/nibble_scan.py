@@ -1,7 +1,7 @@
 """A scan of half a byte per coordinate, which rules out nearly all rows.
 
 One instruction looks up as many rows as a vector has bytes in a table of the query
-(`index.bounds.query_tables`). The sums of what is found bound the rows' violations from below. The
+(`index.bounds.query_tables`). The sums of the entries bound the rows' violations from below. The
 scan leaves a block of rows, after any few groups of coordinates, once few of its rows are possible
 hits.
 """
@@ -207,8 +207,7 @@ def add_groups(
 ) -> None:
     """Write the sums (B, R / 2H, 2H) of each query's first `last` groups for blocks [start, stop).
 
-    A block is compared with all queries before the next one is: what one brought to the caches is
-    there for the others.
+    A block is compared with all queries before the next one, while it is in the caches.
     """
     for block in range(start, stop):
         for b in range(order.shape[0]):

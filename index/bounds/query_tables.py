@@ -1,4 +1,4 @@
-"""The tables of a query: what it adds at each of the sixteen levels of each coordinate.
+"""The tables of a query: its term of the violation at each of the sixteen levels of a coordinate.
 
 For each query and coordinate, a table gives the squared gap to each level (see
 `hasse.index.bounds.quantizer`), in units of the query's and rounded down, so that
@@ -42,7 +42,7 @@ class Tables:
         shifts: (B, G): entries of a group count 2^shift units.
         units: (B,): of the query, in violation.
         heavy: (B, all groups): share of the expected violation that those up to each one add.
-        bases: (B,): what a violation is at least where the sum is 0.
+        bases: (B,): the lower bound where the sum is 0.
     """
 
     order: NDArray[np.int32]
@@ -53,7 +53,7 @@ class Tables:
     bases: NDArray[np.float64]
 
     def groups(self, share: float) -> NDArray[np.int64]:
-        """Return how many groups (B,) add this share of what each query is expected to violate."""
+        """Return how many groups (B,) add this share of each query's expected violation."""
         groups = np.empty(len(self.heavy), np.int64)
         _groups(self.heavy, share, self.shifts.shape[1], groups)
         return groups
@@ -96,9 +96,9 @@ def _groups(heavy: NDArray[np.float64], share: float, most: int, groups: NDArray
 
 
 @kernel
-def _gap(asked: float, level: float, orientation: int) -> float:
+def _gap(value: float, level: float, orientation: int) -> float:
     # Both are float32: the difference is exact or off by 2^-53 of itself.
-    gap = asked - level if orientation == Orientation.QUERY_GENERAL else level - asked
+    gap = value - level if orientation == Orientation.QUERY_GENERAL else level - value
     return max(gap, 0.0)
 
 
@@ -117,9 +117,9 @@ def _weigh(
     weights: NDArray[np.float64],
 ) -> None:
     for j in range(query.shape[0]):
-        asked, total = np.float64(query[j]), 0.0
+        value, total = np.float64(query[j]), 0.0
         for at in range(LEVELS):
-            total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), orientation) ** 2
+            total += shares[j, at] * _gap(value, np.float64(levels[j, at]), orientation) ** 2
         weights[j] = total
 
 
@@ -146,9 +146,9 @@ def _tabulate(
                 exact[g] = 0
                 share[g] = 0
                 continue
-            asked = np.float64(query[j])
+            value = np.float64(query[j])
             for at in range(LEVELS):
-                gap = _gap(asked, np.float64(levels[j, at]), orientation)
+                gap = _gap(value, np.float64(levels[j, at]), orientation)
                 exact[g, at] = gap * gap * scale
                 share[g, at] = shares[j, at]
             # Levels ascend: the gap to the first or to the last is the largest.
@@ -203,8 +203,8 @@ def _prepare(
     heavy: NDArray[np.float64],
 ) -> int:
     """Fill in the tables; return how many groups add enough of every query's violation."""
-    # All in one: a call of numpy takes longer than what it would do here, since the scan of the
-    # last search has driven its code out of the caches.
+    # One function: each call of numpy would take longer than its work, because the scan of the last
+    # search has driven numpy's code out of the caches.
     used = 1
     for b in range(queries.shape[0]):
         _weigh(queries[b], levels, shares, orientation, weights[b])

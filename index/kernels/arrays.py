@@ -61,7 +61,7 @@ class GrowingArray:
 
 
 def release_memory(array: NDArray[Any]) -> None:
-    """Return the memory of a mapped array to the system; what is read again comes back."""
+    """Return the memory of a mapped array to the system; rows are read again when needed."""
     _advise(array, mmap.MADV_DONTNEED)
 
 
@@ -69,7 +69,7 @@ def advise_random(array: NDArray[Any]) -> None:
     """Tell the system that rows of a mapped array will be read in no order.
 
     By default it reads 128 KB around each row. That costs time, and where memory is short it
-    evicts what is needed.
+    evicts rows that are needed.
     """
     _advise(array, mmap.MADV_RANDOM)
 
@@ -78,7 +78,7 @@ def advise_random(array: NDArray[Any]) -> None:
 def advise_sequential(array: NDArray[Any]) -> Iterator[None]:
     """Let the system read a mapped array ahead while the block runs, and in no order afterwards.
 
-    Of two such blocks at the same time the one that ends later may read more slowly.
+    When two such blocks run at the same time, the one that ends later may read more slowly.
     """
     _advise(array, mmap.MADV_NORMAL)
     try:

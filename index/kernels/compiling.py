@@ -42,8 +42,8 @@ def _compiled(function: F, **options: Any) -> F:
         compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no folder it may write to: a read-only installation
         return cast(F, numba.njit(**options)(function))
-    # Numba compares only the file of the function itself, but the machine code also contains what
-    # the function calls and what is emitted for it elsewhere.
+    # Numba compares only the file of the function itself. The machine code also contains functions
+    # of other files.
     file = compiled._cache._cache_file
     file._source_stamp = (file._source_stamp, _SOURCES)
     return cast(F, compiled)

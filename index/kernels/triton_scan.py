@@ -221,7 +221,7 @@ def violations_of_tiles(
 
 
 def _apart(queries: Tensor, dimension: int, multiple: int) -> Tensor:
-    """Lay the coordinates of queries apart, with zeros up to what kernels read: -> (N, B)."""
+    """Transpose queries, with zeros up to the size that kernels read: -> (N, B)."""
     count, own = queries.shape
     return pad(queries, (0, dimension - own, 0, _up(count, multiple) - count)).T.contiguous()
 

@@ -29,7 +29,7 @@ _THRESHOLDS = Thresholds(bounds_from_bytes=1, prefilter_from_rows=2 * _ROWS)
 
 
 def compile_kernels(score: Score) -> None:
-    """Compile what searches by a score run, or read it from numba's cache."""
+    """Compile the kernels of searches by a score, or read them from numba's cache."""
     points = read_only(np.random.default_rng(0).random((_ROWS, _DIMENSION), np.float32))
     model = ModelIdentity("", "", _DIMENSION, score)
     workers = Workers(1)

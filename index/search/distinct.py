@@ -1,8 +1,8 @@
 """Captions of the same text are one hit: the caption with the smallest id.
 
 So the k best are k texts, pages are counted in texts, and every proof holds over texts. Texts of a
-segment are read once. Which caption stands for a text depends on what a generation holds and on
-what is selected of it.
+segment are read once. Which caption stands for a text depends on the generation and on the
+selection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SAME = 100  # other captions of a text that are named at most
 
 
 def one_text(caption: str) -> str:
-    """Return a caption without what readers overlook: case, spacing and a full stop."""
+    """Return a caption without differences of case, spacing and the final full stop."""
     return " ".join(caption.casefold().split()).rstrip(" .!")
 
 

@@ -48,7 +48,7 @@ class Resident:
         columns: their coordinates, (N, R) rounded up; see `hasse.index.kernels.triton_scan`.
         rows: how many they are.
         dimension: N.
-        orientation: what the segment's kind and score ask of the two points of a pair.
+        orientation: of the segment's kind and score.
         largest_norm: of a point here.
         error: the farthest that a point here is from the one on disk.
     """
@@ -73,9 +73,9 @@ class Resident:
         """
         device = self.columns.device
         mask = torch.from_numpy(np.array(excluded)).to(device) if len(excluded) else None
-        asked = torch.from_numpy(np.array(queries)).to(device)
+        device_queries = torch.from_numpy(np.array(queries)).to(device)
         smallest = smallest_of_tiles(
-            self.columns, asked, mask, self.rows, self.orientation
+            self.columns, device_queries, mask, self.rows, self.orientation
         )  # (B, tiles)
         norm = float(np.linalg.norm(queries, axis=1).max())
         bounds = np.full(len(queries), np.inf)
@@ -85,7 +85,7 @@ class Resident:
         within = smallest.double() <= torch.from_numpy(bounds).to(device)[:, None]
         owners, tiles = within.nonzero().T.contiguous()  # (P,), by query and then by tile
         values = violations_of_tiles(
-            self.columns, asked, mask, self.rows, self.orientation, owners, tiles
+            self.columns, device_queries, mask, self.rows, self.orientation, owners, tiles
         )
         rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
         flat = values.cpu().numpy().astype(np.float64)
@@ -110,8 +110,8 @@ class Resident:
     def _near(self, values: Any, norm: float) -> Any:
         """Bound the violations of rows on the device from above, given those on disk; or back.
 
-        Of two points one e away from the other, an order violation's square root differs by e at
-        most, and the inner product with a query by e times its norm. Any order of adding N terms
+        Where two points are e apart, the square roots of their order violations differ by e at
+        most, and their inner products with a query by e times its norm. Any order of adding N terms
         rounds each of them at most N times.
         """
         dimension = self.dimension

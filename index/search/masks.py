@@ -34,8 +34,8 @@ def _key(live: LiveSegment, selection: Selection, generation: int) -> _Key:
 class Masks:
     """Cache of the rows of each segment that a selection excludes; least recently used out first.
 
-    Neither a segment nor what most selections ask of an image ever changes. So their masks stay
-    right in later generations: deleted rows are excluded in any case. A file may move, so a mask by
+    A segment never changes, nor do the facts that most selections test. So their masks stay right
+    in later generations: deleted rows are excluded in any case. A file may move, so a mask by
     paths belongs to one generation.
     """
 

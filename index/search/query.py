@@ -33,7 +33,7 @@ class RowCounts(NamedTuple):
         bounded: bounded from below by half a byte of some coordinates.
         checked: not ruled out by that, and bounded by a byte of every coordinate.
         survivors: not ruled out by that either.
-        bytes: read of points and codes; of the prefilter's lists what they hold on average.
+        bytes: read of points and codes, and of the prefilter's lists on average.
     """
 
     scanned: int
@@ -73,7 +73,7 @@ class Query:
     """One search, without its points.
 
     Attributes:
-        kind, k: what is searched for, and how many of them.
+        kind, k: the kind of the hits, and how many of them.
         candidates: how many rows of a segment are proposed; None leaves it to the index.
         max_violation: the largest violation of a hit.
         selection: the part of the collection that is searched; None is all of it.

@@ -277,7 +277,7 @@ class _SegmentSearch:
         if self.is_whole or self.work[_BOUNDED].all():
             return True
         every: NDArray[np.bool_] = self.work[_PROPOSED] == self.live.live
-        # The worst part may be below what is composed of all parts, and so below its bounds.
+        # The worst part's violation may be below that of the composed point, and below its bounds.
         if self._others is None or len(self._parts) > 1:
             return every
         return every | (self._others > self.compared[0].largest(limits))
@@ -380,8 +380,8 @@ def score_rows(
     violations = np.empty(len(candidates.rows), np.float32)
 
     def part(edges: tuple[int, int]) -> None:
-        asked = (candidates.rows, candidates.starts, queries, int(orientation))
-        score_candidates(points, *asked, *edges, violations)
+        arguments = (candidates.rows, candidates.starts, queries, int(orientation))
+        score_candidates(points, *arguments, *edges, violations)
 
     workers.map(part, workers.ranges(len(candidates.rows), 4 * points.shape[1]))
     return violations

@@ -45,7 +45,7 @@ class CombinedSegment:
     token: str  # of the array, for the segment's name
 
     def with_all(self, segments: Sequence[LiveSegment]) -> CombinedSegment:
-        """Return what also holds the segments that are new; call it on the latest one only.
+        """Return a combined segment that also holds the new segments; call it on the latest only.
 
         The rows of this one stay as they are, so that its searches go on.
         """

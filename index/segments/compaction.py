@@ -135,7 +135,7 @@ def compact(
         finally:
             durable.remove(workspace)
         with writing():
-            pass  # sweeps away what was merged, where nobody reads it any more
+            pass  # sweeps away the segments that were merged, unless they are still read
     return Compacted(len(segments), after, dropped, latest().generation)
 
 

@@ -35,10 +35,10 @@ class Lease:
         self.generation = generation
         self._descriptor = _open(folder)
         if self._descriptor is not None:
-            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, generation, 1, 0)
+            request = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, generation, 1, 0)
             # Where a file system knows no such locks, open files alone keep segments readable.
             with suppress(OSError):
-                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, asked)
+                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, request)
 
     def release(self) -> None:
         """Release the generation."""
@@ -78,7 +78,7 @@ class ServerLease(Lease):
 
 
 def lease(folder: Path, catalog: Database, generation: int) -> Lease:
-    """Lock a generation of an index, where all who write to it see that."""
+    """Lock a generation of an index, in a place that all its writers look at."""
     if catalog.is_server:
         return ServerLease(catalog.shared_locks, generation)
     return Lease(folder, generation)
@@ -98,10 +98,10 @@ def oldest(folder: Path, generation: int) -> int:
     if descriptor is None:
         return generation
     try:
-        # Of several locks any may be found: look before it for an older one.
+        # The kernel returns any of several locks: look for an older one before it.
         while generation:
-            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
-            found = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
+            request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
+            found = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
             if found[0] == fcntl.F_UNLCK:
                 break
             generation = found[2]

@@ -36,13 +36,14 @@ faiss: Any = _faiss
 
 PREFILTER = "prefilter.faiss"
 
-# Of the clusters: with so many, more than 0.99 of the exact top 10 are among 600 candidates.
+# Share of the clusters that are read: more than 0.99 of the exact top 10 are then among 600
+# candidates.
 _SHARE = 0.24
 _TRAINING_ROWS_PER_LIST = 40  # FAISS's own advice: 39 to 256
 _SEED = 0  # the same rows always make the same file
 _ROUNDS = 8  # of k-means: more of them did not raise the recall
 _BLOCK = 16_384  # rows at a time, for bounded memory
-_ASKING, _ASKED = 32, 4096  # rows that stand for queries and for all rows, to choose g by
+_QUERIES, _ROWS = 32, 4096  # rows that stand for queries and for all rows, to choose g by
 _REACHES = (0.25, 2.0)
 _NEAR = 0.1  # of the rows: those with the smallest violations are to be ranked well
 _TINY = np.float32(1e-30)  # no length is divided by less
@@ -135,7 +136,7 @@ def _lists(index: Any) -> Any:
 def _reach(points: Points) -> float:
     """Return the g with which || y - g x ||^2 ranks rows y of `points` most as violations do.
 
-    The longest rows stand for the queries, which are more specific than what is stored. Least
+    The longest rows stand for the queries, which are more specific than the stored rows. Least
     squares over the rows with small violations finds each one's a and b of
 
         || max(0, y - x) ||^2  =  a ||y||^2 - 2 b <x, y> + constant
@@ -146,11 +147,11 @@ def _reach(points: Points) -> float:
     squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
     if squares.std() <= _ALIKE * squares.mean():
         return 1.0
-    asking = points[np.argsort(-squares, kind="stable")[:_ASKING]].astype(np.float64)
-    every = max(1, len(points) // _ASKED)
+    queries = points[np.argsort(-squares, kind="stable")[:_QUERIES]].astype(np.float64)
+    every = max(1, len(points) // _ROWS)
     rows, squares = points[::every].astype(np.float64), squares[::every]
     fits = []
-    for x in asking:
+    for x in queries:
         violations = np.square(np.maximum(rows - x, 0)).sum(1)
         near = violations <= np.quantile(violations, _NEAR)
         terms = np.stack([squares[near], -2 * rows[near] @ x, np.ones(near.sum())], 1)

@@ -1,6 +1,6 @@
 """A segment: an immutable folder of points and ids, with everything needed to search it.
 
-    manifest.json    what is here, with the size and the SHA-256 of every other file
+    manifest.json    facts of the segment, and the size and SHA-256 of every other file
     points.npy       float32 (R, N), memory-mapped
     ids.npy          int64 (R,)
     columns.npy, levels.npy, codes.npy    lower bounds, see `hasse.index.bounds.lower_bounds`
@@ -169,7 +169,7 @@ def file_record(path: Path) -> FileRecord:
 
 
 def check_file(path: Path, record: FileRecord, verify: Verify) -> None:
-    """Compare a file with what the catalog says of it.
+    """Compare a file with its record in the catalog.
 
     Raises:
         TruncatedFileError: it is missing or has another size.
@@ -214,7 +214,7 @@ class Segment:
                 catalog disagree.
         """
         for name, file in record.files.items():
-            # FAISS trusts what it reads, so its file is compared to the last byte in any case.
+            # FAISS does not check its file, so every byte of it is compared in any case.
             check_file(folder / name, file, "checksums" if name == PREFILTER else verify)
         step = _checked_step(folder / MANIFEST, record)
         shape = (record.rows, record.dimension)

@@ -95,7 +95,7 @@ def sweep(folder: Path, catalog: Catalog) -> list[Path]:
 
 
 def faults(folder: Path, catalog: Catalog) -> list[str]:
-    """Return a sentence for each stored picture that is missing or not what was written."""
+    """Return a sentence for each stored picture that is missing or was changed."""
     found = {
         image: fault
         for image in _stored(catalog)

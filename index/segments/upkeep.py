@@ -67,7 +67,7 @@ class Upkeep:
                 reported = str(error)
 
     def _merged(self) -> bool:
-        """Merge what there is; True when there may be more by now."""
+        """Merge what is due; return True when there may be more to merge."""
         done = self._compact(self._check)
         if done.after == done.before and not done.dropped:
             return False

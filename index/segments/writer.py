@@ -117,7 +117,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merged:
-    """Segments of one kind and what takes their place: `finished`, or nothing if no row is live.
+    """Segments of one kind and their replacement: `finished`, or nothing if no row is live.
 
     The rows are those that were live in `generation`. The deletions of the ids in `needed` must
     stay in the catalog, because rows of other segments are deleted by them.
@@ -159,14 +159,6 @@ class Writer:
         if places:
             durable.settle(places)
         return [record for _, record in finished]
-
-    def add(self, addition: Addition) -> int:
-        """Add images and captions; return the generation.
-
-        Raises:
-            BadRowsError: an id is taken, or a caption's image is neither there nor added.
-        """
-        return self.change(Change(addition))
 
     def change(self, change: Change) -> int:
         """Make a change visible, all at once; return the generation.
@@ -281,8 +273,8 @@ class Writer:
     def sweep(self) -> list[Path]:
         """Remove the segment folders that no generation shows and nobody needs; return them.
 
-        A writer that was killed or ran out of disk leaves such folders, and so does a merge, until
-        nobody reads what was merged.
+        A writer that was killed or ran out of disk leaves such folders. So does a merge, until
+        nobody reads the old segments.
         """
         present = {path.name for path in self.segments.iterdir()}
         staging = self.folder / STAGING
@@ -346,11 +338,11 @@ def writing(
     timeout: float,
     thresholds: Thresholds = DEFAULT,
 ) -> Iterator[Writer]:
-    """Take the index's lock, sweep away what killed writers left, and yield a writer.
+    """Take the index's lock, remove the leftovers of killed writers, and yield a writer.
 
     Raises:
         IndexLockedError: another process is writing, and was after `timeout` seconds.
-        DiskFullError: no room; what was written is taken away again.
+        DiskFullError: no room; the files that were written are removed again.
     """
     with disk_full_reported(folder), locked(folder, catalog, LOCK, timeout):
         writer = Writer(folder, catalog, model, thresholds)

@@ -238,19 +238,19 @@ def _emit(
     )
     for i in range(rows):
         number = builder.load(builder.gep(words.data, [builder.add(word, _const(i))]))
-        said = builder.gep(table.data, [builder.mul(number, builder.mul(size, _const(3)))])
+        input_gates = builder.gep(table.data, [builder.mul(number, builder.mul(size, _const(3)))])
         for p in range(panels):
             at = builder.add(column, _const(p * WIDTH))
             place = builder.add(starts[i], at)
-            said_r, said_z, said_n = (
-                _load(builder, builder.gep(said, [builder.add(at, gate)]))
+            input_r, input_z, input_n = (
+                _load(builder, builder.gep(input_gates, [builder.add(at, gate)]))
                 for gate in (builder.mul(size, _const(g)) for g in range(3))
             )
             sum_r, sum_z, sum_n = (builder.load(total) for total in sums[i][p])
-            r = _sigmoid(builder, builder.fadd(said_r, sum_r))
-            z = _sigmoid(builder, builder.fadd(said_z, sum_z))
+            r = _sigmoid(builder, builder.fadd(input_r, sum_r))
+            z = _sigmoid(builder, builder.fadd(input_z, sum_z))
             inside = builder.fadd(sum_n, _load(builder, builder.gep(bias.data, [at])))
-            n = _tanh(builder, _call(builder, "fma", r, inside, said_n))
+            n = _tanh(builder, _call(builder, "fma", r, inside, input_n))
             old = _load(builder, builder.gep(before.data, [place]))
             new = _call(builder, "fma", z, builder.fsub(old, n), n)
             _store(builder, new, builder.gep(after.data, [place]))

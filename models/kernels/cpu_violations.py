@@ -1,7 +1,7 @@
 """Violations of all pairs on a CPU and their gradient, in plain numba: no gap of a pair is stored.
 
-Every violation is summed by itself in one order. On one machine its bits do not depend on what is
-compared beside it, nor on the number of threads.
+Every violation is summed by itself in one order. On one machine its bits depend neither on the
+other pairs nor on the number of threads.
 
 Imported only where points are on a CPU: a machine that trains on a GPU alone needs no numba.
 """

@@ -22,7 +22,7 @@ TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"  # noqa: S105
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
-    # Ray gives its workers the lowest priority; replicas are what clients wait for.
+    # Ray gives its workers the lowest priority, but clients wait for replicas.
     "RAY_worker_niceness": "0",
     # Requests go to replicas directly: half the time of Ray's calls of actors, and their loss is
     # noticed at once.

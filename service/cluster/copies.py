@@ -17,7 +17,7 @@ _BLOCK = 1 << 22
 
 
 def local_copy(source: Path, copies: Path, record: SegmentRecord) -> Path:
-    """Return the folder below `copies` that holds a copy of a segment; copy what is missing.
+    """Return the folder below `copies` that holds a copy of a segment; copy missing files.
 
     A copy that was stopped goes on where it was; one that was changed since is made anew.
 
@@ -66,7 +66,7 @@ def _copy(source: Path, target: Path, file: FileRecord) -> None:
         if not _is_whole(partial, file):
             partial.unlink()
             raise ChecksumError(
-                f"the copy of {source} in {target.parent} is not what was written",
+                f"the copy of {source} in {target.parent} differs from the checksum of the source",
                 "restore the source from a backup, or look whether the disks work",
             )
         durable.rename(partial, target)

@@ -52,12 +52,12 @@ class Layout:
 
     @property
     def prefix(self) -> str:
-        """What the names of all applications of the index begin with."""
+        """The prefix of the names of all applications of the index."""
         return prefix_of(self.folder)
 
 
 def prefix_of(folder: Path) -> str:
-    """Return what the names of the applications of an index begin with."""
+    """Return the prefix of the names of the applications of an index."""
     folder = folder.resolve()
     name = re.sub(r"[^A-Za-z0-9]+", "-", folder.name)
     return f"hasse-{name}-{zlib.crc32(str(folder).encode()):08x}"
@@ -83,7 +83,7 @@ class Replica:
 
     async def check_health(self) -> None:
         """Keep the leases; Serve replaces the replica when this hangs."""
-        with suppress(HasseIndexError):  # without the catalog it goes on with what it holds
+        with suppress(HasseIndexError):  # without the catalog it goes on with its open generations
             await self._apart(self._shard.look)
 
     async def _apart(self, work: Callable[..., Result], *asked: Any) -> Result:

@@ -38,7 +38,7 @@ class Shards(Protocol):
     def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
         """Call a method of every shard at once; None in `each` leaves one out.
 
-        Returns what each returned, or the error for one that did not answer: by its number.
+        Returns the result of each, or the error for one that did not answer, by shard number.
         """
 
 
@@ -89,7 +89,7 @@ class _ClusterLoader(Loader):
                 raise no_plan(self._folder, self._shards)
             deleted = deletions_of(state)
             if isinstance(before, ClusterSnapshot):
-                # Of an id that was deleted twice both stay, which says the same.
+                # An id that was deleted twice stays twice, which has the same meaning.
                 deleted = {kind: _joined(before.deleted[kind], deleted[kind]) for kind in KINDS}
             return ClusterSnapshot(
                 state.generation,

@@ -97,7 +97,7 @@ class Shard:
         """Answer each query over this part of a generation; None if it is neither open nor given.
 
         Raises:
-            DamagedIndexError: a segment is not what was written.
+            DamagedIndexError: a segment was changed since it was written.
         """
         snapshot = self._snapshot(generation, view)
         if snapshot is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from hasse.index.catalog.free_ids import free_ids
-from hasse.index.segments.writer import Addition
+from hasse.index.segments.writer import Addition, Change
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.captioning import DRAWS
@@ -74,6 +74,7 @@ def _add(
         rows = [CaptionRow(next(ids), *every[at], author) for at in wanted]
         if rows:
             nothing = np.empty((0, model.dimension), np.float32)
-            change.add(Addition.checked(model, [], nothing, rows, points[wanted]))
+            addition = Addition.checked(model, [], nothing, rows, points[wanted])
+            change.change(Change(addition))
     index.announce()
     return len(rows)

@@ -9,7 +9,7 @@ import pytest
 from hasse.index import durable
 from hasse.index.errors import BadRowsError, DiskFullError, ModelMismatchError
 from hasse.index.search.query import Query
-from hasse.index.segments.writer import Addition, writing
+from hasse.index.segments.writer import Addition, Change, writing
 from hasse.index.store import Index
 from tests.index.samples import captions, embeddings, images, model
 
@@ -61,7 +61,7 @@ def test_writer_of_another_model_changes_nothing(tmp_path: Path) -> None:
         addition = Addition.checked(other, images([1]), POINTS[:1], [], None)
         with writing(index.folder, index.catalog, other, 0.0) as writer:
             with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
-                writer.add(addition)
+                writer.change(Change(addition))
             with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
                 writer.remove([0])
         assert not index.refresh()

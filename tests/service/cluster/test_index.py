@@ -220,5 +220,5 @@ def test_copies_are_resumed_and_made_anew_where_they_changed(whole: Index, tmp_p
     source.write_bytes(b"\0" * len(written))
     plan = read_plan(whole.catalog, COUNT)
     assert plan is not None
-    with pytest.raises(ChecksumError, match="is not what was written"):
+    with pytest.raises(ChecksumError, match="differs from the checksum"):
         Shard(whole.folder, plan.shard_of(points.parent.name), COUNT, 1, copies)
