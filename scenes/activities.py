@@ -1,4 +1,4 @@
-"""What can go on in a place: each activity makes a few related entities that fit there."""
+"""Activities: each makes a few related entities that fit a place."""
 
 from __future__ import annotations
 

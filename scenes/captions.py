@@ -1,4 +1,4 @@
-"""State what is true of a scene, from everything down to one concept."""
+"""Write true statements about a scene, from everything down to one concept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def captions(scene: Scene, rng: Random) -> tuple[Statement, ...]:
 
 
 def describe(scene: Scene, rng: Random) -> Statement:
-    """Return the full description of a scene: everything that is not said by the rest of it."""
+    """Return the full description of a scene: everything that the rest of it does not imply."""
     whole = scene.situation
     idle = {relation.object for relation in whole.relations}
     idle |= {r.subject for r in whole.relations if r.name in _BUSY}

@@ -1,4 +1,4 @@
-"""The concept hierarchy: what the built-in collection can show, and what stands above it.
+"""The concept hierarchy of the built-in collection.
 
 Every name is a node of a directed acyclic graph; `CHILDREN` gives the nodes right below one. A
 name without children is a leaf: scenes are made of leaves, statements of names at any level.

@@ -137,7 +137,7 @@ class _Reader:
         return self.sky is not None
 
     def clause(self) -> bool:
-        """Read a subject and what it does."""
+        """Read a subject and its action."""
         subject = self.noun()
         if subject is None:
             return False
@@ -147,7 +147,7 @@ class _Reader:
         return True
 
     def deed(self, subject: int) -> bool:
-        """Read what a subject does: "walking a dog", "walking", or "walking beside a dog"."""
+        """Read an action: "walking a dog", "walking", or "walking beside a dog"."""
         start = self.at
         self.take_words("and")
         if self.relate(subject):

@@ -1,3 +1,3 @@
-"""Captions written for pictures: a language model that learns from text alone (Kiros et al.)."""
+"""Captions generated for pictures by a language model that learns from text (Kiros et al.)."""
 
 DRAWS = 300  # texts drawn for a picture

@@ -31,7 +31,7 @@ SHORTEST, LONGEST = 4, 12  # words of a caption that is written, as in the paper
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Texts drawn for a picture, and what the language model says of each.
+    """Texts drawn for a picture, with scores by the language model.
 
     Attributes:
         subjects: (C,), the noun that a text is about, or "" for none.
@@ -51,7 +51,7 @@ class Candidates:
 
 
 class Captioner:
-    """A language model, and what it has from its training captions.
+    """A language model, with structures and statistics of its training captions.
 
     Attributes:
         tags: names of the parts of speech; number 0 is `NO_TAG`.
@@ -153,5 +153,5 @@ def hash_of(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def unit(points: Points) -> Tensor:
-    """Return points with unit length: the direction alone says what the content is."""
+    """Return points with unit length: only the direction carries the content."""
     return normalize(torch.from_numpy(points), dim=-1)

@@ -32,7 +32,7 @@ _WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tens
 
 @dataclass(frozen=True, slots=True)
 class CaptionerCheckpoint:
-    """A loaded captioner and what is known of it.
+    """A loaded captioner, its encoder and its training.
 
     Attributes:
         encoder: the fingerprint of the model whose points it reads.

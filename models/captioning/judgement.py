@@ -1,4 +1,4 @@
-"""Tell whether a caption that a model wrote is true, learned where that is known.
+"""Predict whether a generated caption is true, learned from captions of known truth.
 
 A calibration knows the captions of a collection. Written ones are harder to judge: the model that
 wrote them has chosen words that fit the picture. Where the truth of any text is known, as it is for
@@ -27,7 +27,7 @@ _EPOCHS, _BATCH, _LEARNING_RATE, _DECAY = 6, 256, 1e-3, 1e-3
 
 
 class Seen(NamedTuple):
-    """What texts (C) are judged by: points of the picture (N,) and of the texts (C, N), and facts.
+    """Inputs of a judgement: points of the picture (N,) and of texts (C, N), and their facts.
 
     Facts (C, FACTS) are the violation, how much of the picture the text leaves out, the logarithms
     of the share of other pictures that the text is true of and of its number of words, the
@@ -46,7 +46,7 @@ def see(
     violations: Floats,
     shares: Floats,
 ) -> Seen:
-    """Gather what texts are judged by."""
+    """Gather the inputs of a judgement."""
     distances = np.square(picture - points).sum(1)
     words = [len(text.split()) for text in candidates.texts]
     columns = (violations, distances - violations, np.log(shares + 1e-9), np.log(words))
@@ -95,7 +95,7 @@ class Judgement(nn.Module):
 
     @classmethod
     def learn(cls, lesson: Lesson, seed: int = 0) -> Judgement:
-        """Train a network on written captions whose truth is known."""
+        """Train a network on generated captions of known truth."""
         torch.manual_seed(seed)
         network = cls(lesson.points.shape[1])
         network.mean.copy_(lesson.facts.mean(0))
@@ -115,7 +115,7 @@ class Judgement(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """Written captions whose truth is known: (C, N) points, (C, FACTS), (C,); pictures (I, N)."""
+    """Generated captions of known truth: (C, N) points, (C, FACTS), (C,); pictures (I, N)."""
 
     pictures: Tensor
     picture: Tensor

@@ -59,7 +59,7 @@ class WrittenCaption:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is known of texts beside a picture.
+    """Violations, probabilities and other scores of texts beside a picture.
 
     Attributes:
         violations: (C,).

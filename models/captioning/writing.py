@@ -44,7 +44,7 @@ class Writer:
     def judged(
         self, picture: NDArray[np.float32], candidates: Candidates, points: Points
     ) -> Judged:
-        """Tell how true texts with these points (C, N) are, and how much they say."""
+        """Judge how likely texts with these points (C, N) are true, and how specific they are."""
         return judge(
             picture,
             candidates,

@@ -1,1 +1,1 @@
-"""Evaluation: ranking metrics, calibration, ground truth, intervals and the length study."""
+"""Evaluation: ranking metrics, calibration, ground truth and intervals."""

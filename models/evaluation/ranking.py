@@ -64,7 +64,7 @@ class RankingMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What each of Q queries found.
+    """Ranks of the true items of Q queries.
 
     Attributes:
         images: (Q,), the row of the image that a query is, or that its caption was written for.

@@ -61,7 +61,7 @@ class Evaluation:
 
     @property
     def summary(self) -> str:
-        """What the line of an epoch says."""
+        """Text of the line of an epoch."""
         return (
             f"R@1 {self.caption_retrieval.r1:.1f} captions by image, "
             f"{self.image_retrieval.r1:.1f} images by caption, rsum {self.rsum:.1f}"
@@ -85,7 +85,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What every query of one collection found; the names are those of `Evaluation`."""
+    """Ranks of all queries of one collection; the names are those of `Evaluation`."""
 
     images: int
     captions: int

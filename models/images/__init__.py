@@ -1,1 +1,1 @@
-"""Picture files: formats, limits, decoding, preprocessing and augmentation."""
+"""Picture files: formats, limits, decoding and preprocessing."""

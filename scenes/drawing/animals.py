@@ -161,7 +161,7 @@ def _face(pen: Pen, kind: str, coat: Colour, at: Point, *, asleep: bool = False)
 
 
 def _ears(pen: Pen, kind: str, ear: Colour) -> None:
-    """Draw what stands behind the head: ears and horns."""
+    """Draw ears and horns, behind the head."""
     if kind == "cat":
         for x in (-2.1, 1.5):
             pen.polygon(((x - 1.5, 1.2), (x - 0.2, 5.4), (x + 1.5, 1.2)), ear)
@@ -187,7 +187,7 @@ def _snout(pen: Pen, kind: str, tone: Colour, nose: float) -> None:
 
 
 def _crown(pen: Pen, kind: str, coat: Colour) -> None:
-    """Draw what hangs or curls over the head."""
+    """Draw curls, wool or hanging ears over the head."""
     if kind == "poodle":
         pen.disc(-0.6, 2.4, 2.7, coat, rim=True)
         pen.oval(-2.2, -1.2, 1.6, 3.0, shade(coat, 0.86), rim=True)

@@ -1,4 +1,4 @@
-"""The colours that words name, and those that nothing is said about."""
+"""The colours that words name, and those that no caption mentions."""
 
 from __future__ import annotations
 

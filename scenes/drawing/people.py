@@ -59,7 +59,7 @@ _LEANS = {"walk": 0.02, "run": 0.09, "kick": -0.04, "cycle": 0.1, "ride": 0.02}
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one person is painted with."""
+    """Colours of one person."""
 
     pen: Pen
     kind: str

@@ -24,7 +24,7 @@ REFERENCES = 2000  # pictures whose joint captions a captioner keeps
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a training reads.
+    """Inputs of a training.
 
     Attributes:
         texts: the training captions.

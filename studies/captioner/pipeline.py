@@ -1,4 +1,4 @@
-"""Train a captioner on the captions of a dataset, and measure what one writes."""
+"""Train a captioner on the captions of a dataset, and measure its texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from hasse.models.captioning.ranking import Ranking
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
-from hasse.models.evaluation.written import bleu, cider
 from hasse.models.model import Points
 from hasse.models.score import penalties_between
 from hasse.models.training.run import Progress, Stop
@@ -30,6 +29,7 @@ from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
 from hasse.service.pipelines.training import ProgressBars, split_for_training
 from hasse.service.pipelines.training_inputs import Collections
 from hasse.studies.captioner.building import Prepared
+from hasse.studies.captioner.caption_metrics import bleu, cider
 from hasse.studies.captioner.corpus import Sentence, sentences
 from hasse.studies.captioner.training import CaptionerTraining
 from hasse.studies.wordnet.lexicon import Lexicon
@@ -39,7 +39,7 @@ RANKINGS: tuple[Ranking, ...] = ("order", "paper")
 
 @dataclass(frozen=True, slots=True)
 class CaptionerRequest:
-    """What `hasse study captioner train` is asked for.
+    """Arguments of `hasse study captioner train`.
 
     Attributes:
         lexicon: knows the parts of speech.
@@ -139,7 +139,7 @@ def pictures_of_nothing(number: int, size: int = 128) -> list[Picture]:
 
 
 def is_true(text: str, image: Image) -> bool:
-    """Tell whether a text is true of a drawn scene; what cannot be read is not."""
+    """Tell whether a text is true of a drawn scene; an unreadable one is not."""
     statement = read(text)
     return statement is not None and holds(statement, Scene.from_json(image.meaning or {}))
 

@@ -47,7 +47,7 @@ class CaptionerTraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with (ValueError)."""
+        """Refuse values that no training can have (ValueError)."""
         if min(self.epochs, self.batch_size, self.min_word_count) < 1:
             raise ValueError("epochs, batch_size and min_word_count are at least 1")
         if not 0 < self.learning_rate <= LARGEST:
@@ -59,7 +59,7 @@ class CaptionerTraining:
 
 
 class CaptionerRun(Run[NDArray[np.int64], float]):
-    """The training of a language model; what is measured is the perplexity in validation.
+    """The training of a language model, measured by its perplexity in validation.
 
     Attributes:
         best: the model as it was best in validation.
@@ -76,7 +76,7 @@ class CaptionerRun(Run[NDArray[np.int64], float]):
         score: Score,
         save: Callable[[LanguageModel, float], object] = lambda model, perplexity: None,
     ) -> None:
-        """Take where to start; the model is changed. `save` is given what is best so far."""
+        """Prepare the training; the model is changed. `save` gets the best one so far."""
         super().__init__(config.epochs, math.ceil(len(train) / config.batch_size))
         self.config, self.model, self.train, self.validation = config, model, train, validation
         self.joint = join_by_picture(train, score)
@@ -89,7 +89,7 @@ class CaptionerRun(Run[NDArray[np.int64], float]):
         self.draw = np.random.default_rng([config.seed, 2])
 
     def begin(self) -> None:
-        """Draw what a step leaves out from the seed."""
+        """Seed the draws of dropped factors."""
         torch.manual_seed(self.config.seed)
 
     def batches(self, epoch: int, first: int) -> Iterator[NDArray[np.int64]]:

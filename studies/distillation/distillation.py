@@ -31,7 +31,6 @@ from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.files import write_weights
-from hasse.models.images.augmentation import AugmentationConfig, augment
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
 from hasse.models.training.batches import seed_layers
 from hasse.models.training.config import LARGEST, learning_rate
@@ -42,6 +41,7 @@ from hasse.models.training.run import (
     TrainingError,
     set_learning_rate,
 )
+from hasse.studies.distillation.augmentation import AugmentationConfig, augment
 from hasse.studies.distillation.student import Student, Teacher, fingerprint
 
 STUDENT = "student.safetensors"

@@ -16,8 +16,8 @@ from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from hasse.models.evaluation.threshold import Threshold
     from hasse.studies.entailment import Corpus
+    from hasse.studies.threshold import Threshold
 
 entailment = Commands(
     no_args_is_help=True, help="Learn from labelled pairs which sentence follows from which."
@@ -150,7 +150,7 @@ def evaluate(
     ],
     as_json: Json = False,
 ) -> None:
-    """Measure a model on the test part, beside always saying what is more frequent."""
+    """Measure a model on the test part, beside always answering with the majority class."""
     from hasse.studies.entailment import checkpoint, read
     from hasse.studies.entailment.evaluation import evaluate as measure
     from hasse.studies.entailment.evaluation import evaluate_majority

@@ -31,7 +31,7 @@ Penalties = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class SentenceConfig:
-    """What must be known, beside weights and words, to compare sentences.
+    """Shape of a sentence model, beside its weights and words.
 
     Attributes:
         comparison: "order", the violation E(premise, hypothesis), or "symmetric", one minus the
@@ -53,7 +53,7 @@ class SentenceConfig:
     length: Length = "free"
 
     def __post_init__(self) -> None:
-        """Refuse what no model can have (ValueError)."""
+        """Refuse values that no model can have (ValueError)."""
         if self.comparison not in {"order", "symmetric"}:
             raise ValueError(f"comparison is order or symmetric, not '{self.comparison}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:

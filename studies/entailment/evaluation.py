@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.ranking import average_precisions
-from hasse.models.evaluation.threshold import called_right
 from hasse.studies.entailment.embedding import Penalties, SentenceEmbedding
 from hasse.studies.entailment.pairs import SentencePair, labels
+from hasse.studies.threshold import called_right
 
 
 @dataclass(frozen=True, slots=True)
 class EntailmentAccuracy:
-    """What was measured on labelled pairs, in percent.
+    """Accuracy on labelled pairs, in percent.
 
     Attributes:
         accuracy: the share of pairs called right.
@@ -64,7 +64,7 @@ def evaluate(
 def evaluate_majority(
     train: Sequence[SentencePair], pairs: Sequence[SentencePair]
 ) -> EntailmentAccuracy:
-    """Measure what always says what is more frequent in training."""
+    """Measure the baseline that always answers with the majority class of the training."""
     true = labels(pairs)
     answer = bool(labels(train).mean() > 0.5)
     return EntailmentAccuracy.of(true == answer, true)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from hasse.models.checkpoints import checkpoint as retrieval
 from hasse.models.checkpoints.named_models import find
-from hasse.models.evaluation.threshold import Threshold
 from hasse.studies.entailment import Corpus, checkpoint
 from hasse.studies.entailment.embedding import SentenceEmbedding
 from hasse.studies.entailment.training import (
@@ -16,10 +15,11 @@ from hasse.studies.entailment.training import (
     initial,
     start_from,
 )
+from hasse.studies.threshold import Threshold
 
 
 class SavedTraining:
-    """A training whose folder holds its best model so far.
+    """A training that saves its best model so far.
 
     Attributes:
         saved: how often the model was saved: as it began, and after each better epoch.
@@ -53,7 +53,7 @@ class SavedTraining:
         self.saved += 1
 
     def left(self) -> str:
-        """Say what the folder holds."""
+        """Return a sentence about the content of the folder."""
         if not self.saved:
             return "nothing is kept"
         holds = "the best epoch so far" if self.saved > 1 else "the model as it began"

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.encoders.text_encoder import Ensemble
-from hasse.models.evaluation.threshold import Threshold, best_threshold
 from hasse.models.training.config import LARGEST
 from hasse.models.training.run import Progress, Run, Stop
 from hasse.models.vocabulary import UNKNOWN, Vocabulary
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
 from hasse.studies.entailment.pairs import Corpus, EntailmentError, labels
+from hasse.studies.threshold import Threshold, best_threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class EntailmentTraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with (ValueError)."""
+        """Refuse values that no training can have (ValueError)."""
         if self.epochs < 0 or self.batch_size < 1:
             raise ValueError("epochs is at least 0, batch_size at least 1")
         above = (self.learning_rate, self.margin, self.clip_norm)

@@ -42,7 +42,7 @@ class Perplexity:
 
     @property
     def summary(self) -> str:
-        """What the line of an epoch says."""
+        """Text of the line of an epoch."""
         return f"perplexity {self.perplexity:.2f}"
 
     def to_json(self) -> dict[str, float]:

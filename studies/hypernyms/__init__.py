@@ -1,1 +1,1 @@
-"""Hypernyms: what is a kind of what, learned from a part of a hierarchy (Vendrov et al., 3)."""
+"""Hypernyms: which concept is a kind of which, learned from a part of WordNet (Vendrov et al.)."""

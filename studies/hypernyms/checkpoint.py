@@ -33,7 +33,7 @@ KIND = ModelKind("hypernyms", "hasse study hypernyms train", 1, (CONCEPTS,))
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """How the pairs were split: what `make_task` was given, and the fingerprint of what it gave."""
+    """The split of the pairs: arguments of `make_task`, and the fingerprint of its result."""
 
     protocol: Any
     seed: int
@@ -43,7 +43,7 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class HypernymCheckpoint:
-    """A loaded model, the hierarchy it was learned from, and what is known of both."""
+    """A loaded model, its hierarchy, and how it was trained."""
 
     model: ConceptEmbedding
     taxonomy: Taxonomy

@@ -1,4 +1,4 @@
-"""`hasse study hypernyms`: learn what is a kind of what, measure it, ask it, look at it."""
+"""`hasse study hypernyms`: train, measure, query and draw a hierarchy of concepts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from hasse.models.evaluation.threshold import Threshold
     from hasse.studies.hypernyms.query import Ancestor
     from hasse.studies.hypernyms.taxonomy import Taxonomy
+    from hasse.studies.threshold import Threshold
 
 hypernyms = Commands(
     no_args_is_help=True, help="Learn from WordNet what is a kind of what, and ask."
@@ -79,7 +79,7 @@ def train(
     seed: Seed = 0,
     held_out: HeldOut = 4000,
 ) -> None:
-    """Learn concepts of WordNet as points in an order, from a part of what is known.
+    """Learn concepts of WordNet as points in an order, from a part of its hypernyms.
 
     It takes a few minutes and is not resumed: stopped, it leaves nothing.
 
@@ -184,7 +184,7 @@ def query(
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="How many at most.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """What is a dog? Show what a model puts above a word, from specific to general.
+    """Show the concepts that a model puts above a word, from specific to general.
 
     \b
     [bold]Examples[/bold]

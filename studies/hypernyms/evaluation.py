@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.evaluation.bootstrap import interval
-from hasse.models.evaluation.threshold import called_right
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
 from hasse.studies.hypernyms.task import PairSet, Task
 from hasse.studies.hypernyms.taxonomy import closure
+from hasse.studies.threshold import called_right
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def evaluate(model: ConceptEmbedding, threshold: float, task: Task) -> HypernymA
 
 
 def evaluate_closure(task: Task) -> HypernymAccuracy:
-    """Measure the baseline that learns nothing: call true what follows by transitivity.
+    """Measure the baseline that learns nothing: a pair is true if it follows by transitivity.
 
     As in the paper, from the true pairs of training and validation together.
     """

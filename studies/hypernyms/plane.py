@@ -112,6 +112,6 @@ def _in_order(points: Tensor) -> NDArray[np.bool_]:
 
 
 def _reduced(order: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Take out the pairs that two others make: what is left is the covering relation."""
+    """Remove the pairs that two others imply: the covering relation remains."""
     steps = order.astype(np.int64)
     return np.asarray(order & ~((steps @ steps) > 0))

@@ -1,4 +1,4 @@
-"""What is a dog? The concepts that a model puts above one, from specific to general."""
+"""The concepts that a model puts above one, from specific to general."""
 
 from __future__ import annotations
 

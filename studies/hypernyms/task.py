@@ -1,4 +1,4 @@
-"""What is to be learned of a hierarchy, and what is withheld to see whether it was.
+"""Pairs of a hierarchy to learn from, and pairs withheld to measure with.
 
 Two protocols:
 
@@ -86,7 +86,7 @@ class Task:
 
     @property
     def fingerprint(self) -> str:
-        """Return what tells two tasks apart: the SHA-256 of what is withheld."""
+        """Return the SHA-256 of the withheld pairs, which differs between tasks."""
         digest = hashlib.sha256(self.protocol.encode())
         for held in (self.validation, self.test):
             digest.update(np.ascontiguousarray(held.pairs, dtype="<i8").tobytes())

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hasse.models.evaluation.threshold import Threshold, best_threshold
 from hasse.models.training.run import Progress, Run, set_learning_rate
 from hasse.studies.hypernyms.embedding import Comparison, ConceptEmbedding
 from hasse.studies.hypernyms.task import PairSet, Task, corrupt
 from hasse.studies.hypernyms.taxonomy import Edges, closure
+from hasse.studies.threshold import Threshold, best_threshold
 
 # Of WordNet's 82,115 concepts. Their points are 1.3 GB then, of which learning keeps four.
 MOST_COORDINATES = 4096
@@ -55,7 +55,7 @@ class HypernymTraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with (ValueError)."""
+        """Refuse values that no training can have (ValueError)."""
         if min(self.dimension, self.epochs, self.batch_size, self.negatives) < 1:
             raise ValueError("dimension, epochs, batch_size and negatives are at least 1")
         if self.dimension > MOST_COORDINATES:
@@ -82,7 +82,7 @@ def preset(
     epochs: int | None = None,
     seed: int = 0,
 ) -> HypernymTraining:
-    """Return a training that works well for a comparison; what is None is left to it."""
+    """Return a training that works well for a comparison; None keeps its default."""
     config = PRESETS[comparison]
     return replace(
         config,

@@ -96,7 +96,7 @@ PAPER_ALL = (
 
 
 def row(name: str, found: Evaluation) -> TableRow:
-    """Keep of an evaluation what the paper's table has."""
+    """Return the columns of the paper's table from an evaluation."""
     captions, images = (
         Direction(metrics.r1, metrics.r10, metrics.median, metrics.mean)
         for metrics in (found.caption_retrieval, found.image_retrieval)

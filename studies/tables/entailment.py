@@ -34,7 +34,6 @@ from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.text_encoder import CaptionPooling
 from hasse.models.evaluation.ranking import average_precisions
-from hasse.models.evaluation.threshold import Threshold
 from hasse.models.score import penalties_between
 from hasse.models.training.run import Progress
 from hasse.scenes import SceneTable, Statement
@@ -48,6 +47,7 @@ from hasse.studies.entailment.training import (
     initial,
     start_from,
 )
+from hasse.studies.threshold import Threshold
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What an evaluation looks like, as SVG: where ranks lie, and why.
+"""Figures of an evaluation, as SVG.
 
 Four figures: `recall` (share of queries answered among the first K), `ranks` (how many queries
 found their best true item where), `violations` (of true and of false pairs) and `points` (images

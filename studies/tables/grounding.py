@@ -1,4 +1,4 @@
-"""What grounding gives sentence embeddings: the tables of Kiela et al. (2018), over several seeds.
+"""The tables of Kiela et al. (2018): gains of grounded sentence embeddings, over several seeds.
 
     python -m hasse.studies.tables.grounding DATASET FEATURES VECTORS TASKS --out data/grounding
 
@@ -106,11 +106,11 @@ class Embeddings:
         self._kept.clear()
 
     def sentences(self, column: str) -> Callable[[Sequence[str]], Points]:
-        """Return what encodes sentences for a column."""
+        """Return the encoder of sentences for a column."""
         return lambda texts: self._encoded(column, tuple(texts), SentenceEncoder.encode)
 
     def words(self, column: str) -> Callable[[Sequence[str]], Points]:
-        """Return what encodes single words for a column."""
+        """Return the encoder of single words for a column."""
         return lambda texts: self._encoded(column, tuple(texts), SentenceEncoder.encode_words)
 
     def knows(self, text: str) -> bool:
@@ -222,7 +222,7 @@ def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, s
 
 
 def main() -> None:
-    """Train and measure what is not there yet, and print the tables."""
+    """Train and measure missing models, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")

@@ -19,13 +19,13 @@ from typing import Any, get_args
 
 import torch
 
-from hasse.models.evaluation.threshold import Threshold
 from hasse.models.training.run import Progress
 from hasse.studies.hypernyms.embedding import COMPARISONS
 from hasse.studies.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
 from hasse.studies.hypernyms.task import HELD_OUT, Protocol, make_task
 from hasse.studies.hypernyms.taxonomy import read_wordnet
 from hasse.studies.hypernyms.training import HypernymRun, preset
+from hasse.studies.threshold import Threshold
 
 PUBLISHED = {"transitive closure": 88.2, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}
 

@@ -140,7 +140,7 @@ def common(bench: Bench, questions: int) -> dict[str, list[Values]]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A picture, what to put in and take out, and the pictures that answer."""
+    """A picture, a part to add, a part to remove, and the right answers."""
 
     row: int
     plus: str
@@ -193,7 +193,7 @@ def exchanges(scenes: Sequence[Scene], questions: int) -> dict[str, list[Exchang
 
 
 def pairs_in_captions(bench: Bench, asked: Sequence[Exchange]) -> list[dict[str, str]]:
-    """Return of each exchange what it takes out, with what takes its place, as the service does."""
+    """Return, for each exchange, the removed texts and their replacements, as the service does."""
     texts = [caption.text for caption in bench.dataset.captions]
     image_ids = np.array([caption.image_id for caption in bench.dataset.captions])
     points = bench.captions(texts)

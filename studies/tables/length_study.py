@@ -29,7 +29,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LengthStudy:
-    """What the study found; ranks are 1-based and ties count half.
+    """Results of the study; ranks are 1-based and ties count half.
 
     Attributes:
         pairs: of captions, the shorter first.

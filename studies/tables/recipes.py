@@ -1,4 +1,4 @@
-"""What each step from the paper's recipe to ours is worth, on one set of features.
+"""The gain of each step from the paper's recipe to ours, on one set of features.
 
     python -m hasse.studies.tables.recipes data/flickr8k data/flickr8k-features --out data/recipes
 
@@ -175,7 +175,7 @@ def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Fl
 
 
 def report(name: str, progress: Progress[Measurement]) -> None:
-    """Tell what an epoch of a training was found to do."""
+    """Print the validation of an epoch."""
     if progress.measured is not None:
         found = progress.measured.summary
         print(f"{name}: epoch {progress.epoch + 1}, {found}", file=sys.stderr, flush=True)
@@ -219,7 +219,7 @@ def _difference(words: str, gap: float, interval: Interval) -> str:
 
 
 def main() -> None:
-    """Train what is not trained yet and print the table."""
+    """Train missing models and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")

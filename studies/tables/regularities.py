@@ -77,7 +77,7 @@ ENCODERS: Mapping[str, TrainingConfig] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A picture, what to put in and take out, and which pictures are right."""
+    """A picture, a part to add, a part to remove, and the right answers."""
 
     row: int
     word: tuple[str, str]  # put in, taken out

@@ -1,4 +1,4 @@
-"""What each step from captions alone to the recipe of `photographs` brings.
+"""The gain of each step from captions alone to the recipe `photographs`.
 
     python -m hasse.studies.tables.texts data/flickr8k data/features --texts data/text-features \\
         --derived data/derived.jsonl --classes data/classes.jsonl \\
@@ -65,7 +65,7 @@ COMPARED = (("photographs", "captions"), ("photographs", "texts"), ("photographs
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one training was found to do on one dataset.
+    """Measurements of one training on one dataset.
 
     Attributes:
         right: short queries that bring a right picture first.
@@ -178,7 +178,7 @@ def _tell(line: str) -> None:
 
 
 def main() -> None:
-    """Train what is not trained yet and print the tables."""
+    """Train missing models and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")

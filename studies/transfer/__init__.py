@@ -1,1 +1,1 @@
-"""What sentence embeddings are good for: classification, relatedness, similarity of words."""
+"""Tasks on top of sentence embeddings: classification, relatedness, similarity of words."""

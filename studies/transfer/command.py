@@ -1,4 +1,4 @@
-"""`hasse study transfer`: what sentence embeddings are good for beside retrieval."""
+"""`hasse study transfer`: measure sentence embeddings on tasks beside retrieval."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _NORMAL = 1.96  # of 95 %
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was measured of a task, in percent.
+    """The score of a task, in percent.
 
     Attributes:
         low, high: a 95 % interval over the examples measured.

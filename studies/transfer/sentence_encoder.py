@@ -18,7 +18,7 @@ from hasse.studies.grounding.word_vectors import WordVectors
 
 @dataclass(frozen=True, slots=True)
 class SentenceEncoder:
-    """Embeddings of several models, and the mean of word vectors, side by side.
+    """Embeddings of several models and the mean of word vectors, concatenated.
 
     Attributes:
         names: of the models and of the file of vectors.

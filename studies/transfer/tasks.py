@@ -26,7 +26,7 @@ class TransferError(HasseError):
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Sentences, or pairs of them, with what is to be told of each.
+    """Sentences, or pairs of them, with their labels.
 
     Attributes:
         first: a sentence of each example.

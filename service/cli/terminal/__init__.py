@@ -1,1 +1,1 @@
-"""What commands share: options, help texts, tables, progress and exits."""
+"""Options, help texts, tables, progress and exits of all commands."""

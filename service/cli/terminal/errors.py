@@ -1,4 +1,4 @@
-"""How commands end: with a result, one line that says what is wrong, or interrupted."""
+"""Exit statuses of commands, and the one line of an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REMEDIES = {
 
 
 class CommandError(HasseError):
-    """A command cannot do what was asked; the message includes the remedy."""
+    """A command cannot run with these arguments; the message includes the remedy."""
 
 
 class Interrupted(Exception):
@@ -82,7 +82,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 @contextmanager
 def resumable(kept: Callable[[], str]) -> Iterator[None]:
-    """On Ctrl-C, say what of the work is kept and how to continue."""
+    """On Ctrl-C, print which work is kept and how to continue."""
     try:
         yield
     except KeyboardInterrupt:

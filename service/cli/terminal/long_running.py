@@ -1,4 +1,4 @@
-"""What commands share that run for long: progress of a training, and stopping by Ctrl-C."""
+"""Progress and interruption of long commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGAIN = "the same command goes on from there"
 def training_report(
     bar: ProgressCallback, epochs: int, describe: Callable[[Measured], str]
 ) -> Callable[[Progress[Measured]], None]:
-    """Return a callback for a training; `describe` puts what was measured into words."""
+    """Return a callback for a training; `describe` formats the measurements."""
 
     def show(now: Progress[Measured]) -> None:
         place = f"epoch {now.epoch + 1} of {epochs}"
@@ -41,7 +41,7 @@ def stoppable(
     silent: bool = False,
     patient: bool = False,
 ) -> Iterator[Callable[[], bool]]:
-    """Yield what tells work to stop; when it raises `stopped`, say where and what is kept."""
+    """Yield a function that tells work to stop; when it raises `stopped`, print where it stands."""
     with stop_request(silent=silent, patient=patient) as stop:
         try:
             yield stop

@@ -14,7 +14,7 @@ _HANDLER = "hasse-escape"
 
 
 def one_line(text: str) -> str:
-    """Return a text with escapes for what would split its line or move the cursor."""
+    """Return a text with escapes for characters that would split its line or move the cursor."""
     return _BREAKING.sub(lambda found: _NAMED.get(found[0]) or escaped(found[0]), text)
 
 
@@ -25,7 +25,7 @@ def escaped(text: str) -> str:
 
 
 def accept_any_character() -> None:
-    """Make standard output and standard error escape what their encodings lack."""
+    """Let standard output and standard error escape characters that their encodings lack."""
     codecs.register_error(_HANDLER, _replace)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -38,7 +38,7 @@ def protocol_of(environment: Mapping[str, str]) -> Protocol:
 
 
 def preview(path: Path, protocol: Protocol, pixels: int) -> str:
-    """Return what makes a terminal show a picture in a small size.
+    """Return the escape sequence that shows a small picture in a terminal.
 
     Raises:
         models.images.limits.PictureError: it is none, or has more than `pixels`.

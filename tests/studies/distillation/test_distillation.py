@@ -18,11 +18,11 @@ from torch import nn
 from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.augmentation import AugmentationConfig
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
 from hasse.models.training.config import LARGEST
 from hasse.models.training.run import TrainingError, TrainingStopped
 from hasse.models.training.state import read_notes
+from hasse.studies.distillation.augmentation import AugmentationConfig
 from hasse.studies.distillation.distillation import (
     Distillation,
     DistillationConfig,

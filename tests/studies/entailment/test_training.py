@@ -14,7 +14,6 @@ from hasse.models.checkpoints import checkpoint as retrieval
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.encoders.text_encoder import MOST_COORDINATES
 from hasse.models.evaluation.bootstrap import interval
-from hasse.models.evaluation.threshold import Threshold, best_threshold
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding
 from hasse.models.training.run import Progress, TrainingStopped
@@ -32,6 +31,7 @@ from hasse.studies.entailment.training import (
     initial,
     start_from,
 )
+from hasse.studies.threshold import Threshold, best_threshold
 from tests.studies.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint, tiny_model
 

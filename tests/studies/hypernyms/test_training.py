@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError
-from hasse.models.evaluation.threshold import Threshold, best_threshold
 from hasse.models.order import violation
 from hasse.models.training.run import Progress
 from hasse.studies.hypernyms import checkpoint
@@ -30,6 +29,7 @@ from hasse.studies.hypernyms.training import (
     inferred,
     preset,
 )
+from hasse.studies.threshold import Threshold, best_threshold
 from tests.studies.hypernyms.dictionary import tree, write
 from tests.tiny import seal
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from hasse.models.images import augmentation
-from hasse.models.images.augmentation import AugmentationConfig, augment
 from hasse.models.images.preprocessing import IMAGENET_MEAN, IMAGENET_STD, normalise_pixels
+from hasse.studies.distillation import augmentation
+from hasse.studies.distillation.augmentation import AugmentationConfig, augment
 
 PLAIN = AugmentationConfig(min_area=0.3, colour=0.0, mixup=0.0)
 WHOLE = AugmentationConfig(min_area=1.0, max_aspect=1.0, colour=0.0, mixup=0.0)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hasse.models.evaluation.written import bleu, cider
+from hasse.studies.captioner.caption_metrics import bleu, cider
 
 
 def test_bleu_and_cider_of_a_reference_itself_are_the_largest() -> None:

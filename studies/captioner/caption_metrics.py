@@ -1,4 +1,4 @@
-"""Compare written captions with those that people gave: BLEU and CIDEr.
+"""BLEU and CIDEr: compare generated captions with human ones.
 
 BLEU (Papineni et al., 2002) is that of the corpus, with the closest length of a reference. CIDEr
 (Vedantam et al., 2015) is CIDEr-D with sigma 6, times 10 as is usual, whose document frequencies

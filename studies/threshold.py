@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A cut and what it earns on the pairs it was chosen on.
+    """A threshold, and its accuracy on the pairs that chose it.
 
     Attributes:
         value: call true what has a smaller penalty.
