@@ -230,10 +230,10 @@ class Catalog(Database):
             rows = connection.execute(sql.select(IMAGES.c.id, IMAGES.c.sha256)).all()
         return {row.id: row.sha256 for row in rows}
 
-    def locations(self, index_folder: Path) -> Locations:
-        """Return where the folders of the index are now."""
+    def locations(self, index_folder: Path, *, find_missing: bool = False) -> Locations:
+        """Return where the folders of the index are now; see `Locations.read`."""
         with self.reading() as connection:
-            return Locations.read(connection, index_folder)
+            return Locations.read(connection, index_folder, find_missing=find_missing)
 
     def removed(self) -> tuple[set[str], set[str]]:
         """Return the SHA-256 and the paths of files whose images were removed by name."""

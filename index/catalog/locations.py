@@ -50,14 +50,20 @@ class Locations:
         self._moved = sorted(moved, key=lambda row: -len(row.name))
 
     @classmethod
-    def read(cls, connection: Connection, index_folder: Path) -> Self:
-        """Read the folders, and look where each is now."""
+    def read(
+        cls, connection: Connection, index_folder: Path, *, find_missing: bool = False
+    ) -> Self:
+        """Read the folders, and look where each is now.
+
+        Only where the index has moved, or with `find_missing`, is the disk of a folder touched: a
+        file server that does not answer must not hold up a service.
+        """
         rows = connection.execute(sql.select(*FOLDER_FACTS)).all()
         found, samples = [], {}
         for name, path, beside, device, exclude, links in rows:
             row = FolderRow(name, path, beside, device, tuple(json.loads(exclude)), bool(links))
             near = os.path.normpath(index_folder / beside)
-            if near != path or not Path(path).is_dir():
+            if near != path or (find_missing and not Path(path).is_dir()):
                 samples[name] = _some_files(connection, name)
                 if near != path and _holds(near, samples[name]):
                     row = row._replace(path=near)

@@ -81,7 +81,7 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
             opened = Index.open(folder, checkpoint.fingerprint)
     with closing(opened):
         _require_present(paths, _known_files(opened))
-        locations = opened.catalog.locations(opened.folder)
+        locations = opened.catalog.locations(opened.folder, find_missing=True)
         seen = scan(paths, options.scan, locations=locations, without=opened.folder)
         _sync(opened, seen, paths, options)
 

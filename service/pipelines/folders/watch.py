@@ -134,7 +134,7 @@ class FolderWatch:
         seen = scan(
             self._folders,
             self._options,
-            locations=self._index.catalog.locations(self._index.folder),
+            locations=self._index.catalog.locations(self._index.folder, find_missing=True),
             without=self._index.folder,
             is_still=self.is_still,
         )

@@ -52,7 +52,7 @@ def sync(index: Index, root: Path, model: Checkpoint) -> Callable[..., Counts]:
         seen = scan(
             paths or [root],
             ScanOptions(captions, exclude, follow_links),
-            locations=index.catalog.locations(index.folder),
+            locations=index.catalog.locations(index.folder, find_missing=True),
             without=index.folder,
         )
         seen.seen_at = seen_at or seen.seen_at
