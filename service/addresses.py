@@ -1,7 +1,6 @@
-"""Addresses of the service as its clients see them: below the path prefix of a proxy.
+"""Addresses of the service for its clients, below the path prefix of a proxy.
 
-The prefix belongs to the request, so it is a context variable: what makes an answer need not be
-told it.
+The prefix belongs to the request, so it is a context variable and no parameter.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from starlette.types import Scope
 
-# The path prefix of the request that is answered, as in "/hasse"; empty without one.
+# The path prefix of the current request, as in "/hasse"; empty without one.
 ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")
-# Where the stored picture of an image, and its thumbnail, are served.
+# Addresses of the stored picture of an image and of its thumbnail.
 IMAGE_URL = "/images/%d/file"
 THUMBNAIL_URL = "/images/%d/thumbnail"
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
@@ -28,12 +27,12 @@ def address(path: str) -> str:
 
 
 def image_url(image_id: int) -> str:
-    """Return where the stored picture of an image is served."""
+    """Return the address of the stored picture of an image."""
     return address(IMAGE_URL % image_id)
 
 
 def thumbnail_url(image_id: int) -> str:
-    """Return where the thumbnail of an image is served."""
+    """Return the address of the thumbnail of an image."""
     return address(THUMBNAIL_URL % image_id)
 
 
@@ -44,13 +43,13 @@ def networks_of(setting: str) -> tuple[Network, ...]:
 
 
 def root_path_of(scope: Scope, root_path: str, trusted: tuple[Network, ...]) -> str:
-    """Return the path prefix of a request: what a trusted proxy says, or else `root_path`."""
+    """Return the path prefix of a request: the header of a trusted proxy, or else `root_path`."""
     if trusted and _is_from(scope, trusted):
         for name, value in scope["headers"]:
             if name == b"x-forwarded-prefix":
-                said: str = value.decode("latin-1").strip().rstrip("/")
-                if PREFIX.fullmatch(said):
-                    return said
+                prefix: str = value.decode("latin-1").strip().rstrip("/")
+                if PREFIX.fullmatch(prefix):
+                    return prefix
     return root_path
 
 
@@ -67,6 +66,6 @@ def with_root_path(scope: Scope, root_path: str) -> Scope:
 def _is_from(scope: Scope, networks: tuple[Network, ...]) -> bool:
     try:
         client = ip_address((scope.get("client") or ("",))[0])
-    except ValueError:  # no address, as of a Unix socket
+    except ValueError:  # a Unix socket has no address
         return False
     return any(client in network for network in networks)

@@ -1,4 +1,4 @@
-"""The application: routes, the edge around them, and a start that never keeps anyone waiting."""
+"""Builds the FastAPI application: routes, middleware and lifespan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hasse.service.runtime.startup import Lifecycle, Open
 from hasse.service.services import Services, requires
 from hasse.service.settings import Settings, origins_of
 
-# What `service.http.load_shedding` may refuse before it is read.
+# Requests that `service.http.load_shedding` may refuse before their body is read.
 SEARCH_ROUTES = question_routes()
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
@@ -47,9 +47,9 @@ def create_app(
     """Make the application; its engine is opened in a thread once it runs.
 
     Args:
-        settings: all limits and places.
+        settings: all limits and paths.
         open_engine: makes the engine; tests give one that fails.
-        on_failure: told one sentence when the engine cannot be opened or a worker dies.
+        on_failure: called with one sentence when the engine cannot open or a worker dies.
     """
     services = Services(
         settings=settings,

@@ -1,4 +1,4 @@
-"""The parts that requests share: one typed value, reached by one dependency."""
+"""Services that all requests share, as one typed value and one dependency."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of one application. The engine is in `readiness`, since it opens later."""
+    """The services of one application. The engine is in `readiness`, since it opens later."""
 
     settings: Settings
     admission: Admission
@@ -44,7 +44,7 @@ class Services:
 
 
 def services_of(app: FastAPI) -> Services:
-    """Return the parts of an application."""
+    """Return the services of an application."""
     found: Services = app.state.services
     return found
 

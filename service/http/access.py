@@ -1,4 +1,4 @@
-"""Who may do what: keys for reading and for writing, and how often each may come.
+"""Access keys and per-key rate limits.
 
 Settings hold the SHA-256 of a key and not the key, so that neither a list of settings nor the
 environment of a process gives one away; `hasse key` makes both.
@@ -28,17 +28,17 @@ _KEY_BYTES = 24
 
 
 def new_key() -> str:
-    """Return a key that nobody can guess."""
+    """Return a new random key."""
     return f"hasse_{secrets.token_urlsafe(_KEY_BYTES)}"
 
 
 def fingerprint(key: str) -> str:
-    """Return what the settings hold of a key."""
+    """Return the SHA-256 of a key, as settings hold it."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 class Access:
-    """The rules of one application. Belongs to one event loop."""
+    """Keys and quotas of one application. Belongs to one event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._readers = keys_of(settings.read_keys)
@@ -48,23 +48,23 @@ class Access:
             "search": Quota(settings.searches_per_minute),
             "write": Quota(settings.writes_per_minute),
         }
-        # Whether anybody may read and search, as often as they like.
+        # Whether everybody may read and search without limit.
         has_keys = bool(self._readers or self._writers)
         self.is_open = not has_keys and settings.searches_per_minute is None
 
     def admit(self, headers: Headers, purpose: Purpose) -> str:
-        """Return the name of the key that a request comes with; "" when it needs none.
+        """Return the name of the key of a request; "" when it needs none.
 
         Raises:
             ServiceError: `unauthorized` without a key that is known, `forbidden` when writing is
                 not for this key or for nobody, `quota` when the key came too often.
         """
-        # A browser sends a known password even with requests that another site makes.
+        # A browser sends a stored password even with requests of pages of other sites.
         key = _bearer(headers) or ("" if purpose == "write" else _password(headers))
         return self.admit_key(key, purpose)
 
     def admit_key(self, key: str, purpose: Purpose) -> str:
-        """Do the same for a key that came in another way, or none ("")."""
+        """Do the same for a key that was sent otherwise, or for none ("")."""
         name = self._named(key, purpose)
         if purpose in self._quotas:
             self._quotas[purpose].take(name)
@@ -101,9 +101,9 @@ class _Bucket:
 
 
 class Quota:
-    """So many in a minute for each name: a bucket that fills steadily and holds a minute's worth.
+    """Rate limit per name: a token bucket that holds one minute's worth.
 
-    None is no limit.
+    None means no limit.
     """
 
     def __init__(self, per_minute: int | None, clock: Callable[[], float] = monotonic) -> None:
@@ -112,7 +112,7 @@ class Quota:
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
-        """Count one; raises ServiceError `quota` when it is one too many."""
+        """Take one token; raises ServiceError `quota` when the bucket is empty."""
         if self._capacity is None:
             return
         now = self._clock()
@@ -131,7 +131,7 @@ class Quota:
 
 
 def _match(key: str, known: Mapping[str, str]) -> str:
-    """Return the name of a key, or "". Takes as long for a near miss as for a far one."""
+    """Return the name of a key, or "", in constant time."""
     if not known:
         return ""
     presented = fingerprint(key)
@@ -150,7 +150,7 @@ def _bearer(headers: Headers) -> str:
 
 
 def _password(headers: Headers) -> str:
-    """Return the password that a browser was given; any name goes with it."""
+    """Return the password of Basic authentication, whatever the user name."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return ""

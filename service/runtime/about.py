@@ -11,7 +11,7 @@ from hasse.service.schemas import Version
 
 
 def facts(engine: Engine) -> dict[str, Any]:
-    """Return what the log line `serving` holds."""
+    """Return the fields of the log line `serving`."""
     info = engine.info
     return {
         "model": engine.checkpoint.name,

@@ -1,4 +1,4 @@
-"""Where encoders run."""
+"""The device of the encoders."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hasse.models.errors import HasseError
 
 
 class DeviceError(HasseError):
-    """A device that this machine does not have; the message says what it has."""
+    """This machine lacks the device; the message names those it has."""
 
 
 def pick_device(name: str) -> str:
-    """Return what torch calls the device: `auto` is CUDA where there is one, else the CPU.
+    """Return torch's name of a device; `auto` is CUDA where there is one, else the CPU.
 
     Raises:
         DeviceError: no such device on this machine.

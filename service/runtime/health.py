@@ -1,7 +1,7 @@
-"""Ask a running service whether it is ready: `python -m hasse.service.runtime.health`.
+"""Health check of a running service: `python -m hasse.service.runtime.health`.
 
 Only the standard library, so that a container's health check costs little memory and time.
-Exits 0 when `/readyz` answers 200, and 1 with one line that says what came instead.
+Exits 0 when `/readyz` answers 200, and 1 with one line that names the answer it got.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 5.0
 
 
 def trouble(host: str, port: int, timeout: float = TIMEOUT_SECONDS) -> str | None:
-    """Return None for a service that is ready, or what is wrong with it."""
+    """Return what is wrong with a service; None if it is ready."""
     # A service that listens everywhere is reached on the loopback address.
     address = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     connection = http.client.HTTPConnection(address, port, timeout=timeout)

@@ -1,4 +1,4 @@
-"""What is done once, before the first search: find model and index, clear up, compile."""
+"""Steps before the first search: load model and index, sweep leftovers, compile kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hasse.service.settings import Settings
 
 
 def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:
-    """Load the checkpoint and open the index that it made; without pictures it encodes captions.
+    """Load the checkpoint and open its index; without `with_pictures` it encodes captions only.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
@@ -52,7 +52,7 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
 
 @contextmanager
 def closed_on_failure(index: Index) -> Iterator[None]:
-    """Close an index where the block does not end well."""
+    """Close an index if the block raises."""
     try:
         yield
     except BaseException:
@@ -92,7 +92,7 @@ def model_without_index(settings: Settings) -> Checkpoint:
 
 
 def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
-    """Load the checkpoint that an index says it was built with."""
+    """Load the checkpoint that built an index."""
     model = index.model
     named = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
     loaded = checkpoint.load(named, device, with_pictures=with_pictures)
@@ -106,7 +106,7 @@ def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint
 
 
 def writer(settings: Settings, model: Checkpoint) -> Writer | None:
-    """Load what writes captions: the captioner that is named, or that in the model's folder.
+    """Load the captioner that the settings name, or that in the model's folder.
 
     Raises:
         CheckpointError: it cannot be used, or was trained for another model.
@@ -117,7 +117,7 @@ def writer(settings: Settings, model: Checkpoint) -> Writer | None:
 
 
 def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Writer | None:
-    """Do what a service does before its first request; return what writes captions, if anything.
+    """Sweep, compile and load the captioner; return it if there is one.
 
     Raises:
         CheckpointError: the captioner cannot be used.
@@ -128,7 +128,7 @@ def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Writer 
 
 
 def sweep(index: Index) -> None:
-    """Remove what writers that were killed left, unless one is at work or nothing can be."""
+    """Remove what killed writers left, unless a writer is active or the disk refuses it."""
     try:
         lock = stored_pictures.lock(index.folder, index.catalog, timeout=0.0)
         with lock, index.writing(timeout=0.0):

@@ -1,4 +1,4 @@
-"""One line for each request, and lines about the service itself, for people or for collectors."""
+"""Log lines, for people or for collectors: one a request, and those about the service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from select import PIPE_BUF
 from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
-# Loggers whose warnings would otherwise stand between our lines in a shape of their own.
+# Loggers whose warnings would otherwise have another format than our lines.
 _OTHERS = ("asyncio", "uvicorn")
 _WAITING_MAXIMUM = 10_000  # records that wait for the writer; beyond them, new ones are lost
 _TRACES = logging.Formatter()
@@ -45,21 +45,21 @@ def configure(
         logger.addHandler(_Enqueue(_waiting))
         logger.propagate = False
     LOGGER.setLevel(level.upper())
-    # No line shows these facts, and each costs time to find out.
+    # No line shows these facts, and each costs time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
-    """Write one line: what happened, and the facts of it by name."""
+    """Log one event with its facts by name."""
     if LOGGER.isEnabledFor(level):
-        # `LOGGER.log` would look for the line of code that calls, which no line names.
+        # `LOGGER.log` would look up the caller, which no line shows.
         record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
         record.__dict__["facts"] = facts
         LOGGER.handle(record)
 
 
 def flush(seconds: float = 1.0) -> None:
-    """Wait until the lines logged so far are written, at most for so long."""
+    """Wait until the lines logged so far are written, or the timeout ends."""
     if _listener is not None:
         marker, written = logging.makeLogRecord({}), threading.Event()
         marker.__dict__["written"] = written
@@ -71,20 +71,20 @@ atexit.register(flush)
 
 
 class _Enqueue(QueueHandler):
-    """Hands records over to the thread that writes them, as they are."""
+    """Passes records to the writing thread."""
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Leave a record to the thread, which makes a line of it."""
+        """Leave formatting to the thread."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Hand a record over, or lose it where nobody reads the log."""
+        """Pass a record on; drop it if too many wait."""
         if _waiting.qsize() < _WAITING_MAXIMUM:
             _waiting.put(record)
 
 
 class _Listener(QueueListener):
-    """Writes what waits, then rests for a moment: each wake-up interrupts the requests."""
+    """Writes waiting records, then rests, because each wake-up interrupts the requests."""
 
     def dequeue(self, block: bool) -> logging.LogRecord:
         """Return the next record."""
@@ -99,14 +99,14 @@ class _Lines(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__(stream)
         self._shape = shape
-        self._lines: list[str] = []  # that wait for others to be written with
+        self._lines: list[str] = []  # waiting to be written together
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         return self._shape(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, with others that wait; those that the stream does not take are lost.
+        """Write a line together with waiting ones; drop those that the stream refuses.
 
         Neither a full disk nor a reader that is gone may end the service.
         """
@@ -127,7 +127,7 @@ class _Lines(logging.StreamHandler[TextIO]):
             self.flush()
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the waiting lines."""
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             lines, self._lines = "".join(self._lines), []
             self.stream.write(lines)

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from hasse.service.core.stages import STAGES
 
-# The time at which each counter was made would double the lines.
+# Creation times of counters would double the lines.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -65,7 +65,7 @@ GAUGES: dict[str, Literal["livesum", "livemin"]] = {
     "hasse_generation": "livemin",
     "hasse_rows": "livemin",
 }
-# Of what the system knows about each process, all is added up but for these.
+# Process metrics that are not summed over workers.
 _LEAST = ("process_start_time_seconds", "process_max_fds")
 
 
@@ -100,8 +100,8 @@ class Metrics:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
 
     def watch(self, name: str, read: Callable[[], float], **labels: str) -> None:
-        """Give a gauge of the table the value that `read` returns whenever it is shown."""
-        # A gauge is 0 from the moment it is made, also in the least of all workers.
+        """Set a gauge to the result of `read` whenever metrics are shown."""
+        # A new gauge is 0, which `livemin` would show for all workers: set it at once.
         gauge = self._gauges.get(name) or Gauge(
             name,
             METRICS[name],
@@ -114,18 +114,18 @@ class Metrics:
         self.show()
 
     def show(self) -> None:
-        """Read all gauges, so that other workers see them as they are now."""
+        """Update all gauges, so that other workers see current values."""
         for gauge, read in self._watched:
             gauge.set(read())
 
     def text(self) -> bytes:
-        """Return everything in the exposition format."""
+        """Return all metrics in Prometheus' text format."""
         self.show()
         return generate_latest(self._exposed)
 
 
 class _Processes(Collector):
-    """What the system knows about all live workers, as if they were one process."""
+    """Process metrics of all live workers together."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

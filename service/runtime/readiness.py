@@ -1,4 +1,4 @@
-"""Whether searches would be answered now: a real probe through both encoders and the index."""
+"""Readiness: the phase of the service, and a probe through both encoders and the index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """The life of a service."""
+    """Phases of a service, with the sentence that clients get."""
 
     STARTING = "the model and the index are being loaded"
     SERVING = "searches are answered"
@@ -28,7 +28,7 @@ class Phase(Enum):
 
 
 class Readiness:
-    """The phase of the service, and the last probe's answer for as long as it is kept."""
+    """The phase of the service and the result of the last probe."""
 
     def __init__(self, settings: Settings) -> None:
         self.phase = Phase.STARTING
@@ -50,11 +50,11 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether searches are answered, as far as the last probe knows."""
+        """Whether searches are answered, by the last probe."""
         return self.phase is Phase.SERVING and self._failure is None
 
     async def probe(self) -> Ready:
-        """Encode a caption and a picture and search for both, or repeat what was found just now.
+        """Encode a caption and a picture and search for both, or repeat a fresh result.
 
         Raises:
             ServiceError: `not_ready`, with the stage that failed.

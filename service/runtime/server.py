@@ -1,4 +1,4 @@
-"""One process that serves: a clean startup and a clean shutdown."""
+"""Server of one process: startup, announcement and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(
     open_engine: Open = Engine.open,
     beat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve on a socket until a signal comes; return when everything in flight was answered.
+    """Serve on a socket until a signal comes; return when all requests in flight are answered.
 
     Args:
         settings: all limits.
@@ -71,7 +71,7 @@ def run(
         # After a forced exit the timer stays: Python waits for the threads that are left.
         if not server.force_exit:
             server.exit_timer.cancel()
-        gc.unfreeze()  # libraries complain of objects that are left when the process ends
+        gc.unfreeze()  # libraries warn of objects left at exit
         logs.event("stopped")
     if failures:
         raise ServeError(failures[0])
@@ -119,7 +119,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note a signal to stop; a second one means that nothing in flight is waited for."""
+        """Note a signal to stop; a second one stops at once."""
         if self._stop_requested:
             self.force_exit = True
             return
@@ -127,7 +127,7 @@ class _Server(uvicorn.Server):
         self.exit_timer.start()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is due ten times a second; return whether to close the port."""
+        """Run ten times a second: begin to stop, announce, update metrics."""
         if self._stop_requested and not self._stopping:
             self._stopping = True
             logs.event("stopping")
@@ -165,8 +165,7 @@ def _tune_process() -> None:
 
 
 def _freeze() -> None:
-    # A search for garbage among all that was loaded takes a tenth of a second, in which no request
-    # is answered. A request makes hundreds of objects.
+    # A full garbage collection over all loaded objects blocks requests for a tenth of a second.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)

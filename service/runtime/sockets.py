@@ -1,4 +1,4 @@
-"""The port of the service."""
+"""Listening sockets of the service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKLOG = 4096
 
 
 class ServeError(HasseError):
-    """A service that cannot start or had to end; the message says why and what to do."""
+    """The service cannot start or had to end; the message has the remedy."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -51,7 +51,7 @@ def reserve(host: str, port: int) -> socket.socket:
     Raises:
         ServeError: as `listen` does.
     """
-    # A shared port may be bound again by anybody who shares it too: only `listen` notices them.
+    # Binding a shared port succeeds beside another service that shares it; listening alone fails.
     with listen(host, port) as alone:
         family, address = alone.family, alone.getsockname()
     return _bind_shared(family, address)

@@ -1,4 +1,4 @@
-"""From start to stop: the engine is opened in a thread, kept fresh, and closed at the end."""
+"""Lifespan of the application: opens the engine in a thread, keeps it fresh and closes it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MISTAKES = (HasseIndexError, CheckpointError, DeviceError)
 
 
 class Lifecycle:
-    """The engine of one application, through the phases of its readiness.
+    """Opens and closes the engine of one application, and sets its phase.
 
     Args:
         services: those of the application.
         open_engine: makes the engine; it runs in a thread.
-        on_failure: told one sentence when there is no engine, or no longer.
+        on_failure: called with one sentence when the engine cannot open or fails.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Lifecycle:
         self._readiness = services.readiness
         self._open = open_engine
         self._on_failure = on_failure
-        self._opened = asyncio.Event()  # or not to be opened
+        self._opened = asyncio.Event()  # set also when opening has failed
 
     @asynccontextmanager
     async def run(self, app: FastAPI) -> AsyncIterator[None]:
         """Open the engine beside the block, or before it; close it after the block."""
         starting = asyncio.create_task(self._start())
-        # A worker takes no connections that another one could answer already.
+        # With several workers, one listens only when it can answer.
         if self._services.settings.processes > 1:
             await self._opened.wait()
         yield
@@ -89,7 +89,7 @@ class Lifecycle:
 
     def _fail(self, sentence: str) -> None:
         self._opened.set()
-        if self._readiness.phase is Phase.STOPPING:  # to end without it is what was asked for
+        if self._readiness.phase is Phase.STOPPING:  # the service was asked to stop meanwhile
             event("not started", logging.WARNING, reason=sentence)
             return
         self._readiness.phase = Phase.FAILED

@@ -1,4 +1,4 @@
-"""Several worker processes on one port: uvicorn's, each with its share of the cores.
+"""Worker processes on one port: uvicorn's, each with its share of the cores.
 
 Python runs one thread of a process at a time, so a service uses several cores only with several
 processes. They share the port, the index and the folder of metrics, and nothing else.
@@ -31,7 +31,7 @@ _ROUND_SECONDS = 1.0  # most that one look at a worker counts, should this proce
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
-    """Serve until SIGTERM or Ctrl-C; return when everything in flight was answered.
+    """Serve until SIGTERM or Ctrl-C; return when all requests in flight are answered.
 
     Args:
         settings: all limits and paths, and the number of processes.
@@ -118,11 +118,11 @@ class Worker(Process):
 
     @property
     def serves(self) -> bool:
-        """Whether it has started and still runs."""
+        """Whether the worker has started and still runs."""
         return bool(self.introduction) and self.process.is_alive()
 
     def receive(self) -> None:
-        """Read what the process has sent."""
+        """Read messages of the process."""
         while self.parent_conn.poll():
             kind, words = self.parent_conn.recv()
             if kind == "serving":
