@@ -54,6 +54,7 @@ def create_app(
     services = Services(
         settings=settings,
         admission=Admission.of(settings),
+        rendering=Admission.one_by_one(settings),
         metrics=Metrics(),
         readiness=Readiness(settings),
         hosts=Hosts(settings),
@@ -72,7 +73,7 @@ def create_app(
         lifespan=Lifecycle(services, open_engine, on_failure).run,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
+        openapi_url=None,
         redirect_slashes=False,
     )
     app.state.services = services

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of one application. The engine is in `readiness`, since it opens later."""
+    """The services of one application. The engine is in `readiness`, since it opens later.
+
+    `admission` is of searches, `rendering` of pages that show them.
+    """
 
     settings: Settings
     admission: Admission
+    rendering: Admission
     metrics: Metrics
     readiness: Readiness
     hosts: Hosts

@@ -88,12 +88,9 @@ class Calibration:
 
     def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
         """Return the probability of truth of each text at its violation, rounded for people."""
-        if not self.word_weight:
-            return [round(each, 4) for each in self.probability(violations).tolist()]
-        return [
-            round(float(self.of(text).probability(violation)), 4)
-            for text, violation in zip(texts, np.asarray(violations), strict=True)
-        ]
+        further = np.array([further_words(text) for text in texts] if self.word_weight else 0)
+        shifted = np.asarray(violations, np.float64) + self.word_weight * further
+        return [round(each, 4) for each in self.probability(shifted).tolist()]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

@@ -21,7 +21,7 @@ _SAFE = 0.8
 # Cost (hits, times their parts) beyond which a search is costly: making its answer takes longer
 # than the event loop may be held up.
 PLAIN_COST = 250
-_COSTLY_IN_FLIGHT = 2  # Python makes one answer at a time; another is searched for meanwhile
+_MADE_TOGETHER = 2  # Python makes one answer at a time; another is searched for meanwhile
 
 
 class Admission:
@@ -60,9 +60,17 @@ class Admission:
     @classmethod
     def of(cls, settings: Settings) -> Admission:
         """Return the admission of searches that settings describe."""
-        queued, deadline = settings.queued, settings.deadline_seconds
-        costly = cls(_COSTLY_IN_FLIGHT, queued, deadline)
-        return cls(settings.in_flight, queued, deadline, costly=costly)
+        return cls(
+            settings.in_flight,
+            settings.queued,
+            settings.deadline_seconds,
+            costly=cls.one_by_one(settings),
+        )
+
+    @classmethod
+    def one_by_one(cls, settings: Settings) -> Admission:
+        """Return the admission of what Python makes one by one, whatever the number of threads."""
+        return cls(_MADE_TOGETHER, settings.queued, settings.deadline_seconds)
 
     @property
     def waiting(self) -> int:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path
+from fastapi import FastAPI, Path, Request
 from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.responses import Response
 
+from hasse.service.addresses import ROOT_PATH
 from hasse.service.errors import MEDIA_TYPE, REASONS
 from hasse.service.questions.requests import A_PART
 from hasse.service.questions.table import QUESTIONS, Question
@@ -61,7 +65,7 @@ def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
 
 
 def describe(app: FastAPI) -> None:
-    """Complete the OpenAPI document of an application."""
+    """Complete the OpenAPI document of an application, and serve it, written once."""
     stock = app.openapi
 
     def document() -> dict[str, Any]:
@@ -82,7 +86,16 @@ def describe(app: FastAPI) -> None:
             app.openapi_schema = found
         return app.openapi_schema
 
+    @lru_cache(maxsize=16)
+    def written(root_path: str) -> bytes:
+        servers = {"servers": [{"url": root_path}]} if root_path else {}
+        return to_json(document() | servers)
+
+    async def send(request: Request) -> Response:
+        return Response(written(ROOT_PATH.get()), media_type="application/json")
+
     app.openapi = document  # type: ignore[method-assign]
+    app.add_route("/openapi.json", send, include_in_schema=False)
 
 
 def form_name(model: type[BaseModel]) -> str:

@@ -29,7 +29,7 @@ _FORM = View(
 async def form(request: Request, services: ServicesHere) -> Response:
     """Show the form."""
     _require_writes(services)
-    return render(request, PageQuery(), _FORM)
+    return await render(request, PageQuery(), _FORM)
 
 
 @router.post(_URL)
@@ -63,10 +63,12 @@ async def add(request: Request, services: ServicesHere) -> Response:
             context={"typed": typed, "message": message, "image": None},
             error=error,
         )
-        return render(request, PageQuery(), view)
+        return await render(request, PageQuery(), view)
     announcement = "The picture was added." if image.created else "The picture was here already."
     context = {"typed": "", "message": None, "image": image}
-    return render(request, PageQuery(), replace(_FORM, announcement=announcement, context=context))
+    return await render(
+        request, PageQuery(), replace(_FORM, announcement=announcement, context=context)
+    )
 
 
 def _require_writes(services: ServicesHere) -> None:

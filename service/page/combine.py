@@ -162,7 +162,7 @@ async def combine(request: Request, services: ServicesHere) -> Response:
         stages=stages if result else None,
         error=error,
     )
-    return render(request, query, view)
+    return await render(request, query, view)
 
 
 async def _suggestions(engine: Engine, form: CombineForm) -> list[ShownPicture]:

@@ -85,12 +85,12 @@ class PageRoute(APIRoute):
             try:
                 return await handle(request)
             except ServiceError as error:
-                return _error_page(request, error)
+                return await _error_page(request, error)
 
         return handle_errors
 
 
-def _error_page(request: Request, error: ServiceError) -> Response:
+async def _error_page(request: Request, error: ServiceError) -> Response:
     services = services_of(request.app)
     # What the handler has read of a form that was posted is in the state of the request.
     fields = getattr(request.state, "fields", request.query_params)
@@ -112,7 +112,7 @@ def _error_page(request: Request, error: ServiceError) -> Response:
         message = message_for(error, services.settings)
         context = {"message": message, "link": here if message.retry else address("/")}
         view = View("error.html", context=context, url=url, error=error)
-    response = render(request, query, view)
+    response = await render(request, query, view)
     if error.reason == "unauthorized":
         response.headers.update(CHALLENGE)
     return response

@@ -43,7 +43,7 @@ async def show_diagram(request: Request, services: ServicesHere, image: str = ""
         url=query.diagram_url(query.text, query.image_id),
         stages=stages,
     )
-    return render(request, query, view)
+    return await render(request, query, view)
 
 
 @router.get("/page/claim")
@@ -59,7 +59,7 @@ async def claim(
     shown = ShownPicture.stored(await records.image(engine, query.image_id), query)
     asked = EntailsQuery(premise=query.image_id, hypothesis=caption)
     answer = await ask(engine, table.ENTAILS, asked, stages)
-    return render(
+    return await render(
         request, query, _verdict(shown, caption, answer, stages, query.claim_url(caption))
     )
 
@@ -77,7 +77,7 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     answer = await ask(engine, table.ENTAILS, asked, stages)
     shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
     url = query.upload_url(fields.get("upload", ""), caption)
-    return render(request, query, _verdict(shown, caption, answer, stages, url))
+    return await render(request, query, _verdict(shown, caption, answer, stages, url))
 
 
 def _caption(engine: Engine, hypothesis: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from hasse.service.addresses import address, thumbnail_url
+from hasse.service.core.answering import beside_loop
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import SIZES, PageQuery
@@ -79,9 +81,16 @@ _TEMPLATES.globals.update(
 _TEMPLATES.filters["distinct"] = distinct
 
 
-def render(request: Request, query: PageQuery, view: View) -> Response:
-    """Render a view: a fragment for htmx, a document for everyone else."""
-    settings = services_of(request.app).settings
+async def render(request: Request, query: PageQuery, view: View) -> Response:
+    """Render a view: a fragment for htmx, a document for everyone else.
+
+    It takes longer than the event loop may be held up, and has a queue of its own.
+
+    Raises:
+        ServiceError: `busy` and `late`, for a view of no error.
+    """
+    services = services_of(request.app)
+    settings = services.settings
     headers = {"Vary": "HX-Request, HX-History-Restore-Request"}
     fragment = (
         request.headers.get("HX-Request") == "true"
@@ -101,7 +110,8 @@ def render(request: Request, query: PageQuery, view: View) -> Response:
     if view.stages is not None:
         headers["Server-Timing"] = view.stages.header()
     template = _TEMPLATES.get_template("fragment.html" if fragment else "page.html")
-    body = template.render(
+    render_template = partial(
+        template.render,
         content=view.template,
         title=view.title,
         announcement=view.announcement,
@@ -112,6 +122,10 @@ def render(request: Request, query: PageQuery, view: View) -> Response:
         sizes=sorted({query.k} | {size for size in SIZES if size <= settings.k_maximum}),
         **view.context,
     )
+    if view.error is not None:  # small, and the answer of a full queue
+        return HTMLResponse(render_template(), status, headers)
+    async with services.rendering.enter(Stages()):
+        body = await beside_loop(render_template)
     return HTMLResponse(body, status, headers)
 
 

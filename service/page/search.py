@@ -56,14 +56,14 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
         view = await _picture(engine, query, query.image_id, shown, sample.scale)
     else:
         view = View("home.html", context={"sample": sample, **EMPTY_FORM})
-    return render(request, query, view)
+    return await render(request, query, view)
 
 
 @router.get("/page/picture")
 async def expired_upload(request: Request, services: ServicesHere) -> Response:
     """Explain why the address of an answer about an uploaded picture cannot show it again."""
     view = View("expired_upload.html", announcement="That picture was not kept.", url=KEEP_URL)
-    return render(request, PageQuery.read(request.query_params, services.settings), view)
+    return await render(request, PageQuery.read(request.query_params, services.settings), view)
 
 
 @router.post("/page/picture")
@@ -77,7 +77,9 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
     scale = (await services.samples.of(engine)).scale
     view = await _picture(engine, query, picture, shown, scale)
-    return render(request, query, replace(view, url=query.upload_url(fields.get("upload", ""))))
+    return await render(
+        request, query, replace(view, url=query.upload_url(fields.get("upload", "")))
+    )
 
 
 async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:

@@ -9,6 +9,7 @@ from hasse.index.search.query import MAX_K
 from hasse.index.types import Points
 from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core import records
+from hasse.service.core.answering import beside_loop
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
@@ -67,7 +68,7 @@ async def _specific_first(
             break
         depth = min(_DEEPER * depth, MAX_K)
     knows = engine.vocabulary.knows
-    hits = caption_hits(engine, found)
+    hits = await beside_loop(lambda: caption_hits(engine, found))
     texts = {
         hit["caption_id"]: hit["caption"]
         for hit in hits

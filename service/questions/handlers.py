@@ -46,5 +46,5 @@ async def ask(
     stages: Stages | None = None,
 ) -> Answered_co:
     """Answer a question; raises what `hasse.service.questions.pipeline.run` raises."""
-    fields = await run(engine, HANDLERS[question], request, stages or Stages())
-    return question.answer.model_validate(fields)
+    validate = question.answer.model_validate
+    return await run(engine, HANDLERS[question], request, stages or Stages(), validate)

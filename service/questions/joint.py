@@ -51,16 +51,17 @@ def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int,
     ranking = found.ranking
     if ranking.parts is None:
         raise TypeError("only a joint search has parts")
-    each: dict[int, Fields] = {}
-    for hit, violations in zip(ranking.ids.tolist(), ranking.parts, strict=True):
-        text = found.captions[hit].text if hit in found.captions else ""
-        probabilities = [
-            float(calibration.of(text).probability(violation).round(4))
-            for calibration, violation in zip(calibrations, violations, strict=True)
-            if calibration is not None
-        ]
-        each[hit] = {
+    texts = found.texts
+    by_part = [
+        [None] * len(texts) if calibration is None else calibration.of_each(texts, violations)
+        for calibration, violations in zip(calibrations, ranking.parts.T, strict=True)
+    ]
+    return {
+        hit: {
             "parts": [plain(violation) for violation in violations],
-            "probability": min(probabilities) if len(probabilities) == len(calibrations) else None,
+            "probability": None if None in probabilities else min(probabilities),
         }
-    return each
+        for hit, violations, *probabilities in zip(
+            ranking.ids.tolist(), ranking.parts, *by_part, strict=True
+        )
+    }

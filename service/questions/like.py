@@ -8,6 +8,7 @@ import torch
 
 from hasse.index.types import Points
 from hasse.models.analogy import is_bare, reworded, substitute
+from hasse.service.core.answering import beside_loop
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
@@ -55,7 +56,8 @@ async def _in_captions(
         k=K_MAXIMUM, max_violation=calibration.threshold, distinct=False, written=False
     )
     found = await search(engine, "caption", start[None], options, stages)
-    return expand_words([text for text in found.texts if text], plus, minus)
+    texts = [text for text in found.texts if text]
+    return await beside_loop(lambda: expand_words(texts, plus, minus))
 
 
 def expand_words(
@@ -70,7 +72,7 @@ def expand_words(
     """
     added, removed = _single_words(plus), _single_words(minus)
     for old, with_old in removed.items():
-        # Filter once per old word: there may be a thousand captions, and this blocks the loop.
+        # Filter once per old word: there may be a thousand captions.
         with_old.update(dict.fromkeys(reword(captions, old, old)))
         for new, with_new in added.items():
             with_new.update(dict.fromkeys(reword(with_old, old, new).values()))

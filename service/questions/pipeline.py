@@ -17,6 +17,7 @@ from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.admission import PLAIN_COST
+from hasse.service.core.answering import Made, beside_loop
 from hasse.service.core.encoding import check_caption, check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import Found, SearchKey
@@ -24,7 +25,11 @@ from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid, no_image
 from hasse.service.questions.requests import (
     K_MAXIMUM,
+    DescribeQuery,
+    DiagramQuery,
     DistinctOptions,
+    EmbedQuery,
+    LikeQuery,
     Part,
     QuestionRequest,
     SearchOptions,
@@ -45,13 +50,20 @@ _FILTERS = {
     if field.name in SearchOptions.model_fields
 }
 
+_EMBEDDING_COST = 50  # hits that take as long to make as an embedding
+_DRAWING_COST = 500  # hits that take as long as a diagram, captions to write or words to exchange
+
 
 async def run(
-    engine: Engine, answering: Answering[Asked], request: Asked, stages: Stages
-) -> Fields:
-    """Answer a request: return the fields of the answer.
+    engine: Engine,
+    answering: Answering[Asked],
+    request: Asked,
+    stages: Stages,
+    make: Callable[[Fields], Made],
+) -> Made:
+    """Answer a request: return what `make` makes of the fields of the answer.
 
-    Validating an answer takes as long as writing it, so a route sends these fields as they are.
+    Validating an answer takes as long as writing it, so a route writes these fields as they are.
 
     Raises:
         ServiceError: `invalid` for a request out of bounds, `not_found` for an id that is not in
@@ -61,10 +73,11 @@ async def run(
     check(engine, request)
     async with engine.admission.enter(stages, cost_of(request)):
         fields = await answering(engine, request, stages)
+        made = await finish(request, lambda: make(fields))
     stages.seconds["total"] = perf_counter() - stages.started
     # Later: the answer does not wait for it.
     asyncio.get_running_loop().call_soon(_count, engine, stages)
-    return fields
+    return made
 
 
 def _count(engine: Engine, stages: Stages) -> None:
@@ -103,10 +116,16 @@ def named_texts(request: QuestionRequest, before: str = "") -> Iterator[tuple[st
 
 
 def cost_of(request: QuestionRequest) -> int:
-    """Return how many hits are made, times their parts; without a search, how many parts."""
+    """Return how many hits are made, times their parts; of others, how many hits take as long."""
     values = [getattr(request, name) for name in request.parts]
     parts = sum(len(value) if isinstance(value, list) else 1 for value in values)
-    return parts * request.k if isinstance(request, SearchOptions) else parts
+    if isinstance(request, DiagramQuery | DescribeQuery):
+        return _DRAWING_COST
+    if isinstance(request, EmbedQuery):
+        return _EMBEDDING_COST * parts
+    exchanged = isinstance(request, LikeQuery) and request.plus and request.minus
+    searched = request.k if isinstance(request, SearchOptions) else 1
+    return parts * searched + (_DRAWING_COST if exchanged else 0)
 
 
 async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:
@@ -241,9 +260,9 @@ async def search_without(
     return await finish(options, make)
 
 
-async def finish(request: QuestionRequest, make: Callable[[], Fields]) -> Fields:
-    """Make the fields of an answer: of a costly one in a thread, so that others are answered."""
-    return await asyncio.to_thread(make) if cost_of(request) > PLAIN_COST else make()
+async def finish(request: QuestionRequest, make: Callable[[], Made]) -> Made:
+    """Make an answer or its fields: of a costly one in a thread, so that others are answered."""
+    return await beside_loop(make) if cost_of(request) > PLAIN_COST else make()
 
 
 def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> list[Fields]:

@@ -134,6 +134,6 @@ async def _answered(
     services: Services, question: Question[Any, Any], asked: Any, stages: Stages
 ) -> Response:
     """Return the answer, which no cache may keep, with the time of its stages."""
-    fields = await run(services.engine, HANDLERS[question], asked, stages)
+    body = await run(services.engine, HANDLERS[question], asked, stages, to_json)
     headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
-    return Response(to_json(fields), 200, headers, "application/json")
+    return Response(body, 200, headers, "application/json")

@@ -113,6 +113,7 @@ async def serving(
     services = Services(
         settings=chosen,
         admission=admission,
+        rendering=Admission.one_by_one(chosen),
         metrics=Metrics(),
         readiness=Readiness(chosen),
         hosts=Hosts(chosen),
