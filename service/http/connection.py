@@ -25,7 +25,7 @@ from hasse.service.runtime.readiness import Phase
 from hasse.service.services import Services
 
 HEAD_BYTES = 65_536  # largest head of a request that is read
-PIPELINED = 16  # requests that may wait in a connection for the answer before theirs
+PIPELINED = 8  # requests that may wait in a connection for the answer before theirs
 _READ_BYTES = 16_384  # a client that reads less in `write_seconds` reads nothing
 _TOO_LARGE = ServiceError(
     "head_too_large", f"the head of a request is not read beyond {HEAD_BYTES:,} bytes"
