@@ -251,6 +251,18 @@ def test_workers_stop_when_their_parent_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_stopped_worker_is_replaced_and_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with serving(make_collection(tmp_path), tmp_path / "log") as service:
+        os.kill(service.workers[0], signal.SIGSTOP)
+        until(lambda: "process stands still" in service.log.read_text())
+        until(lambda: service.log.read_text().count("info serving") == 3)
+        for _ in range(8):
+            assert service.get("/livez").status_code == 200
+        os.kill(service.workers[0], signal.SIGSTOP)
+    assert service.process.returncode == 0
+
+
+@pytest.mark.slow
 def test_service_that_cannot_start_says_why_once(tmp_path: Path, service: Service) -> None:
     absent = subprocess.run(
         command(tmp_path / "absent"), cwd=ROOT, capture_output=True, text=True, check=False
