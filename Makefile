@@ -32,7 +32,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all lint types format train-scenes load soak chaos fuzz setup clean stale
+.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -82,6 +82,9 @@ chaos: $(READY_DEV) ## Stop, swap, kill and fill the disk, SEED and COUNT times 
 	@$(RUN) -m benchmarks.reliability.stop data/reliability
 	@$(RUN) -m benchmarks.reliability.swaps data/reliability
 	@$(RUN) -m benchmarks.reliability.crashes --seed $(SEED) --count $(COUNT)
+
+attack: $(READY_DEV) ## Attack a service in many ways and ask as others do (ARGS="--seconds 20")
+	@$(RUN) -m benchmarks.reliability.attack data/reliability $(ARGS)
 
 fuzz: $(READY_DEV) ## Send all that is hostile, then bytes changed at random (ARGS="--seconds 600")
 	@$(RUN) -m benchmarks.reliability.hostile data/reliability

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability import fuzz, hostile, overload, soak, stop, swaps, throughput
+from benchmarks.reliability import attack, fuzz, hostile, overload, soak, stop, swaps, throughput
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import Tally, closed_loop, run, until_normal
@@ -70,6 +71,33 @@ def test_the_goodput_of_an_overload_is_the_median_of_its_turns_each_by_its_own_p
     assert answers.measured == "32 x 200, 90 x 429"
     assert goodput.measured == "95% of the peak (50% to 100%), 11/s"
     assert goodput.kept
+
+
+def test_the_line_of_an_attack_names_what_others_met() -> None:
+    many = attack.Attack("searches", 3, attack.asks(b""))
+    seen = attack.Seen([0.01, 0.02], Counter({200: 2}), Counter({200: 3, 429: 1}), 0.3, 1, 3, 2)
+    kept = attack.line(many, seen, 5.0)
+    assert kept.kept
+    assert kept.what == "3 x searches"
+    assert kept.measured == (
+        "/livez 20 ms; /readyz 2 x 200; searches 3 x 200, 1 x 429, 0.30 s; 1, 3, 2 MB"
+    )
+    for worse in (
+        replace(seen, livez=[0.01, 2.0]),
+        replace(seen, readyz=Counter({200: 1, 503: 1})),
+        replace(seen, searches=Counter({0: 1})),
+        replace(seen, slowest_search=9.0),
+        replace(seen, after=500.0),
+    ):
+        assert not attack.line(many, worse, 5.0).kept
+
+
+@pytest.mark.slow
+def test_attacks_end_and_leave_the_service_alive(service: Served) -> None:
+    for each in attack.attacks():
+        seen = attack.seen_by_others(service, replace(each, clients=min(each.clients, 4)), 1.0)
+        assert 200 in seen.readyz, each.name
+        assert set(seen.searches) <= {200, 429}, each.name
 
 
 def test_a_crowd_gets_answers_and_refusals_and_nothing_else(service: Served) -> None:
