@@ -12,12 +12,12 @@ from pydantic_core import to_json
 
 from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.answering import beside_loop
-from hasse.service.page import rendering
+from hasse.service.page import rendering, static_files
 from hasse.service.questions import requests
 from hasse.service.routes import questions
 from tests.service.client import Client
 
-TEXTS = [f"a dog and {number} cats" for number in range(40)]
+TEXTS: list[Any] = [f"a dog and {number} cats" for number in range(40)]
 
 
 def test_beside_loop_runs_in_a_thread_in_the_context_of_the_request() -> None:
@@ -102,7 +102,7 @@ def test_page_is_rendered_beside_the_loop(client: Client, monkeypatch: pytest.Mo
 
     def static(name: str) -> str:
         names.add(threading.current_thread().name.partition("_")[0])
-        return rendering.static(name)
+        return static_files.static(name)
 
     monkeypatch.setitem(rendering._TEMPLATES.globals, "static", static)
     assert client.get("/?q=a+dog").status_code == 200
