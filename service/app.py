@@ -20,7 +20,7 @@ from hasse.service.page import add_image, combine
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page.sample import Samples
-from hasse.service.page.static_files import WholeFiles
+from hasse.service.page.static_files import StaticFiles
 from hasse.service.routes import collection, docs, operations, writing
 from hasse.service.routes.questions import question_routes
 from hasse.service.runtime.following import FollowerState
@@ -86,8 +86,8 @@ def create_app(
     app.include_router(docs.router)
     for page in (search_pages, lattice_pages, combine, add_image):
         app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
-    app.mount("/static", WholeFiles(), name="static")
-    app.mount("/docs", WholeFiles(docs.SWAGGER_UI), name="swagger-ui")
+    app.mount("/static", StaticFiles(), name="static")
+    app.mount("/docs", StaticFiles(docs.SWAGGER_UI), name="swagger-ui")
     app.add_middleware(RequestMiddleware, services=services)
     if settings.cors_origins:
         app.add_middleware(

@@ -3,48 +3,51 @@
 from __future__ import annotations
 
 import hashlib
+import mimetypes
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from starlette.staticfiles import StaticFiles
-from starlette.types import Message, Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from hasse.service.addresses import address
 
 FOLDER = Path(__file__).parent / "static"
-_FOR_GOOD = (b"cache-control", b"public, max-age=31536000, immutable")
+_FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
-class WholeFiles(StaticFiles):
-    """Static files without range requests: the files are small, and bad ranges cause errors.
+class StaticFiles:
+    """The files of a folder, held in memory: they are few, and no thread has to read them.
 
-    An address that names the version of the file (`static`) can be cached for good.
+    They are sent whole, whatever range a request names. An address that names the version of the
+    file (`static`) can be cached for good.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        super().__init__(directory=folder)
-        self._folder = folder
+        self._files: Mapping[str, Path] = {
+            f"/{path.name}": path for path in folder.iterdir() if mimetypes.guess_type(path)[0]
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the whole file, whatever range the request names."""
-
-        async def send_whole(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = [one for one in message["headers"] if one[0] != b"accept-ranges"]
-                if message["status"] == 200 and self._names_version(scope):
-                    headers.append(_FOR_GOOD)
-                message["headers"] = headers
-            await send(message)
-
-        headers = [one for one in scope["headers"] if one[0] != b"range"]
-        await super().__call__({**scope, "headers": headers}, receive, send_whole)
-
-    def _names_version(self, scope: Scope) -> bool:
-        """Tell whether an address is of this version, and not of another release's file."""
-        query: bytes = scope["query_string"]
-        return query.startswith(b"v=") and query[2:].decode("latin-1") == _version(
-            self._folder / self.get_path(scope)
-        )
+        """Send a file, or 304 to a client that has it."""
+        if scope["method"] != "GET":
+            raise HTTPException(405)
+        path = self._files.get(scope["path"].removeprefix(scope["root_path"]))
+        if path is None:
+            raise HTTPException(404)
+        request, version = Request(scope), _version(path)
+        headers = {"ETag": f'"{version}"'}
+        # An address with another version is of another release, whose file may differ.
+        if request.query_params.get("v") == version:
+            headers |= _FOR_GOOD
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            response = Response(None, 304, headers)
+        else:
+            response = Response(_content(path), 200, headers, mimetypes.guess_type(path)[0])
+        await response(scope, receive, send)
 
 
 def static(name: str) -> str:
@@ -53,5 +56,10 @@ def static(name: str) -> str:
 
 
 @cache
+def _content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@cache
 def _version(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:10]
+    return hashlib.sha256(_content(path)).hexdigest()[:10]

@@ -26,6 +26,12 @@ def test_static_file_ignores_range(client: Client, part: str) -> None:
     assert "accept-ranges" not in answer.headers
 
 
+def test_static_file_that_a_client_has_is_not_sent_again(client: Client) -> None:
+    tag = client.get("/docs/swagger-ui.css").headers["etag"]
+    again = client.get("/docs/swagger-ui.css", headers={"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+
+
 def test_wrong_method_names_the_allowed_ones(client: Client) -> None:
     response = client.get("/search/images")
     problem(response, 405, "method_not_allowed")
