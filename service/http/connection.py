@@ -185,7 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
             settings = self.services.settings
             seconds = settings.write_seconds
             if self.services.readiness.phase is Phase.STOPPING:
-                seconds = min(seconds, settings.shutdown_seconds / 2)
+                seconds = min(seconds, settings.shutdown_seconds / 4)
             unread = self.transport.get_write_buffer_size()
             self._abort_timer = self.loop.call_later(seconds, self._abort, unread)
 

@@ -171,6 +171,7 @@ class _Exchange:
             for at in range(0, len(body) - _PIECE, _PIECE):
                 piece = body[at : at + _PIECE]
                 await self._send_raw({"type": message["type"], "body": piece, "more_body": True})
+                await asyncio.sleep(0)  # others have their turn, however fast the client reads
             message = {**message, "body": body[at + _PIECE :]}
         await self._send_raw(message)
 
