@@ -150,9 +150,9 @@ def attacks() -> list[Attack]:
             asks(_json("/search/common", common=list(range(16)), k=k, distinct=False)),
         ),
         Attack(
-            "32 captions together, k 1,000",
+            "32 captions together, k 100",
             _CLIENTS,
-            asks(_json("/search/images/batch", captions=texts[:32], k=k)),
+            asks(_json("/search/images/batch", captions=texts[:32], k=100)),
         ),
         Attack("images, k 1,000", _CLIENTS, asks(*(search(text, k) for text in texts))),
         Attack("embeddings of 256 texts", _CLIENTS, asks(_json("/embed", texts=texts[:256]))),

@@ -14,6 +14,7 @@ from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.answering import beside_loop
 from hasse.service.page import rendering, static_files
 from hasse.service.questions import requests
+from hasse.service.questions.pipeline import cost_of
 from hasse.service.routes import questions
 from tests.service.client import Client
 
@@ -69,7 +70,7 @@ def test_beside_loop_makes_nothing_for_a_request_that_was_cancelled() -> None:
 def test_cost_of_a_request_follows_from_hits_parts_and_texts(
     request_: requests.QuestionRequest, is_costly: bool
 ) -> None:
-    assert (request_.cost > PLAIN_COST) is is_costly
+    assert (cost_of(request_) > PLAIN_COST) is is_costly
 
 
 @pytest.mark.parametrize(
