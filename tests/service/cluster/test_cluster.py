@@ -160,7 +160,7 @@ def test_pictures_encoded_on_a_cluster_have_the_bits_of_one_machine(
         with Index.open(place / "index") as made:
             ids = sorted(made.snapshot.ids("image").tolist())
             points.append([made.points("image", ids)[id_].tobytes() for id_ in ids])
-        look = ("lab features", tmp_path / "dataset", "--backbone", "torchvision/mnasnet0_5")
+        look = ("lab", "features", tmp_path / "dataset", "--backbone", "torchvision/mnasnet0_5")
         options = ("--weights", network, "--resize", 40, "--crop", 32, "--batch-size", 2)
         made_at = ("--out", place / "features", "--device", "cpu", *there)
         assert run(*look, *options, *made_at)[0] == 0
