@@ -1,4 +1,7 @@
-"""Builds the FastAPI application: routes, middleware and lifespan."""
+"""Builds the FastAPI application: routes, middleware and lifespan.
+
+The model loads after the port is open.
+"""
 
 from __future__ import annotations
 

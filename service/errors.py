@@ -67,7 +67,7 @@ REASONS: Mapping[str, ErrorKind] = {
     "method_not_allowed": ErrorKind(405, "This address does not support the method"),
     "body_timeout": ErrorKind(408, "The body did not arrive in time"),
     "conflict": ErrorKind(409, "This conflicts with another image"),
-    "no_captioner": ErrorKind(409, "No captions are written here"),
+    "no_captioner": ErrorKind(409, "This model has no captioner"),
     "body_too_large": ErrorKind(413, "The body is too large"),
     "too_many_pixels": ErrorKind(413, "The picture has too many pixels"),
     "wrong_media_type": ErrorKind(415, "The type of the body is not supported"),

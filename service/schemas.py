@@ -1,4 +1,4 @@
-"""Schemas of requests, answers and problems, with all bounds in one place."""
+"""Base classes and field types of all requests and answers, records, and problems."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class UploadForm(UploadFields):
 
 WrittenBy = Annotated[
     str | None,
-    Field(description="The model that wrote it, and its captioner; null for a caption of people."),
+    Field(description="The model that wrote it, and its captioner; null for a human caption."),
 ]
 
 
@@ -225,8 +225,3 @@ def image_id_of(text: str) -> int | None:
     """Return the id of an image that was written as text; None for what none can be."""
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     return int(text) if is_number and int(text) <= ID_MAXIMUM else None
-
-
-def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a reference to a request's schema in the OpenAPI document."""
-    return {"$ref": f"#/components/schemas/{model.__name__}"}

@@ -1,4 +1,4 @@
-"""Dynamic batching: threads take the items that wait, as many together as may be.
+"""Dynamic batching: threads take the items that wait, as many as fit into a batch.
 
 Items with the same key may share a batch (captions of like length, searches with the same options).
 A batch that raises is repeated item by item, so that only the item at fault fails. The future of a
@@ -47,7 +47,7 @@ class Done(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Next(Generic[Result, After]):
-    """Where a result goes next: a batcher, the key there, and what makes an item of the result."""
+    """The next batcher for a result, its key, and how to turn the result into an item."""
 
     batcher: Batcher[Any, Any, After]
     key: Hashable
@@ -56,7 +56,7 @@ class Next(Generic[Result, After]):
 
 @dataclass(slots=True)
 class _Job(Generic[Key, Item]):
-    """An item on its way; its future is of what each batcher on the way has done for it."""
+    """An item with a future for the results of all batchers that it passes."""
 
     key: Key
     item: Item
@@ -68,7 +68,7 @@ class _Job(Generic[Key, Item]):
     submitted: float = field(default_factory=perf_counter)
 
     def goes_on(self, then: Next[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
-        """Return what the job is for the next batcher."""
+        """Return the job for the next batcher."""
         item = then.item(done.result)
         return _Job(then.key, item, self.future, self.loop, before=(*self.before, done))
 

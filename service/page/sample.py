@@ -1,4 +1,4 @@
-"""A fixed random sample of the collection: for the first page, and to measure the scale of fits."""
+"""A fixed random sample of the collection, for the first page and for the scale of fits."""
 
 from __future__ import annotations
 

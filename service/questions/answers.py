@@ -16,7 +16,7 @@ Probability = Annotated[
         description=(
             "How often a pair of this violation is true, measured when the model was trained on "
             "pairs that it had not learned from; null for a model without calibration, and where "
-            "it knows no word of a caption, asked for or found."
+            "it knows no word of a caption."
         ),
     ),
 ]
@@ -32,9 +32,9 @@ class ImageHit(Answer):
     paths: list[str] = Field(description="All its files: copies of one picture are one image.")
     violation: float
     probability: Probability
-    captions: list[str] = Field(description="The image's own captions, by people.")
+    captions: list[str] = Field(description="The image's human captions.")
     written_captions: list[str] = Field(
-        description="Captions that a model wrote, for an image that has none by people."
+        description="Generated captions, for an image without human captions."
     )
     image_url: str
     thumbnail_url: str
@@ -158,11 +158,11 @@ class Entailments(Answer):
 
 
 class DiagramNode(Answer):
-    """Captions that say the same, or the image that was asked about."""
+    """Captions with the same meaning, or the image in the middle."""
 
     captions: list[str]
     image_id: int | None
-    place: str = Field(description="focus, above, below or beside what was asked about.")
+    place: str = Field(description="focus, above, below or beside the middle.")
     depth: int = Field(ge=0, description="Longest way down from the top.")
 
 

@@ -1,1 +1,1 @@
-"""The addresses of the API, one module for each kind of thing."""
+"""Routes of the API: questions, the collection, writes, operations, and the page at /docs."""

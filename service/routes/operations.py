@@ -1,4 +1,4 @@
-"""For those who run the service: is it alive, is it ready, how does it do, what is it?"""
+"""Health, readiness, metrics and version endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of the collection: durable before they are answered, seen by the next search."""
+"""Routes that add and remove images: durable before the answer, found by the next search."""
 
 from __future__ import annotations
 
