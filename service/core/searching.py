@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from operator import itemgetter
@@ -53,12 +53,24 @@ class ShownPaths:
 
     def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
         """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
-        locations = self.index.locations
-        if self.absolute:
-            each = [locations.absolute(path) for path, _ in paths]
-        else:
-            each = [locations.shown(path) or file_name for path, _ in paths]
+        name = self._name
+        each = [name(path) or file_name for path, _ in paths]
         return list(dict.fromkeys(each)) or [file_name]
+
+    def of_hits(self, rows: Mapping[int, NamedImage | FoundCaption]) -> dict[int, list[str]]:
+        """Return the paths of the files of each hit, by its id."""
+        name = self._name
+        names = {path: name(path) for row in rows.values() for path, _ in row.paths}
+        return {
+            hit: list(dict.fromkeys([names[path] or row.file_name for path, _ in row.paths]))
+            or [row.file_name]
+            for hit, row in rows.items()
+        }
+
+    @property
+    def _name(self) -> Callable[[str], str | None]:
+        locations = self.index.locations
+        return locations.absolute if self.absolute else locations.shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +98,10 @@ class Found:
         All hits of an answer are made at once, which takes less than one by one.
         """
         hits: list[dict[str, Any]] = []
-        root_path = ROOT_PATH.get()
+        root_path, paths_of = ROOT_PATH.get(), shown.of_hits(self.images)
         for image_id, violation, probability in self._wanted(probabilities):
             if (row := self.images.get(image_id)) is not None:
-                paths = shown.shown(row.file_name, row.paths)
+                paths = paths_of[row.id]
                 hits.append(
                     {
                         "rank": self.offset + len(hits) + 1,
@@ -112,9 +124,10 @@ class Found:
     ) -> list[dict[str, Any]]:
         """Return the fields of a `CaptionHit` for each caption."""
         hits: list[dict[str, Any]] = []
+        paths_of = shown.of_hits(self.captions)
         for caption_id, violation, probability in self._wanted(probabilities):
             if (row := self.captions.get(caption_id)) is not None:
-                paths = shown.shown(row.file_name, row.paths)
+                paths = paths_of[row.id]
                 hits.append(
                     {
                         "rank": self.offset + len(hits) + 1,
