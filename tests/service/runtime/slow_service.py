@@ -28,7 +28,7 @@ def open_slow(*given: Any) -> Any:
         while found and not gate.exists():
             time.sleep(0.01)
 
-    encode, look_up = engine.checkpoint.model.encode_captions, engine.index.described_images
+    encode, look_up = engine.checkpoint.model.encode_captions, engine.index.catalog.described_images
 
     def slowly(texts: list[str], batch_size: int = 256) -> Any:
         wait("a dog runs slowly" in texts)
@@ -39,7 +39,7 @@ def open_slow(*given: Any) -> Any:
         return look_up(wanted)
 
     engine.checkpoint.model.encode_captions = slowly
-    engine.index.described_images = silently
+    engine.index.catalog.described_images = silently
     return engine
 
 
