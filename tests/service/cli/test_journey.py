@@ -41,10 +41,10 @@ def test_good_picture_is_not_left_out_because_too_many_files_are_open(
     pictures = tmp_path / "pictures"
     for folder in ("0", "1"):
         shutil.copytree(home / "pictures" / folder, pictures / folder)
-    good, opened = pictures / "1" / "blue-circle.png", Path.open
+    good, opened = pictures / "1" / "blue-circle.png", os.open
 
-    def refused(path: Path, *how: Any, **more: Any) -> Any:
-        if path.resolve() == good:
+    def refused(path: Any, *how: Any, **more: Any) -> int:
+        if Path(path).resolve() == good:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
         return opened(path, *how, **more)
 
@@ -61,7 +61,7 @@ def test_good_picture_is_not_left_out_because_too_many_files_are_open(
         "WEIGHTS": tmp_path / "network.safetensors",
     }
     words = [places.get(word, word) for word in command]
-    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(os, "open", refused)
     assert f"{good.name}: too many open files; raise the limit" in hasse(*words).error
     monkeypatch.undo()
     again = done(hasse(*words))

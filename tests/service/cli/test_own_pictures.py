@@ -69,7 +69,7 @@ def test_files_left_out_are_told_once_and_counted(
     whole = (pictures / "2024" / "IMG_0.jpg").read_bytes()
     (pictures / "cut.jpg").write_bytes(whole[: len(whole) // 2])
     (pictures / "empty.jpg").touch()
-    (pictures / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    (pictures / "gone.jpg").symlink_to(pictures / "nowhere.jpg")
     (pictures / "text.png").write_text("no picture")
     wrong = "4 problems (not a picture: 2, file not found: 1, cannot be decoded: 1); generation "
     first = done(hasse("index", "add", index, pictures, *model))

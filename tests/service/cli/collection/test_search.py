@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import named_models
 from hasse.service.cli.collection import parts
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
@@ -142,7 +142,7 @@ def test_search_with_name_of_built_in_checkpoint_finds_it(
     collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(checkpoint, "PRETRAINED", collection.parent)
+    monkeypatch.setattr(named_models, "PRETRAINED", collection.parent)
     found = hasse("search", "a dog", "--index", collection, "--model", "model")
     assert found.status == 0, found.err
 

@@ -240,8 +240,8 @@ def test_train_by_the_recipe_beside_a_model_makes_the_same_model(
 def test_torchrun_trains_one_model_and_only_the_first_process_prints(
     home: Path, tmp_path: Path
 ) -> None:
-    train = ("lab train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
-    done = torchrun("hasse", *train)
+    train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
+    done = torchrun("hasse", "lab", *train)
     assert done.stdout.count("the model model") == 1
     assert done.stderr.count("epoch 2 of 2: loss") == 1
     assert done.stderr.count("red-circle.png") == 1

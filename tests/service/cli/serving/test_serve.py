@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from hasse.index.store import Index
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.service.cli.serving import demo as demo_command
 from hasse.service.cli.terminal.configuration import parse_pairs
 from hasse.service.pipelines.indexing import identity_of
@@ -129,7 +129,7 @@ def test_serve_with_key_instead_of_fingerprint_does_not_print_it(
 def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand a tiny model in for the built-in one, to be quick."""
     folder = tiny_checkpoint(tmp_path / "tiny-1")
-    monkeypatch.setattr(checkpoint, "pretrained", lambda: folder)
+    monkeypatch.setattr(named_models, "pretrained", lambda: folder)
     return folder
 
 
@@ -226,7 +226,7 @@ def test_demo_serves_with_the_model_that_built_the_index(
     named = settings.model_copy(update={"model": tmp_path / "named"})
     assert demo_command.prepare(named, tmp_path / "scenes", None).model == tmp_path / "named"
     later = tiny_checkpoint(tmp_path / "tiny-2", seed=1)
-    monkeypatch.setattr(checkpoint, "pretrained", lambda: later)
+    monkeypatch.setattr(named_models, "pretrained", lambda: later)
     # The index is not of the built-in model any more, and remembers where its own is.
     assert demo_command.prepare(settings, tmp_path / "scenes", None).model is None
 
@@ -238,7 +238,7 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
 
     other = tmp_path / "other"
     checkpoint.save(other, tiny_model(seed=2), "scenes-1", {})
-    monkeypatch.setattr(checkpoint, "pretrained", lambda: other)
+    monkeypatch.setattr(named_models, "pretrained", lambda: other)
     before = hasse("index", "info", collection, "--json").out
     kept = hasse("demo", "--no-serve", "--index", collection, "--pictures", tmp_path / "scenes")
     assert kept.status == 0
