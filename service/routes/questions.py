@@ -58,6 +58,7 @@ def question_routes() -> list[APIRoute]:
             path,
             questions,
             _endpoint(questions),
+            name=path.strip("/").replace("/", "_"),
             methods=["POST"],
             openapi_extra=takes(questions),
         )

@@ -84,6 +84,15 @@ def test_request_of_any_shape_gets_an_answer_that_the_document_names(
     case.validate_response(answer, headers=headers, excluded_checks=excluded)
 
 
+def test_operation_of_a_question_is_named_after_its_path(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    asked = [path for path, methods in paths.items() if "post" in methods and path != "/images"]
+    assert {"/describe", "/search/images", "/search/images/batch"} < set(asked)
+    for path in asked:
+        name = path.removeprefix("/").replace("/", "_")
+        assert paths[path]["post"]["operationId"] == f"{name}_{name}_post"
+
+
 def test_operation_names_its_errors_as_problems(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {
