@@ -80,8 +80,8 @@ class Settings(BaseSettings):
         default="",
         description=(
             "Names under which clients reach the service, with commas between, beside localhost "
-            "and its addresses; *.example.org for all below one, * for all. A request for another "
-            "name is 421."
+            "and its addresses; *.example.org for all below one, * for all; when empty, no "
+            "further names. A request for another name is 421."
         ),
     )
     processes: int = Field(
