@@ -122,7 +122,7 @@ def test_what_is_neither_is_refused_with_what_is_expected(tmp_path: Path) -> Non
             read(path)
     for split in ("train", "dev", "test"):
         (tmp_path / f"snli_1.0_{split}.jsonl").mkdir()
-    with pytest.raises(EntailmentError, match=r"_train\.jsonl cannot be read: Is a directory"):
+    with pytest.raises(EntailmentError, match=r"_train\.jsonl cannot be read: it is not a file"):
         read(tmp_path)
 
 

@@ -137,7 +137,7 @@ def test_what_is_not_wordnet_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(AbstractionError, match="there is no file"):
         read_wordnet(tmp_path / "nowhere")
     (tmp_path / "data.noun").mkdir()
-    with pytest.raises(AbstractionError, match="cannot be read: Is a directory"):
+    with pytest.raises(AbstractionError, match="cannot be read: it is not a file"):
         read_wordnet(tmp_path)
     (tmp_path / "data.noun").rmdir()
     (tmp_path / "data.noun").write_bytes(b"\xff\xfe\x00")
