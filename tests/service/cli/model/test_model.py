@@ -11,10 +11,10 @@ import numpy as np
 import open_clip
 import pytest
 import torch
-from PIL import Image
 
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.encoders import registry
+from hasse.models.images.decoding import open_picture
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.service.cli.shapes import COLOURS, SHAPES, done, draw
@@ -56,7 +56,8 @@ def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) ->
         text = theirs.encode_text(read([asked]), normalize=True).numpy()
     model = checkpoint.load(named_models.find(Path("mine"))).model
     files = sorted(folder.glob("*.png"))
-    images = model.encode_images([Image.open(file).convert("RGB") for file in files])
+    smallest = model.preprocessing.resize
+    images = model.encode_images([open_picture(file, at_least=smallest) for file in files])
     best = np.argsort(1 - images @ text[0], kind="stable")[:3]
     assert [hit["file_name"] for hit in found["hits"]] == [files[at].name for at in best]
     violations = [hit["violation"] for hit in found["hits"]]
