@@ -50,7 +50,7 @@ def grounding(
     more: Choices = None,
     device: Device = "auto",
 ) -> None:
-    """Train a model of sentences as Kiela et al. or Kiros et al. do.
+    """Train a model of sentences that are grounded in pictures.
 
     Stop it at any time and run the same command to go on.
 
