@@ -9,10 +9,12 @@ from asyncio import Semaphore, Task
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TypeAlias, TypeVar
+from weakref import finalize
 
 from PIL import Image
 from torch import Tensor
@@ -257,9 +259,9 @@ def version_of(path: Path, *parts: int) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class OriginalPicture:
-    """The file of a stored picture, open for reading."""
+    """The file of a stored picture, open for reading. It is closed with the last reference."""
 
     file: IO[bytes]
     size: int
@@ -281,12 +283,15 @@ def open_original(path: Path) -> OriginalPicture:
         ServiceError: `picture_missing` if there is no regular file, or its format is not one we
             read.
     """
-    try:
-        file = open_regular(path)
-        found = format_of(file)
-    except OSError:
-        raise picture_missing() from None
-    if found is None:
-        file.close()
-        raise picture_missing()
-    return OriginalPicture(file, os.fstat(file.fileno()).st_size, found)
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(open_regular(path))
+            found = format_of(file)
+        except OSError:
+            raise picture_missing() from None
+        if found is None:
+            raise picture_missing()
+        original = OriginalPicture(file, os.fstat(file.fileno()).st_size, found)
+        # A client may leave before the first piece, and nothing of it is read then.
+        finalize(original, opened.pop_all().close)
+    return original

@@ -260,3 +260,13 @@ def test_thumbnail_cache_is_bounded_and_keeps_the_latest() -> None:
     assert [at for at in range(10) if cache.get(f"{at}")] == [0]
     cache.put("huge", bytes(101))
     assert cache.get("huge") is None
+
+
+def test_original_that_nobody_reads_closes_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(GOOD["PNG"]())
+    original = open_original(path)
+    file, pieces = original.file, original.pieces()
+    assert not file.closed
+    del original, pieces
+    assert file.closed
