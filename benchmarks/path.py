@@ -117,7 +117,7 @@ def served(recorder: Recorder, requests: Mapping[str, Sequence[bytes]]) -> dict[
         logs.configure("text", stream=nowhere)
         asking = threading.Thread(target=ask, args=(listener.getsockname()[1],))
         settings = Settings(
-            index=index, device="cpu", drain_seconds=0, refresh_seconds=60, open_writes=True
+            library=index, device="cpu", drain_seconds=0, refresh_seconds=60, open_writes=True
         )
         run(settings, listener, lambda _: asking.start())
         asking.join()

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Start the service, or run any other command of hasse:
-#   docker run --init ... hasse                serve the index at $HASSE_INDEX
+#   docker run --init ... hasse                serve the library at $HASSE_LIBRARY
 #   docker run --init ... hasse index info /data/index
 # With HASSE_DEMO=1 the built-in collection is made first, unless an index is there already.
 set -eu
 
 if [ "${1:-serve}" = serve ] && [ "${HASSE_DEMO:-0}" = 1 ]; then
-    hasse demo --no-serve --pictures "${HASSE_INDEX%/*}/scenes" --index "$HASSE_INDEX"
+    hasse demo --no-serve --library "$HASSE_LIBRARY"
 fi
 # exec: hasse itself gets the signals of `docker stop`, once it listens for them; until then, and
 # while the collection is made, they need the first process that --init brings.

@@ -43,7 +43,7 @@ def open_index(
         HasseError: the index or the model cannot be used; the message says what to do.
     """
     settings = Settings(
-        index=Path(folder), model=None if model is None else Path(model), device=device
+        library=Path(folder), model=None if model is None else Path(model), device=device
     )
     return LocalIndex(Engine.open(settings, absolute_paths=True))
 

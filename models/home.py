@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from platformdirs import user_data_path
+
 
 def home() -> Path:
-    """Return the folder that `HASSE_HOME` names, else `~/.local/share/hasse`."""
+    """Return the folder that `HASSE_HOME` names, else the platform's, as `~/.local/share/hasse`."""
     named = os.environ.get("HASSE_HOME")
-    return Path(named) if named else Path.home() / ".local" / "share" / "hasse"
+    return Path(named) if named else user_data_path("hasse", appauthor=False)

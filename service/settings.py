@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from hasse.models.home import home
 from hasse.models.images.limits import PictureLimits
 from hasse.service.addresses import PREFIX, networks_of
 
@@ -27,8 +28,12 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HASSE_", frozen=True)
 
-    index: Path = Field(
-        default=Path("data/scenes-index"), description="Folder of the index that is searched."
+    library: Path | None = Field(
+        default=None,
+        description=(
+            "Folder of the library, which is searched; when empty, the user's own, in the place "
+            "where the platform keeps such things."
+        ),
     )
     model: Path | None = Field(
         default=None,
@@ -272,6 +277,11 @@ class Settings(BaseSettings):
     )
 
     @property
+    def index(self) -> Path:
+        """Folder of the index of the library."""
+        return self.library or home() / "library"
+
+    @property
     def picture_limits(self) -> PictureLimits:
         """How much a picture may cost to decode."""
         return PictureLimits(self.picture_pixels, self.decode_seconds)
@@ -287,7 +297,7 @@ class Settings(BaseSettings):
         return bool(self.write_keys or self.read_keys)
 
     @field_validator(
-        "model", "captioner", "searches_per_minute", "writes_per_minute", mode="before"
+        "library", "model", "captioner", "searches_per_minute", "writes_per_minute", mode="before"
     )
     @classmethod
     def _absent(cls, given: object) -> object:

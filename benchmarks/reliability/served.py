@@ -79,7 +79,7 @@ def served(index: Path, **settings: object) -> Iterator[Served]:
             "-m",
             "hasse",
             "serve",
-            "--index",
+            "--library",
             index,
             "--port",
             "0",

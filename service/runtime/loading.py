@@ -85,7 +85,7 @@ def model_without_index(settings: Settings) -> Checkpoint:
     device = pick_device(settings.device)
     if settings.model is not None:
         return checkpoint.load(named_models.find(settings.model), device)
-    if "index" not in settings.model_fields_set and not settings.index.exists():
+    if settings.library is None and not settings.index.exists():
         return checkpoint.load(named_models.pretrained("photographs"), device)
     with Index.open(settings.index, verify="sizes") as index:  # its points are not read
         return _its_own_model(index, device, with_pictures=True)

@@ -53,7 +53,7 @@ def test_compose_service_keeps_its_index_and_has_few_rights(
     (volume,) = described["volumes"]
     name, place = volume.split(":")
     assert name in document["volumes"]
-    assert described["environment"]["HASSE_INDEX"].startswith(place + "/")
+    assert described["environment"]["HASSE_LIBRARY"].startswith(place + "/")
     assert described["healthcheck"]["test"] == [
         "CMD",
         "python",
@@ -128,13 +128,13 @@ def enter(tmp_path: Path, *arguments: str, **environment: str) -> tuple[int, lis
 
 
 def test_entrypoint_is_replaced_by_the_service(tmp_path: Path) -> None:
-    assert enter(tmp_path, "serve", HASSE_INDEX=f"{tmp_path}/index") == (0, ["serve"])
+    assert enter(tmp_path, "serve", HASSE_LIBRARY=f"{tmp_path}/index") == (0, ["serve"])
 
 
 def test_entrypoint_makes_the_demo_collection_only_when_asked(tmp_path: Path) -> None:
     index = tmp_path / "index"
-    demo = f"demo --no-serve --pictures {tmp_path}/scenes --index {index}"
-    asked = {"HASSE_DEMO": "1", "HASSE_INDEX": str(index)}
+    demo = f"demo --no-serve --library {index}"
+    asked = {"HASSE_DEMO": "1", "HASSE_LIBRARY": str(index)}
     assert enter(tmp_path, "serve", **asked) == (0, [demo, "serve"])
     (tmp_path / "calls").unlink()
     assert enter(tmp_path, "serve", **(asked | {"HASSE_DEMO": "0"})) == (0, ["serve"])
@@ -142,14 +142,14 @@ def test_entrypoint_makes_the_demo_collection_only_when_asked(tmp_path: Path) ->
 
 def test_entrypoint_ends_where_the_demo_cannot_be_made(tmp_path: Path) -> None:
     status, calls = enter(
-        tmp_path, "serve", HASSE_DEMO="1", HASSE_INDEX=f"{tmp_path}/index", STATUS="1"
+        tmp_path, "serve", HASSE_DEMO="1", HASSE_LIBRARY=f"{tmp_path}/index", STATUS="1"
     )
     assert status == 1
     assert len(calls) == 1
 
 
 def test_entrypoint_passes_any_other_command_on(tmp_path: Path) -> None:
-    asked = {"HASSE_DEMO": "1", "HASSE_INDEX": f"{tmp_path}/index"}
+    asked = {"HASSE_DEMO": "1", "HASSE_LIBRARY": f"{tmp_path}/index"}
     assert enter(tmp_path, "index", "info", "a b", **asked) == (0, ["index info a b"])
 
 

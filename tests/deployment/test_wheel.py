@@ -128,7 +128,7 @@ print(hasse.load_model("scenes").encode_captions(["a red circle"]).shape, hasse.
 @pytest.fixture
 def address(installed: Path, folder: Path) -> Iterator[str]:
     """Serve the index in the folder, and give the address."""
-    command = [str(installed.with_name("hasse")), "serve", "--index", "made", "--port", "0"]
+    command = [str(installed.with_name("hasse")), "serve", "--library", "made", "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -144,9 +144,9 @@ def test_wheel_draws_adds_searches_and_serves_from_an_empty_folder(
     installed: Path, folder: Path, request: pytest.FixtureRequest
 ) -> None:
     hasse = installed.with_name("hasse")
-    demo = ("--count", 20, "--pictures", "drawn", "--index", "made", "--no-serve")
+    demo = ("--count", 20, "--pictures", "drawn", "--library", "made", "--no-serve")
     run(hasse, "demo", *demo, cwd=folder)
-    found = run(hasse, "search", "a red circle", "--index", "made", "--json", cwd=folder)
+    found = run(hasse, "search", "a red circle", "--library", "made", "--json", cwd=folder)
     assert json.loads(found)["hits"]
     (folder / "mine").mkdir()
     Image.new("RGB", (64, 64), (200, 30, 40)).save(folder / "mine" / "red.png")

@@ -38,7 +38,7 @@ KEY = new_key()
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
     folder = make_collection(tmp_path_factory.mktemp("client"))
-    settings = Settings(index=folder, device="cpu", write_keys=f"a:{fingerprint(KEY)}")
+    settings = Settings(library=folder, device="cpu", write_keys=f"a:{fingerprint(KEY)}")
     with InProcess(create_app(settings)) as running:
         yield running
 

@@ -30,7 +30,7 @@ def index(folder: Path) -> Iterator[hasse.LocalIndex]:
 
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Iterator[Client]:
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         yield client
 
 

@@ -22,7 +22,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def settings(collection: Path) -> Settings:
     """The usual settings, over that collection, on the CPU, with time for a busy machine."""
-    return Settings(index=collection, device="cpu", deadline_seconds=60)
+    return Settings(library=collection, device="cpu", deadline_seconds=60)
 
 
 @pytest.fixture(scope="session")

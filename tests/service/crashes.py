@@ -38,7 +38,9 @@ STEPS = ("+A", "+B", "-A", "+C", "-first", "+A", "-B")
 
 def settings(place: Path) -> Settings:
     """Serve on the CPU, open to writes, answer probes afresh, and write only what is asked for."""
-    return Settings(index=place, device="cpu", open_writes=True, ready_seconds=0, compact_seconds=0)
+    return Settings(
+        library=place, device="cpu", open_writes=True, ready_seconds=0, compact_seconds=0
+    )
 
 
 def take(client: Client, step: str) -> Any:

@@ -19,7 +19,7 @@ LINK = re.compile(r'(?:src|href|action|hx-get|hx-post)="([^"#][^"]*)"')
 
 @pytest.fixture(scope="module")
 def prefixed(collection: Path) -> Iterator[Client]:
-    settings = Settings(index=collection, device="cpu", root_path="/hasse", open_writes=True)
+    settings = Settings(library=collection, device="cpu", root_path="/hasse", open_writes=True)
     with Client(create_app(settings)) as client:
         yield client
 
@@ -67,7 +67,7 @@ def test_answers_under_a_prefix_name_addresses_below_it(prefixed: Client) -> Non
 
 def test_added_image_under_a_prefix_has_its_location_below_it(tmp_path: Path) -> None:
     settings = Settings(
-        index=make_collection(tmp_path), device="cpu", root_path="/hasse", open_writes=True
+        library=make_collection(tmp_path), device="cpu", root_path="/hasse", open_writes=True
     )
     with Client(create_app(settings)) as client:
         added = client.post("/images", files={"image": ("a.png", png(77))})
@@ -106,7 +106,7 @@ def test_htmx_answer_under_a_prefix_pushes_an_address_below_it(prefixed: Client)
 def test_forwarded_prefix_counts_from_trusted_proxies_only(
     collection: Path, trusted: str, said: str, root_path: str
 ) -> None:
-    settings = Settings(index=collection, device="cpu", trusted_proxies=trusted)
+    settings = Settings(library=collection, device="cpu", trusted_proxies=trusted)
     with Client(create_app(settings)) as client:
         for path in ("/images/1003", f"{root_path}/images/1003"):
             image = client.get(path, headers={"X-Forwarded-Prefix": said}).json()
@@ -130,7 +130,7 @@ def test_settings_refuse_what_is_no_prefix_network_or_origin(setting: dict[str, 
 
 def test_cors_allows_listed_origins_and_no_others(collection: Path) -> None:
     settings = Settings(
-        index=collection, device="cpu", cors_origins="https://a.example, http://b.example:8080"
+        library=collection, device="cpu", cors_origins="https://a.example, http://b.example:8080"
     )
     asks = {
         "Access-Control-Request-Method": "POST",

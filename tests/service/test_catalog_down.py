@@ -28,7 +28,7 @@ ADDRESS = "postgresql://secret-host/hasse"
 @pytest.fixture
 def client(collection: Path) -> Iterator[Client]:
     """An application whose catalog may be taken away, and whose readiness is always asked anew."""
-    settings = Settings(index=collection, device="cpu", open_writes=True, ready_seconds=0)
+    settings = Settings(library=collection, device="cpu", open_writes=True, ready_seconds=0)
     with Client(create_app(settings)) as client:
         yield client
 
@@ -99,7 +99,7 @@ def test_unreadable_catalog_is_answered_as_unreachable_and_logged_with_its_reaso
 def test_catalog_that_says_nothing_is_waited_for_no_longer_than_a_search(
     collection: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    settings = Settings(index=collection, device="cpu", deadline_seconds=0.05)
+    settings = Settings(library=collection, device="cpu", deadline_seconds=0.05)
     answers = Event()
 
     def look_up(*_: object) -> object:

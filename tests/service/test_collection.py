@@ -47,7 +47,7 @@ def test_image_file_that_browsers_show_runs_nothing(client: Client) -> None:
 
 
 def test_image_file_of_another_type_is_saved_under_its_own_name(tmp_path: Path) -> None:
-    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+    settings = Settings(library=make_collection(tmp_path), device="cpu", open_writes=True)
     stored = io.BytesIO()
     picture(99).save(stored, "TIFF")
     name = 'the "größte" dog, 100%.tif'
@@ -69,7 +69,7 @@ def test_image_file_larger_than_memory_for_answers_is_sent_in_pieces(tmp_path: P
     path = tmp_path / "pictures" / "picture-0.png"
     content = path.read_bytes() + bytes(2_000_000)
     path.write_bytes(content)
-    settings = Settings(index=index, device="cpu", buffered_bytes=1_000_000)
+    settings = Settings(library=index, device="cpu", buffered_bytes=1_000_000)
     with Client(create_app(settings)) as client:
         response = client.get("/images/1000/file")
         assert response.headers["content-length"] == str(len(content))
@@ -83,7 +83,7 @@ def test_image_file_that_became_no_regular_file_is_missing(tmp_path: Path) -> No
         (pictures / f"picture-{at}.png").unlink()
     os.mkfifo(pictures / "picture-0.png")
     (pictures / "picture-1.png").symlink_to("/dev/zero")
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         for url in ("1000/file", "1000/thumbnail", "1001/file", "1001/thumbnail"):
             problem(client.get(f"/images/{url}"), 404, "picture_missing")
 
@@ -116,7 +116,7 @@ def test_picture_that_is_gone_or_broken_is_a_problem(tmp_path: Path) -> None:
     (pictures / "picture-1.png").write_text("no picture")
     (pictures / "picture-2.png").unlink()
     (pictures / "picture-2.png").mkdir()
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         for image_id in (1000, 1001, 1002):
             for what in ("file", "thumbnail"):
                 response = client.get(f"/images/{image_id}/{what}")
@@ -128,7 +128,7 @@ def test_picture_that_is_gone_or_broken_is_a_problem(tmp_path: Path) -> None:
 
 def test_changed_picture_has_another_etag(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         before = client.get("/images/1000/thumbnail")
         Image.new("RGB", (64, 48), "red").save(tmp_path / "pictures" / "picture-0.png")
         after = client.get("/images/1000/thumbnail")
@@ -139,7 +139,7 @@ def test_changed_picture_has_another_etag(tmp_path: Path) -> None:
 def test_picture_changed_to_one_of_equal_size_has_another_etag(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     path = tmp_path / "pictures" / "picture-0.png"
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         before = client.get("/images/1000/file")
         path.write_bytes(before.content[:-1] + b"?")
         os.utime(path, ns=(0, 1))

@@ -77,7 +77,7 @@ def _replace(index: Index, image_id: int) -> None:
 def test_hits_deleted_during_a_search_are_of_no_answer(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(create_app(Settings(index=own, device="cpu"))) as client:
+    with Client(create_app(Settings(library=own, device="cpu"))) as client:
         deleting(client, [1003, 1007], monkeypatch)
         answer = client.post("/search/images", json={"caption": "a dog", "k": 50}).json()
         assert answer["generation"] == 3
@@ -92,7 +92,7 @@ def test_hits_deleted_during_a_search_are_of_no_answer(
 def test_captions_deleted_during_a_search_are_of_no_answer(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(create_app(Settings(index=own, device="cpu"))) as client:
+    with Client(create_app(Settings(library=own, device="cpu"))) as client:
         deleting(client, [1003], monkeypatch)
         form = {"image": ("a.png", png(1))}
         answer = client.post(
@@ -107,7 +107,7 @@ def test_captions_deleted_during_a_search_are_of_no_answer(
 def test_hit_whose_id_became_another_picture_is_not_described_as_that(
     own: Path, monkeypatch: pytest.MonkeyPatch, *, followed: bool
 ) -> None:
-    with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
+    with Client(create_app(Settings(library=own, device="cpu", refresh_seconds=60))) as client:
         asked = {"caption": "a dog", "k": 50}
         before = client.post("/search/images", json=asked).json()
         replacing(client, [1003], monkeypatch, followed=followed)
@@ -121,7 +121,7 @@ def test_hit_whose_id_became_another_picture_is_not_described_as_that(
 def test_caption_whose_id_became_another_caption_is_not_described_as_that(
     own: Path, monkeypatch: pytest.MonkeyPatch, *, followed: bool
 ) -> None:
-    with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
+    with Client(create_app(Settings(library=own, device="cpu", refresh_seconds=60))) as client:
         asked = {"files": {"image": ("a.png", png(1))}, "data": {"k": "50"}}
         before = client.post("/search/captions", **asked).json()
         replacing(client, [1003], monkeypatch, followed=followed)

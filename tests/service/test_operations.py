@@ -52,7 +52,7 @@ def test_while_loading_the_process_is_alive_and_not_ready(collection: Path) -> N
         assert gate.wait(60)
         return Engine.open(*parts)
 
-    app = create_app(Settings(index=collection, device="cpu"), slowly)
+    app = create_app(Settings(library=collection, device="cpu"), slowly)
     with Client(app, wait=False) as client:
         assert client.get("/livez").json() == {"status": "alive"}
         found = problem(client.get("/readyz"), 503, "not_ready")
@@ -89,7 +89,7 @@ def test_readiness_names_what_is_broken(
 ) -> None:
     broken, _, kind = broken.partition(" ")
 
-    with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=0))) as client:
+    with Client(create_app(Settings(library=collection, device="cpu", ready_seconds=0))) as client:
         assert client.get("/readyz").status_code == 200
         *path, last = broken.split(".")
         owner = client.engine
@@ -114,7 +114,7 @@ def test_metrics_probe_readiness_by_themselves(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken")
 
-    with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=0))) as client:
+    with Client(create_app(Settings(library=collection, device="cpu", ready_seconds=0))) as client:
         assert samples(client)["hasse_ready"] == 1
         monkeypatch.setattr(client.engine.index, "search_batch", fail)
         assert samples(client)["hasse_ready"] == 0
@@ -142,7 +142,9 @@ def test_every_metric_of_the_table_is_there_and_no_other(client: Client) -> None
 
 def test_metrics_count_answers_stages_and_refusals(collection: Path) -> None:
     # One probe for all of it: they make batches too.
-    with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=600))) as client:
+    with Client(
+        create_app(Settings(library=collection, device="cpu", ready_seconds=600))
+    ) as client:
         before = samples(client)
         client.post("/search/images", json={"caption": "a dog"})
         client.post("/search/images", json={"caption": "a dog", "k": 0})
@@ -169,7 +171,7 @@ def test_metrics_count_answers_stages_and_refusals(collection: Path) -> None:
 
 
 def test_process_that_shares_no_folder_counts_for_itself(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", processes=2)  # which nobody began
+    settings = Settings(library=collection, device="cpu", processes=2)  # which nobody began
     with Client(create_app(settings)) as client:
         assert samples(client)["hasse_ready"] == 1
 
@@ -225,7 +227,7 @@ def test_unexpected_exception_is_a_problem_without_internals(
         raise RuntimeError("the secret of the inside")
 
     out = io.StringIO()
-    with Client(create_app(Settings(index=collection, device="cpu"))) as client:
+    with Client(create_app(Settings(library=collection, device="cpu"))) as client:
         monkeypatch.setattr(records, "image", fail)
         logs.configure("text", stream=out)
         response = client.get("/images/1000")

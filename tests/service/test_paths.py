@@ -46,7 +46,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(followed: Path) -> Iterator[Client]:
-    with Client(create_app(Settings(index=followed / "index", device="cpu"))) as client:
+    with Client(create_app(Settings(library=followed / "index", device="cpu"))) as client:
         yield client
 
 

@@ -26,7 +26,7 @@ def client(database: sql.URL, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("served")
     place_catalog(folder / "index", database)
     settings = Settings(
-        index=make_collection(folder), device="cpu", open_writes=True, ready_seconds=0
+        library=make_collection(folder), device="cpu", open_writes=True, ready_seconds=0
     )
     with Client(create_app(settings)) as client:
         yield client

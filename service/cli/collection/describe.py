@@ -14,8 +14,8 @@ from hasse.service.cli.terminal.fields import options_from
 from hasse.service.cli.terminal.options import (
     Captioner,
     Json,
+    Library,
     ServiceDevice,
-    ServiceIndex,
     ServiceModel,
 )
 from hasse.service.cli.terminal.table import print_table
@@ -30,7 +30,7 @@ def describe(
         str,
         typer.Argument(metavar="PICTURE", help="The path of a picture, or the id of an image."),
     ],
-    index: ServiceIndex = None,
+    library: Library = None,
     model: ServiceModel = None,
     captioner: Captioner = None,
     fields: dict[str, Any],
@@ -46,7 +46,7 @@ def describe(
     \b
     [bold]Examples[/bold]
       hasse describe photo.jpg --model photographs
-      hasse describe 2000001 --index data/scenes-index
+      hasse describe 2000001 --library data/mine
     """
 
     from hasse.models.captioning.writing import Writer
@@ -60,7 +60,7 @@ def describe(
         raise CommandError(
             f"{picture} names no picture: give the path of one, or the id of an image"
         )
-    settings = configure(index=index, model=model, captioner=captioner, device=device)
+    settings = configure(library=library, model=model, captioner=captioner, device=device)
     fields |= {"image_id": found}
     if isinstance(found, int):
         answer = answer_to(settings, Asked(table.DESCRIBE, fields))

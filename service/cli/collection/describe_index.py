@@ -42,7 +42,7 @@ def describe(
     from hasse.service.pipelines.describing import describe_index
     from hasse.service.runtime import loading
 
-    settings = configure(index=index, model=model, captioner=captioner, device=device)
+    settings = configure(library=index, model=model, captioner=captioner, device=device)
     loaded, opened = loading.model_and_index(settings, with_pictures=False)
     with opened:
         writer = Writer.of(loaded, settings.captioner)

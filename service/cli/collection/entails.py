@@ -10,7 +10,7 @@ from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.hits import warn_of_unknown_words
 from hasse.service.cli.collection.parts import checked_text, parse_part
 from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.cli.terminal.options import Json, Library, ServiceDevice, ServiceModel
 from hasse.service.questions import table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def entails(
         typer.Argument(help="A caption, the path of a picture, or the id of a stored image."),
     ],
     hypothesis: Annotated[str, typer.Argument(help="The caption that may be true of it.")],
-    index: ServiceIndex = None,
+    library: Library = None,
     model: ServiceModel = None,
     device: ServiceDevice = None,
     as_json: Json = False,
@@ -38,7 +38,7 @@ def entails(
       hasse entails photo.jpg "a dog on a beach"
       hasse entails "a poodle on a beach" "an animal outdoors"
     """
-    settings = configure(index=index, model=model, device=device)
+    settings = configure(library=library, model=model, device=device)
     part, caption = parse_part(premise), checked_text(hypothesis)
     fields = {"premise": part, "hypothesis": caption}
     answer = answer_to(settings, Asked(table.ENTAILS, fields))

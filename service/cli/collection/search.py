@@ -18,7 +18,7 @@ from hasse.service.cli.collection.parts import caption_or_picture, parse_part, t
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import options_from
-from hasse.service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.cli.terminal.options import Json, Library, ServiceDevice, ServiceModel
 from hasse.service.cli.terminal.preview import preview as shown
 from hasse.service.cli.terminal.preview import protocol_of
 from hasse.service.cli.terminal.progress import tell
@@ -77,7 +77,7 @@ def search(
         typer.Option("--in", metavar="FOLDER", help="Search only files in this folder and below."),
     ] = None,
     fields: dict[str, Any],
-    index: ServiceIndex = None,
+    library: Library = None,
     model: ServiceModel = None,
     device: ServiceDevice = None,
     paths: Annotated[
@@ -109,7 +109,7 @@ def search(
     \b
     [bold]Examples[/bold]
       hasse search a dog on a beach
-      hasse search photo.jpg --index data/mine-index
+      hasse search photo.jpg --library data/mine
       hasse search photo.jpg --similar alike
       hasse search a dog --in ~/Pictures/2024 --taken-from 2024-07 --open
       hasse search --all-of "a dog" --all-of "a child" --all-of "a beach"
@@ -122,7 +122,7 @@ def search(
     if null and not paths:
         raise CommandError("-0 needs --paths")
     protocol = protocol_of(os.environ) if preview else None
-    settings = configure(index=index, model=model, device=device)
+    settings = configure(library=library, model=model, device=device)
     for name, value in fields.items():
         if value is not None and is_instant(CaptionQuery.model_fields[name]):
             fields[name] = _instant(name, value)

@@ -109,7 +109,7 @@ def serve(
     deployed; leave it out for further front ends. Shards go on when a front end ends:
     'hasse cluster stop' ends them. Settings are those of 'hasse serve'.
     """
-    chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
+    chosen = configure(more or (), library=index, model=model, host=host, port=port, device=device)
     warn_of_misspelt_variables()
     from hasse.index.creation import open_catalog
     from hasse.index.shards import require_plan

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from hasse.models.home import home
 from hasse.service.cli.serving.serve import Host, Port
 from hasse.service.cli.terminal.configuration import configure, picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
@@ -35,27 +36,24 @@ def demo(
             min=1, max=100_000, show_default="2000", help="How many scenes to draw and index."
         ),
     ] = None,
-    pictures: Annotated[Path, typer.Option(metavar="DIR", help="Where to draw the scenes.")] = Path(
-        "data/scenes-demo"
-    ),
-    index: Annotated[
+    library: Annotated[
         Path | None,
         typer.Option(
-            "--index",
-            "-i",
-            metavar="INDEX",
-            show_default="data/scenes-index",
-            help="Where to write the index.",
+            "--library",
+            "-l",
+            metavar="DIR",
+            show_default="one for the demo",
+            help="Folder of the library; the scenes are drawn beside it.",
         ),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve/--no-serve", help="Serve the index, or only build it.")
+        bool, typer.Option("--serve/--no-serve", help="Serve the library, or only make it.")
     ] = True,
 ) -> None:
     """Draw the built-in collection, index it and serve it.
 
     A second start is quick: it reuses the scenes and the index. The scenes are of the test split,
-    so the model has never seen them.
+    so the model has never seen them. Your own library is left alone.
 
     \b
     [bold]Examples[/bold]
@@ -65,16 +63,16 @@ def demo(
     from hasse.service.runtime.sockets import listen
     from hasse.service.runtime.workers import serve as run
 
-    settings = configure(index=index, host=host, port=port, device=device)
+    settings = configure(library=library or home() / "demo", host=host, port=port, device=device)
     if serve:
         # Report a port in use before the work, not after it.
         listen(settings.host, settings.port).close()
-    prepared = prepare(settings, pictures, count)
+    prepared = prepare(settings, count)
     if serve:
         run(prepared, typer.echo)
 
 
-def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
+def prepare(settings: Settings, count: int | None) -> Settings:
     """Draw and index the collection unless that was done before; return the settings to serve it.
 
     Raises:
@@ -87,7 +85,8 @@ def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
     if state == "outdated":
         shutil.rmtree(settings.index)
     if state in {"missing", "outdated"}:
-        _build(_scenes(pictures, count or COUNT), built_in, settings.index)
+        scenes = settings.index.with_name(f"{settings.index.name}-scenes")
+        _build(_scenes(scenes, count or COUNT), built_in, settings.index)
     # The index remembers the path of its model, but the checkout may have moved since.
     model = None if state == "foreign" else built_in.folder
     return settings.model_copy(update={"model": settings.model or model})
@@ -128,7 +127,7 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
         return "missing"  # an interrupted build, which continues
     if count is not None and count != images:
         raise CommandError(
-            f"{folder} holds {images:,} images: remove it, or choose another with --index"
+            f"{folder} holds {images:,} images: remove it, or choose another with --library"
         )
     if made_by.fingerprint == model.fingerprint:
         return "current"
@@ -138,7 +137,7 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
     if generation > 1:  # the pictures added since may exist nowhere else
         raise CommandError(
             f"{folder} was made by an earlier version of {model.name} and changed since: "
-            "remove it, or choose another with --index"
+            "remove it, or choose another with --library"
         )
     tell(f"{folder} was made by an earlier version of {model.name}: it is built again")
     return "outdated"

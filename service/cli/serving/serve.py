@@ -12,7 +12,7 @@ from hasse.service.cli.terminal.configuration import (
     print_settings,
     warn_of_misspelt_variables,
 )
-from hasse.service.cli.terminal.options import ServiceDevice, ServiceIndex, ServiceModel
+from hasse.service.cli.terminal.options import Library, ServiceDevice, ServiceModel
 
 Host = Annotated[
     str | None,
@@ -50,7 +50,7 @@ More = Annotated[
 
 def serve(
     *,
-    index: ServiceIndex = None,
+    library: Library = None,
     model: ServiceModel = None,
     host: Host = None,
     port: Port = None,
@@ -74,17 +74,17 @@ def serve(
 
     \b
     [bold]Examples[/bold]
-      hasse serve --index data/mine-index
-      hasse serve --index data/mine-index --host 0.0.0.0 --port 80 \\
+      hasse serve --library data/mine
+      hasse serve --library data/mine --host 0.0.0.0 --port 80 \\
           --set k_maximum=100
-      hasse serve --index data/mine-index --processes 4
-      hasse serve --index data/mine-index --follow ~/Pictures
+      hasse serve --library data/mine --processes 4
+      hasse serve --library data/mine --follow ~/Pictures
       HASSE_PORT=9000 hasse serve
       hasse serve --settings
     """
     chosen = configure(
         more or (),
-        index=index,
+        library=library,
         model=model,
         host=host,
         port=port,

@@ -88,14 +88,14 @@ OnCluster = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 
 # For commands that read `Settings`: an option that is not given is left to the environment.
-ServiceIndex = Annotated[
+Library = Annotated[
     Path | None,
     typer.Option(
-        "--index",
-        "-i",
-        metavar="INDEX",
-        show_default="data/scenes-index",
-        help="Folder of the index; by default that of 'hasse demo'.",
+        "--library",
+        "-l",
+        metavar="DIR",
+        show_default="HASSE_LIBRARY, or your own",
+        help="Folder of the library.",
     ),
 ]
 ServiceModel = Annotated[

@@ -159,7 +159,7 @@ def test_output_that_the_locale_cannot_print_is_escaped() -> None:
         "hasse",
         "serve",
         "--settings",
-        "--index",
+        "--library",
         "\u72d7",
     ]
     ran = subprocess.run(

@@ -84,7 +84,7 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
     assert stopped.status == 130
     assert "the same command goes on" in stopped.err
     assert stopped.err.count("stopped: ") == 1
-    assert "hasse index build" in hasse("search", "a dog", "--index", tmp_path / "parts").error
+    assert "hasse index build" in hasse("search", "a dog", "--library", tmp_path / "parts").error
 
     encoded: list[int] = []
     original = ImageSource.points
@@ -98,7 +98,7 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
     assert resumed.status == 0, resumed.err
     assert encoded[0] < PICTURES, "what was finished is not encoded again"
     whole, parts = (
-        hasse("search", "a dog", "-k", 100, "--json", "--index", tmp_path / name).out
+        hasse("search", "a dog", "-k", 100, "--json", "--library", tmp_path / name).out
         for name in ("whole", "parts")
     )
     assert json.loads(parts)["hits"] == json.loads(whole)["hits"]

@@ -69,10 +69,10 @@ def test_good_picture_is_not_left_out_because_too_many_files_are_open(
 
 
 def test_words_and_pictures_find(home: Path) -> None:
-    by_words = done(hasse("search", "a red circle", "--index", home / "index", "--json"))
+    by_words = done(hasse("search", "a red circle", "--library", home / "index", "--json"))
     assert len(json.loads(by_words.out)["hits"]) == 10
     photo = home / "pictures" / "0" / "blue-square.png"
-    by_picture = done(hasse("search", photo, "--index", home / "index", "-k", 3, "--json"))
+    by_picture = done(hasse("search", photo, "--library", home / "index", "-k", 3, "--json"))
     assert len(json.loads(by_picture.out)["hits"]) == 3
 
 
@@ -94,7 +94,7 @@ def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Pa
     again = done(hasse("index", "add", index, photo))
     assert again.out.startswith("0 pictures added; 1 were there already")
 
-    found = done(hasse("search", "a square", "--index", index, "-k", 100, "--json"))
+    found = done(hasse("search", "a square", "--library", index, "-k", 100, "--json"))
     hits = {hit["file_name"]: hit for hit in json.loads(found.out)["hits"]}
     assert hits[photo.name]["captions"] == ["a orange square", "a square"]
     image_id = hits[photo.name]["image_id"]

@@ -26,7 +26,7 @@ def test_search_by_parts_prints_the_hits_of_the_service(
             {"like": 1003, "plus": ["a dog"], "minus": ["a cat"]},
         ),
     ):
-        found = hasse("search", *arguments, "--index", collection, "-k", 4, "--json")
+        found = hasse("search", *arguments, "--library", collection, "-k", 4, "--json")
         assert found.status == 0, found.err
         served = client.post(f"/search/{path}", json={**body, "k": 4}).json()
         ids = [(hit["rank"], hit["image_id"]) for hit in json.loads(found.out)["hits"]]
@@ -57,7 +57,7 @@ def test_search_by_parts_prints_the_hits_of_the_service(
 def test_search_with_options_that_conflict_is_one_error_line(
     collection: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    failed = hasse("search", *arguments, "--index", collection)
+    failed = hasse("search", *arguments, "--library", collection)
     assert failed.status == 1
     assert words in failed.error
 
@@ -65,22 +65,22 @@ def test_search_with_options_that_conflict_is_one_error_line(
 @pytest.mark.parametrize("question", ["--all-of", "--common"])
 def test_search_by_parts_with_unknown_words_names_them(collection: Path, question: str) -> None:
     parts = (question, "a zeppelin", question, "a dog")
-    assert "zeppelin" in hasse("search", *parts, "--index", collection).err
+    assert "zeppelin" in hasse("search", *parts, "--library", collection).err
 
 
 def test_entails_prints_the_answer_of_the_service(collection: Path, client: Client) -> None:
-    found = hasse("entails", "1004", "a dog runs", "--index", collection, "--json")
+    found = hasse("entails", "1004", "a dog runs", "--library", collection, "--json")
     assert found.status == 0, found.err
     served = client.post("/entails", json={"premise": 1004, "hypothesis": "a dog runs"}).json()
     assert json.loads(found.out) == served
-    said = hasse("entails", "a dog", "a dog", "--index", collection).out
+    said = hasse("entails", "a dog", "a dog", "--library", collection).out
     assert said.startswith("yes: ")
     assert "violation 0.0000" in said
-    said = hasse("entails", "1004", "zorp", "--index", collection).out
+    said = hasse("entails", "1004", "zorp", "--library", collection).out
     assert "the model knows no word of a caption" in said
 
 
 def test_entails_with_hypothesis_that_is_not_utf8_is_refused(collection: Path) -> None:
-    failed = hasse("entails", "1004", "a d\udce9g", "--index", collection)
+    failed = hasse("entails", "1004", "a d\udce9g", "--library", collection)
     assert failed.status == 1
     assert "not text in UTF-8" in failed.error

@@ -48,7 +48,7 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     assert f"{len(SIZES)} pictures added" in added.out
     about = json.loads(done(hasse("index", "info", index, "--json")).out)
     assert (about["images"], about["model"]["name"]) == (len(SIZES), "photographs")
-    found = done(hasse("search", "a dog runs on the beach", "--index", index, "--json"))
+    found = done(hasse("search", "a dog runs on the beach", "--library", index, "--json"))
     answer = json.loads(found.out)
     assert answer["model"] == "photographs"
     assert len(answer["hits"]) == len(SIZES)
@@ -106,7 +106,7 @@ def test_search_for_captions_where_there_are_none_says_so(
 ) -> None:
     index, (one, *_) = tmp_path / "index", sorted(pictures.rglob("*.jpg"))
     done(hasse("index", "add", index, one, *model))
-    found = done(hasse("search", one, "--index", index))
+    found = done(hasse("search", one, "--library", index))
     assert "there are no captions to search: these are images like it" in found.err
     assert one.name in found.out
 
@@ -162,7 +162,7 @@ def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> Non
     index = tmp_path / "index"
     made = done(hasse("index", "create", index))
     assert "0 images" in made.out
-    found = done(hasse("search", "a dog", "--index", index, "--json"))
+    found = done(hasse("search", "a dog", "--library", index, "--json"))
     assert json.loads(found.out)["hits"] == []
     done(hasse("index", "sync", index, pictures))
     about = json.loads(done(hasse("index", "info", index, "--json")).out)

@@ -37,9 +37,9 @@ def test_pixel_limit_holds_for_index_add_and_search(pictures: Path, tmp_path: Pa
     assert "300 x 300 pixels are more than the limit of 10,000" in added.err
     single = hasse("index", "add", tmp_path / "index", pictures / "large.jpg")
     assert REFUSED in single.err
-    searched = hasse("search", pictures / "large.jpg", "--index", tmp_path / "index")
+    searched = hasse("search", pictures / "large.jpg", "--library", tmp_path / "index")
     assert REFUSED in searched.error
-    reduced = hasse("search", pictures / "reduced.jpg", "--index", tmp_path / "index")
+    reduced = hasse("search", pictures / "reduced.jpg", "--library", tmp_path / "index")
     assert reduced.status == 0, reduced.err
 
 

@@ -104,7 +104,7 @@ def ask(client: Any) -> list[list[dict[str, Any]]]:
 def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a_node(
     served: Served,
 ) -> None:
-    local = Settings(index=served.index, device="cpu")
+    local = Settings(library=served.index, device="cpu")
     with Client(create_app(local)) as alone:
         assert ask(served.client) == ask(alone)
     files = {"image": ("new.png", png(90))}

@@ -20,6 +20,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def writable(folder: Path) -> Iterator[Client]:
-    settings = Settings(index=folder, device="cpu", open_writes=True, compact_seconds=0)
+    settings = Settings(library=folder, device="cpu", open_writes=True, compact_seconds=0)
     with Client(create_app(settings)) as client:
         yield client

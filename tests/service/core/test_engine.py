@@ -74,7 +74,7 @@ def faulty(
     """A service with these faults; a test may give its deadline, and a stall is half of it."""
     deadline = getattr(request, "param", 60.0)
     settings = Settings(
-        index=collection,
+        library=collection,
         device="cpu",
         in_flight=4,
         queued=2,
@@ -129,7 +129,7 @@ def test_search_with_points_that_are_not_finite_is_encoding_failed(
 def test_service_whose_worker_dies_reports_failure(
     tmp_path: Path, failures: list[str], verb: str, thread: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+    settings = Settings(library=make_collection(tmp_path), device="cpu", open_writes=True)
 
     def die(*_: object, **__: object) -> None:
         raise SystemExit
@@ -185,7 +185,7 @@ def test_readiness_asked_for_together_makes_one_probe_and_reports_a_stop(
     collection: Path, faults: Faults
 ) -> None:
     faults.gate.clear()
-    settings = Settings(index=collection, device="cpu", ready_seconds=600)
+    settings = Settings(library=collection, device="cpu", ready_seconds=600)
 
     async def together(client: Client) -> list[Any]:
         asking = [asyncio.create_task(client.http.get("/readyz")) for _ in range(5)]
@@ -313,7 +313,7 @@ def test_searches_with_the_smallest_batches_have_the_same_answers(
     sizes: dict[str, Any] = dict.fromkeys(
         ("caption_batch", "picture_batch", "search_batch", "in_flight"), 1
     )
-    settings = Settings(index=collection, device="cpu", queued=0, search_workers=2, **sizes)
+    settings = Settings(library=collection, device="cpu", queued=0, search_workers=2, **sizes)
     questions: list[tuple[str, Any]] = [
         ("/search/images/batch", {"json": {"captions": ["a dog", "a cat", "a child"]}}),
         ("/search/all_of", {"json": {"all_of": ["a dog", "a cat", "a child"]}}),
@@ -338,7 +338,7 @@ def test_search_for_more_hits_than_k_maximum_is_invalid(collection: Path) -> Non
         ("/search/like", "json", {"like": "a dog", "plus": ["a cat"]}),
         ("/search/captions", "data", {}),
     ]
-    with Client(create_app(Settings(index=collection, device="cpu", k_maximum=5))) as client:
+    with Client(create_app(Settings(library=collection, device="cpu", k_maximum=5))) as client:
         for path, way, question in questions:
             how = {"files": {"image": ("a.png", png(1))}} if way == "data" else {}
             assert client.post(path, **how, **{way: question | {"k": 5}}).status_code == 200
@@ -350,7 +350,7 @@ def test_search_after_another_process_wrote_sees_the_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_collection(tmp_path)
-    settings = Settings(index=folder, device="cpu", refresh_seconds=0.02, compact_seconds=0)
+    settings = Settings(library=folder, device="cpu", refresh_seconds=0.02, compact_seconds=0)
 
     def found(client: Client) -> tuple[int, set[int]]:
         answer = client.post("/search/images", json={"caption": "a dog", "k": 100}).json()

@@ -26,9 +26,9 @@ from tests.service.problems import problem
 
 def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path: Path) -> None:
     for settings, words in (
-        (Settings(index=tmp_path / "none"), "no index at"),
-        (Settings(index=collection, model=tmp_path / "none"), "holds no model of retrieval"),
-        (Settings(index=collection, device="cuda:99"), "has no cuda:99"),
+        (Settings(library=tmp_path / "none"), "no index at"),
+        (Settings(library=collection, model=tmp_path / "none"), "holds no model of retrieval"),
+        (Settings(library=collection, device="cuda:99"), "has no cuda:99"),
     ):
         failures: list[str] = []
         app = create_app(settings, on_failure=failures.append)
@@ -59,7 +59,7 @@ def test_engine_that_cannot_open_closes_its_index(
     monkeypatch.setattr(Index, "close", closed)
     monkeypatch.setattr(loading, step, fail)
     with pytest.raises(RuntimeError, match="broken"):
-        Engine.open(Settings(index=collection, device="cpu"))
+        Engine.open(Settings(library=collection, device="cpu"))
     assert len(let_go) == 1
 
 
@@ -75,11 +75,11 @@ def test_engine_opens_where_leftovers_cannot_be_removed(
         return opened(path, mode, *how, **more)
 
     monkeypatch.setattr(Path, "open", no_lock)
-    Engine.open(Settings(index=collection, device="cpu")).close()
+    Engine.open(Settings(library=collection, device="cpu")).close()
 
 
 def test_engine_opens_while_another_process_writes(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu")
+    settings = Settings(library=collection, device="cpu")
     with Index.open(collection) as other, stored_pictures.lock(collection, other.catalog, 0.0):
         Engine.open(settings).close()
     with Index.open(collection) as other, other.writing():
@@ -93,7 +93,7 @@ def test_start_that_fails_after_a_stop_reports_no_failure(collection: Path) -> N
         assert stopping.wait(60)
         raise CatalogUnreachableError("the catalog does not answer")
 
-    app = create_app(Settings(index=collection, device="cpu"), unreachable, failures.append)
+    app = create_app(Settings(library=collection, device="cpu"), unreachable, failures.append)
     with Client(app, wait=False) as client:
         assert client.get("/readyz").status_code == 503
         services_of(app).readiness.phase = Phase.STOPPING  # as SIGTERM does
@@ -107,7 +107,7 @@ def test_engine_with_an_index_of_another_model_is_refused(collection: Path, tmp_
 
     other = tiny_checkpoint(tmp_path / "other", seed=1)
     with pytest.raises(ModelMismatchError, match="was made by the model 'tiny'"):
-        Engine.open(Settings(index=collection, model=other, device="cpu"))
+        Engine.open(Settings(library=collection, model=other, device="cpu"))
 
 
 def test_start_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_start_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
     left = folder / "segments" / "half-written"
     left.mkdir()
     (left / "points").write_bytes(b"half")
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         assert client.get("/readyz").status_code == 200
     assert not left.exists()
 
@@ -133,7 +133,7 @@ def test_index_in_a_read_only_folder_is_served(
         return opened(path, mode, *rest, **more)
 
     monkeypatch.setattr(Path, "open", refused)
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         assert client.get("/readyz").status_code == 200
         answer = client.post("/search/images", json={"caption": "a dog"}).json()
         assert answer["searched"] == 12
@@ -141,7 +141,7 @@ def test_index_in_a_read_only_folder_is_served(
 
 def test_collection_without_captions_is_served(tmp_path: Path) -> None:
     folder = make_collection(tmp_path, captions_each=0)
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         assert client.get("/readyz").status_code == 200
         (hit,) = client.post("/search/images", json={"caption": "a dog", "k": 1}).json()["hits"]
         assert hit["captions"] == []
@@ -150,7 +150,7 @@ def test_collection_without_captions_is_served(tmp_path: Path) -> None:
 
 
 def test_close_leaves_no_threads(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu")
+    settings = Settings(library=collection, device="cpu")
     with Client(create_app(settings)) as client:
         client.post("/search/images", json={"caption": "a dog"})
     before = set(threading.enumerate())

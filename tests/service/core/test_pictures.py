@@ -197,7 +197,7 @@ def test_preview_that_is_cancelled_ends_its_decoder() -> None:
 
 
 def test_picture_pixels_setting_limits_searches(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", picture_pixels=1000)
+    settings = Settings(library=collection, device="cpu", picture_pixels=1000)
     with Client(create_app(settings)) as client:
         for size, status in (((10, 100), 200), ((10, 101), 413)):
             body = encoded(picture(1, size), "PNG")
@@ -206,7 +206,7 @@ def test_picture_pixels_setting_limits_searches(collection: Path) -> None:
 
 
 def test_picture_bytes_setting_limits_searches(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", picture_bytes=20_000)
+    settings = Settings(library=collection, device="cpu", picture_bytes=20_000)
     with Client(create_app(settings)) as client:
         for size in (20_001, 100_000):
             body = png_header(1, 1) + bytes(size)
@@ -228,7 +228,7 @@ def test_search_by_picture_follows_exif_orientation(client: Client) -> None:
 
 def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection: Path) -> None:
     usual = client.get("/images/1001/thumbnail")
-    settings = Settings(index=collection, device="cpu", thumbnail_size=16)
+    settings = Settings(library=collection, device="cpu", thumbnail_size=16)
     with Client(create_app(settings)) as other:
         small = other.get(
             "/images/1001/thumbnail", headers={"If-None-Match": usual.headers["etag"]}

@@ -39,7 +39,7 @@ def basic(password: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def locked(collection: Path) -> Iterator[Client]:
     """A service that nobody may ask without a key."""
-    with Client(create_app(Settings(index=collection, device="cpu", **KEYS))) as client:
+    with Client(create_app(Settings(library=collection, device="cpu", **KEYS))) as client:
         yield client
 
 
@@ -64,7 +64,7 @@ def test_service_without_keys_is_readable_by_all_and_writable_by_none(client: Cl
 
 
 def test_open_writes_lets_all_readers_write(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", open_writes=True)
+    settings = Settings(library=collection, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         problem(remove(client, {}), 404, "not_found")
 
@@ -126,7 +126,7 @@ def test_write_with_a_password_sent_by_the_browser_is_refused(locked: Client) ->
 def test_key_appears_in_no_answer_setting_or_log_line(
     locked: Client, collection: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = Settings(index=collection, **KEYS)
+    settings = Settings(library=collection, **KEYS)
     for key in (READER, WRITER, "wrong-key"):
         response = ask(locked, bearer(key))
         assert key not in response.text
@@ -155,7 +155,7 @@ def test_broken_header_is_no_key(locked: Client, header: str) -> None:
 
 def test_quota_is_counted_for_each_key(collection: Path) -> None:
     settings = Settings(
-        index=collection, device="cpu", searches_per_minute=2, writes_per_minute=1, **KEYS
+        library=collection, device="cpu", searches_per_minute=2, writes_per_minute=1, **KEYS
     )
     with Client(create_app(settings)) as client:
         for _ in range(2):

@@ -153,7 +153,7 @@ def test_body_beyond_the_limit_with_or_without_length_is_refused(client: Client)
 def test_body_as_large_as_allowed_is_read(collection: Path) -> None:
     picture, body = png(1), b'{"caption": "a dog"}'.ljust(1024)
     settings = Settings(
-        index=collection, device="cpu", json_bytes=len(body), picture_bytes=len(picture)
+        library=collection, device="cpu", json_bytes=len(body), picture_bytes=len(picture)
     )
 
     async def chunks(sent: bytes) -> AsyncIterator[bytes]:
@@ -173,7 +173,7 @@ def test_form_with_every_field_at_its_limit_is_read(tmp_path: Path) -> None:
     picture = png(50)
     limits: dict[str, Any] = {"picture_bytes": len(picture), "deadline_seconds": 60}
     index = make_collection(tmp_path)
-    settings = Settings(index=index, device="cpu", open_writes=True, **limits)
+    settings = Settings(library=index, device="cpu", open_writes=True, **limits)
     captions = [f"a {at:02d}" + "🐕" * (settings.caption_characters - 4) for at in range(32)]
     ids = ",".join(str(2**63 - 1 - at) for at in range(1000))
     file = {"image": ("a.png", picture)}
@@ -201,7 +201,7 @@ def test_body_with_a_strange_content_length_is_answered(client: Client, length: 
 
 
 def test_body_that_stops_arriving_gets_408(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", body_seconds=0.05)
+    settings = Settings(library=collection, device="cpu", body_seconds=0.05)
 
     async def never() -> AsyncIterator[bytes]:
         yield b'{"caption"'
@@ -278,7 +278,7 @@ def test_body_cut_short_by_its_client_is_no_internal_error(
 
 
 def test_body_beyond_the_buffer_of_all_bodies_gets_429(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", buffered_bytes=1024)
+    settings = Settings(library=collection, device="cpu", buffered_bytes=1024)
     with Client(create_app(settings)) as client:
         response = client.post("/search/captions", files={"image": ("a.png", png(1))})
         problem(response, 429, "busy")
@@ -288,7 +288,7 @@ def test_body_beyond_the_buffer_of_all_bodies_gets_429(collection: Path) -> None
 
 
 def test_bodies_of_concurrent_requests_share_the_buffer(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", buffered_bytes=1024)
+    settings = Settings(library=collection, device="cpu", buffered_bytes=1024)
     body = b'{"caption": "a dog"}'.ljust(600)
 
     async def main(client: Client) -> None:

@@ -109,7 +109,7 @@ def writable(request: pytest.FixtureRequest, collection: Path) -> Iterator[Clien
     more: dict[str, Any] = {"open_writes": True}
     if request.param == "key":
         more = {"write_keys": f"alice:{fingerprint(KEY)}"}
-    settings = Settings(index=collection, device="cpu", **more)
+    settings = Settings(library=collection, device="cpu", **more)
     with Client(create_app(settings)) as client:
         yield client
 

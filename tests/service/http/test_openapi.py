@@ -34,7 +34,7 @@ WRITE_KEYS = f"tests:{fingerprint(KEY)}"
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that answers on a port of its own, over a collection of its own."""
     folder = make_collection(tmp_path_factory.mktemp("openapi"))
-    settings = Settings(index=folder, device="cpu", write_keys=WRITE_KEYS)
+    settings = Settings(library=folder, device="cpu", write_keys=WRITE_KEYS)
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     config = uvicorn.Config(

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def keyed(folder: Path) -> Iterator[Client]:
-    settings = Settings(index=folder, device="cpu", write_keys=f"a:{fingerprint(KEY)}")
+    settings = Settings(library=folder, device="cpu", write_keys=f"a:{fingerprint(KEY)}")
     with Client(create_app(settings)) as client:
         yield client
 
@@ -97,7 +97,7 @@ def test_add_picture_logs_the_name_of_the_key(keyed: Client) -> None:
 
 
 def test_add_page_with_open_writes_asks_for_no_key(tmp_path: Path) -> None:
-    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+    settings = Settings(library=make_collection(tmp_path), device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         assert 'name="key"' not in client.get("/page/add").text
         response = client.post("/page/add", files={"image": ("a.png", png(73))})
@@ -109,7 +109,7 @@ def test_add_page_with_open_writes_and_read_keys_asks_for_a_key(
 ) -> None:
     index = make_collection(tmp_path)
     keys = f"bob:{fingerprint(KEY)}"
-    settings = Settings(index=index, device="cpu", open_writes=True, read_keys=keys)
+    settings = Settings(library=index, device="cpu", open_writes=True, read_keys=keys)
     with Client(create_app(settings)) as client:
         browser = {"auth": ("any", KEY)}
         assert 'name="key"' in client.get("/page/add", **browser).text
@@ -125,7 +125,7 @@ def test_first_page_of_an_empty_collection_says_how_to_add_pictures(
     tmp_path: Path, open_writes: bool
 ) -> None:
     index = make_collection(tmp_path)
-    settings = Settings(index=index, device="cpu", open_writes=True)
+    settings = Settings(library=index, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         hits = client.post("/search/images", json={"caption": "a dog", "k": 50}).json()["hits"]
         for hit in hits:

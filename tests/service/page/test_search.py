@@ -42,7 +42,7 @@ def test_home_shows_pictures_facts_and_examples(client: Client) -> None:
 
 
 def test_home_offers_only_sizes_below_k_maximum(collection: Path) -> None:
-    with Client(create_app(Settings(index=collection, device="cpu", k_maximum=30))) as client:
+    with Client(create_app(Settings(library=collection, device="cpu", k_maximum=30))) as client:
         offered = [str(one["value"]) for one in Tags(client.get("/").text).of("option")]
         assert [size for size in offered if size.isdigit()] == ["12", "24"]
 
@@ -77,7 +77,7 @@ def test_search_by_stored_picture_links_to_its_file(client: Client) -> None:
 
 
 def test_search_in_empty_collection_claims_no_best(tmp_path: Path) -> None:
-    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+    with Client(create_app(Settings(library=make_collection(tmp_path), device="cpu"))) as client:
         client.engine.index.remove(range(1000, 1000 + IMAGES))
         for response, words in (
             (client.get("/", params={"q": "a dog"}), "There are no pictures in this collection"),
@@ -163,7 +163,7 @@ def test_link_with_options_shows_them(client: Client, mode: str) -> None:
 
 
 def test_bars_without_captions_agree_with_the_notice(tmp_path: Path) -> None:
-    settings = Settings(index=make_collection(tmp_path, captions_each=0), device="cpu")
+    settings = Settings(library=make_collection(tmp_path, captions_each=0), device="cpu")
     known = Calibration((0.1, 0.3), (0.9, 0.01), 0.18, pairs=100, true=2)
     checkpoint.save(tmp_path / "model", tiny_model(), "tiny", {}, Calibrations(image=known))
     doubted = set()
@@ -185,7 +185,7 @@ def test_query_and_captions_are_escaped(tmp_path: Path) -> None:
         Image.new("RGB", (8, 8)).save(tmp_path / "hostile.png")
         row = ImageRow(1, HOSTILE, str(tmp_path / "hostile.png"), 8, 8)
         index.add([row], point, [CaptionRow(1, 1, HOSTILE)], point)
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         for view in ({"q": HOSTILE}, {"image": "1"}, {"q": "a dog", "k": "13"}, {}):
             page = Tags(client.get("/", params=view).text)
             assert all("onerror" not in found for _, found in page.tags)
@@ -327,7 +327,7 @@ def test_missing_key_and_spent_quota_are_error_pages(
 ) -> None:
     key = new_key()
     settings = Settings(
-        index=collection, device="cpu", read_keys=f"eve:{fingerprint(key)}", searches_per_minute=1
+        library=collection, device="cpu", read_keys=f"eve:{fingerprint(key)}", searches_per_minute=1
     )
     with Client(create_app(settings)) as client:
         locked = client.get(asked, headers=headers)

@@ -49,7 +49,7 @@ def test_picture_in_a_collection_without_captions_is_shown_with_pictures_like_it
     settings: Settings, tmp_path: Path
 ) -> None:
     index = make_collection(tmp_path, captions_each=0)
-    with Client(create_app(settings.model_copy(update={"index": index}))) as client:
+    with Client(create_app(settings.model_copy(update={"library": index}))) as client:
         stored = client.get("/", params={"image": 1003}).text
         sent = client.post("/page/picture", files={"image": ("a.png", png())}).text
     assert (len(shown(stored)), len(shown(sent))) == (IMAGES - 1, IMAGES)

@@ -44,7 +44,7 @@ def test_upload_gets_an_address_of_its_own(client: Client) -> None:
 def test_upload_that_cannot_be_read_is_an_error_page(
     collection: Path, content: bytes, status: int, words: str
 ) -> None:
-    settings = Settings(index=collection, device="cpu", picture_bytes=50_000)
+    settings = Settings(library=collection, device="cpu", picture_bytes=50_000)
     with Client(create_app(settings)) as client:
         response = upload(client, content)
     assert response.status_code == status

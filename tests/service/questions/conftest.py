@@ -36,5 +36,5 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         Calibration((0.0, 1.0), (0.8, 0.2), 2.0, 10, 5),
     )
     checkpoint.save(index.parent / "model", tiny_model(), "tiny", {}, known)
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         yield client

@@ -37,7 +37,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def writing(described: Path) -> Iterator[Client]:
-    with Client(create_app(Settings(index=described, device="cpu"))) as client:
+    with Client(create_app(Settings(library=described, device="cpu"))) as client:
         yield client
 
 
@@ -106,7 +106,7 @@ def test_command_describes_a_picture_or_an_image_of_the_index(
 ) -> None:
     photo = tmp_path / "photo.png"
     photo.write_bytes(png(3))
-    asked = ("--index", described, "--device", "cpu", "-k", 2)
+    asked = ("--library", described, "--device", "cpu", "-k", 2)
     texts = [
         [
             one["text"]
@@ -152,9 +152,9 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
         hits = index.search_images(written.caption, k=12).hits
         (hit,) = (hit for hit in hits if hit.image_id == 1003)
         assert (hit.captions, hit.written_captions) == ([], [written.caption])
-    shown = hasse("search", tmp_path / "pictures/picture-3.png", "--index", folder)
+    shown = hasse("search", tmp_path / "pictures/picture-3.png", "--library", folder)
     assert "(written by a model)" in shown.out
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         for sought, searched in (("true", len(found)), ("false", 0)):
             asked = {"written": sought, "distinct": "false"}
             files = {"image": ("a.png", png(3))}
@@ -177,7 +177,7 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
             assert (said.caption, said.written_by) == (text, None)
         found = index.search_captions(png(3), k=1000).hits
         assert {hit.image_id for hit in found} == {1003, 1004}
-    shown = hasse("search", pictures / "picture-3.png", "--index", folder, "--written", "-k", 99)
+    shown = hasse("search", pictures / "picture-3.png", "--library", folder, "--written", "-k", 99)
     assert "(written by a model)" in shown.out
 
 
@@ -210,7 +210,7 @@ def test_captioner_that_is_named_has_to_be_that_of_the_model(
 ) -> None:
     other = checkpoint.load(tiny_checkpoint(tmp_path / "other", seed=1))
     make_captioner(other, tmp_path / "captioner")
-    asked = ("--index", described, "--captioner", tmp_path / "captioner")
+    asked = ("--library", described, "--captioner", tmp_path / "captioner")
     refused = hasse("describe", 1003, *asked)
     assert refused.status == 1
     assert "writes captions for another model" in refused.err

@@ -151,7 +151,7 @@ def test_diagram_of_image_has_its_own_captions_even_if_none_is_likely(
 
 def test_diagram_of_image_without_captions_is_empty(tmp_path: Path) -> None:
     index = make_collection(tmp_path, captions_each=0)
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         found = client.get("/images/1003/diagram")
         assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
         page = client.get("/page/diagram?image=1003")
@@ -161,7 +161,7 @@ def test_diagram_of_image_without_captions_is_empty(tmp_path: Path) -> None:
 def test_diagram_in_empty_collection_has_only_the_caption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+    with Client(create_app(Settings(library=make_collection(tmp_path), device="cpu"))) as client:
         client.engine.index.remove(range(1000, 1000 + IMAGES))
         known = client.engine.calibration
         for learned in (known, Calibrations(image=known.image), Calibrations()):

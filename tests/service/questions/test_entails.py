@@ -112,7 +112,7 @@ def test_entails_without_calibration_gives_only_the_violation(
 ) -> None:
     index = make_collection(tmp_path)
     checkpoint.save(index.parent / "model", tiny_model(), "tiny", {})
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
     assert answer["violation"] > 0
     assert [answer[name] for name in ("probability", "entailed", "threshold")] == [None] * 3

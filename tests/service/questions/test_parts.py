@@ -138,7 +138,7 @@ def test_like_returns_as_many_hits_as_the_maximum(tmp_path: Path, images: Points
     with Index.open(folder, threads=1) as index:
         rows = [ImageRow(at, f"{at}.png", f"{at}.png") for at in range(K_MAXIMUM)]
         index.add(rows, images[np.arange(K_MAXIMUM) % IMAGES])
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         body = {"like": 7, "plus": [7], "k": K_MAXIMUM}
         found = client.post("/search/like", json=body).json()["hits"]
         assert [hit["rank"] for hit in found] == list(range(1, K_MAXIMUM + 1))

@@ -30,7 +30,7 @@ LATER = [7, 8]
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Twelve images of the split `test`, then two of the split `new`, with a caption each."""
     folder = make_collection(tmp_path_factory.mktemp("grown"))
-    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         model = client.engine.checkpoint.model
         index: Index = client.engine.index
         time.sleep(0.002)  # the catalog counts milliseconds

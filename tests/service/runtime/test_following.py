@@ -24,7 +24,7 @@ from hasse.service.runtime.following import following
 from hasse.service.settings import Settings
 
 if __name__ == "__main__":
-    with following(Settings(index=Path(sys.argv[1]), device="cpu"), [Path(sys.argv[2])]):
+    with following(Settings(library=Path(sys.argv[1]), device="cpu"), [Path(sys.argv[2])]):
         print(multiprocessing.active_children()[0].pid, flush=True)
         sys.stdin.read()
         os._exit(0)  # as if it was killed: nothing is cleared up
@@ -76,7 +76,7 @@ def end_at_once(settings: Settings, folders: Sequence[Path]) -> None:
 def test_following_starts_a_follower_that_ended_again_and_shows_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = Settings(index=tmp_path, device="cpu")
+    settings = Settings(library=tmp_path, device="cpu")
     assert FollowerState.read() is None
     with following(settings, [tmp_path], end_at_once):
         until(lambda: (state := FollowerState.read()) is not None and state.restarts >= 2)
@@ -89,7 +89,7 @@ def test_readyz_and_metrics_show_a_follower_that_ended(
 ) -> None:
     monkeypatch.setenv("HASSE_FOLLOWER_STATE", str(tmp_path / "state.json"))
     FollowerState(True, 0).write()
-    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+    with Client(create_app(Settings(library=make_collection(tmp_path), device="cpu"))) as client:
         assert client.get("/readyz").json()["checks"]["following"] == "ok"
         FollowerState(False, 4).write()
         metrics = client.get("/metrics").text

@@ -45,7 +45,7 @@ class Server:
 
 @contextmanager
 def serving(index: Path, gate: Path = Path("none"), **settings: object) -> Iterator[Server]:
-    chosen = {"index": index, "port": 0, "device": "cpu", **settings}
+    chosen = {"library": index, "port": 0, "device": "cpu", **settings}
     environment = os.environ | {
         f"HASSE_{name.upper()}": str(value) for name, value in chosen.items()
     }

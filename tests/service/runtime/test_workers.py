@@ -70,7 +70,7 @@ class Service:
 
 
 def command(index: Path, *settings: str, port: int = 0) -> list[str | Path]:
-    given: list[str | Path] = [sys.executable, "-m", "hasse", "serve", "--index", index]
+    given: list[str | Path] = [sys.executable, "-m", "hasse", "serve", "--library", index]
     given += ["--port", str(port), "--device", "cpu"]
     return given + [part for one in ("processes=2", *settings) for part in ("--set", one)]
 

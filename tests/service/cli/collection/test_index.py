@@ -113,7 +113,7 @@ def test_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:
 def test_index_is_encoded_anew_by_another_model_and_searched_by_it(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     other = tiny_checkpoint(tmp_path / "other", seed=1)
-    search = ("search", "a dog", "--index", index, "--model", other)
+    search = ("search", "a dog", "--library", index, "--model", other)
     refused = hasse(*search)
     assert refused.status == 1
     assert f"'hasse index reencode {index} --model NAME'" in refused.error

@@ -29,7 +29,7 @@ def photo(tmp_path: Path) -> Path:
 def test_search_by_caption_prints_the_answer_of_the_service(
     collection: Path, client: Client
 ) -> None:
-    found = hasse("search", "a dog", "--index", collection, "-k", 5, "--json")
+    found = hasse("search", "a dog", "--library", collection, "-k", 5, "--json")
     assert found.status == 0, found.err
     answer = ImageAnswer.model_validate_json(found.out)
     served = client.post("/search/images", json={"caption": "a dog", "k": 5}).json()
@@ -40,7 +40,7 @@ def test_search_by_caption_prints_the_answer_of_the_service(
 def test_search_by_picture_prints_the_answer_of_the_service(
     collection: Path, client: Client, photo: Path
 ) -> None:
-    found = hasse("search", photo, "--index", collection, "-k", 4, "--mode", "exact", "--json")
+    found = hasse("search", photo, "--library", collection, "-k", 4, "--mode", "exact", "--json")
     assert found.status == 0, found.err
     CaptionAnswer.model_validate_json(found.out)
     form = {"k": "4", "mode": "exact"}
@@ -49,7 +49,7 @@ def test_search_by_picture_prints_the_answer_of_the_service(
 
 
 def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
-    found = hasse("search", "a dog", "--index", collection, "-k", 3)
+    found = hasse("search", "a dog", "--library", collection, "-k", 3)
     head, *rows = found.out.splitlines()
     assert head.split() == ["rank", "image", "id", "violation", "likely", "path", "caption"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
@@ -57,7 +57,7 @@ def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
     violations = [float(row.split()[2]) for row in rows]
     assert violations == sorted(violations)
     assert all(row.split()[3].endswith("%") for row in rows)
-    as_json = hasse("search", "a", "dog", "--index", collection, "--top", 3, "--json")
+    as_json = hasse("search", "a", "dog", "--library", collection, "--top", 3, "--json")
     hits = json.loads(as_json.out)["hits"]
     assert [int(row.split()[1]) for row in rows] == [hit["image_id"] for hit in hits]
     assert all(
@@ -68,7 +68,7 @@ def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
 
 
 def test_search_by_picture_prints_a_table_of_captions(collection: Path, photo: Path) -> None:
-    command = ("search", photo, "--index", collection, "-k", 3)
+    command = ("search", photo, "--library", collection, "-k", 3)
     head, *rows = hasse(*command).out.splitlines()
     assert head.split() == ["rank", "image", "id", "violation", "likely", "caption", "path"]
     found = json.loads(hasse(*command, "--json").out)["hits"]
@@ -77,21 +77,21 @@ def test_search_by_picture_prints_a_table_of_captions(collection: Path, photo: P
 
 
 def test_search_with_unknown_words_names_them(collection: Path) -> None:
-    assert "zeppelin" in hasse("search", "a zeppelin", "--index", collection).err
+    assert "zeppelin" in hasse("search", "a zeppelin", "--library", collection).err
 
 
 @pytest.mark.parametrize(
     ("text", "told"), [("zeppelin", "never seen the word “zeppelin”"), ("🐕", "none in “🐕”")]
 )
 def test_search_without_a_known_word_is_refused(collection: Path, text: str, told: str) -> None:
-    refused = hasse("search", text, "--index", collection)
+    refused = hasse("search", text, "--library", collection)
     assert refused.status == 1
     assert refused.out == ""
     assert told in refused.error
 
 
 def test_search_with_max_violation_may_print_no_hits(collection: Path) -> None:
-    found = hasse("search", "a dog", "--index", collection, "--max-violation", 0, "--json")
+    found = hasse("search", "a dog", "--library", collection, "--max-violation", 0, "--json")
     assert found.status == 0
     assert json.loads(found.out)["hits"] == []
 
@@ -117,13 +117,13 @@ def test_search_with_bad_query_is_one_error_line(
     Path("cut.jpg").write_bytes(whole[: len(whole) // 2])
     Path("text.jpg").write_text("not a picture")
     Path("empty.png").touch()
-    failed = hasse("search", query, "--index", collection)
+    failed = hasse("search", query, "--library", collection)
     assert failed.status == 1
     assert reason in failed.error
 
 
 def test_search_without_index_says_how_to_build_one(tmp_path: Path) -> None:
-    failed = hasse("search", "a dog", "--index", tmp_path / "absent")
+    failed = hasse("search", "a dog", "--library", tmp_path / "absent")
     assert failed.status == 1
     assert "hasse index build" in failed.error
 
@@ -132,7 +132,7 @@ def test_search_with_checkpoint_of_another_model_is_refused(
     collection: Path, tmp_path: Path
 ) -> None:
     other = tiny_checkpoint(tmp_path / "other", seed=1)
-    failed = hasse("search", "a dog", "--index", collection, "--model", other)
+    failed = hasse("search", "a dog", "--library", collection, "--model", other)
     assert failed.status == 1
     assert "made by the model" in failed.error
     assert "hasse index reencode" in failed.error
@@ -143,7 +143,7 @@ def test_search_with_name_of_built_in_checkpoint_finds_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(named_models, "PRETRAINED", collection.parent)
-    found = hasse("search", "a dog", "--index", collection, "--model", "model")
+    found = hasse("search", "a dog", "--library", collection, "--model", "model")
     assert found.status == 0, found.err
 
 
@@ -158,7 +158,7 @@ def test_search_with_name_of_built_in_checkpoint_finds_it(
 def test_search_with_bad_option_is_one_error_line(
     collection: Path, options: tuple[str, ...], reason: str
 ) -> None:
-    failed = hasse("search", "a dog", "--index", collection, *options)
+    failed = hasse("search", "a dog", "--library", collection, *options)
     assert failed.status == 1
     assert reason in failed.error
 
@@ -167,11 +167,11 @@ def test_search_with_bad_option_is_one_error_line(
 def test_search_with_option_beyond_its_bound_names_the_bound(
     collection: Path, option: str, most: int
 ) -> None:
-    failed = hasse("search", "a dog", "--index", collection, option, most + 1)
+    failed = hasse("search", "a dog", "--library", collection, option, most + 1)
     assert failed.status == 2
     assert option in failed.err
     assert str(most) in failed.err
-    assert hasse("search", "a dog", "--index", collection, option, most).status == 0
+    assert hasse("search", "a dog", "--library", collection, option, most).status == 0
 
 
 @pytest.mark.parametrize("text", ["²", "٣", str(2**63), "9" * 5000])
@@ -197,7 +197,7 @@ def test_search_by_captions_does_not_load_the_image_encoder(
     collection: Path, photo: Path, question: list[str], *, looks: bool
 ) -> None:
     asked = [str(photo) if word == "PHOTO" else word for word in question]
-    command = ["hasse", *asked, "--index", str(collection), "--device", "cpu", "--json"]
+    command = ["hasse", *asked, "--library", str(collection), "--device", "cpu", "--json"]
     program = f"""
 import sys
 sys.argv = {command!r}
@@ -216,16 +216,16 @@ finally:
 
 
 def test_search_paths_prints_paths_alone(collection: Path) -> None:
-    found = hasse("search", "a", "dog", "--index", collection, "-k", 2, "--paths")
+    found = hasse("search", "a", "dog", "--library", collection, "-k", 2, "--paths")
     assert all(Path(line).is_file() for line in found.out.splitlines())
     assert len(found.out.splitlines()) == 2
-    null = hasse("search", "a", "dog", "--index", collection, "-k", 2, "--paths", "-0")
+    null = hasse("search", "a", "dog", "--library", collection, "-k", 2, "--paths", "-0")
     assert null.out.split("\0") == [*found.out.splitlines(), ""]
 
 
 def test_search_in_a_folder_finds_its_files_only(collection: Path, tmp_path: Path) -> None:
     def count(folder: Path, *options: str) -> int:
-        command = ("search", "a dog", "--index", collection, "--in", folder, "--paths", *options)
+        command = ("search", "a dog", "--library", collection, "--in", folder, "--paths", *options)
         return len(hasse(*command).out.splitlines())
 
     assert count(collection.parent / "pictures") == 10
@@ -242,7 +242,7 @@ def test_search_by_picture_without_captions_finds_images_like_it(tmp_path: Path)
     model = tiny_checkpoint(tmp_path / "model")
     added = hasse("index", "add", tmp_path / "index", pictures, "--model", model)
     assert added.status == 0, added.err
-    found = hasse("search", pictures / "1.png", "--index", tmp_path / "index")
+    found = hasse("search", pictures / "1.png", "--library", tmp_path / "index")
     assert "no captions to search: these are images like it" in found.err
     assert str(pictures / "1.png") in found.out.splitlines()[1]
 
@@ -250,7 +250,7 @@ def test_search_by_picture_without_captions_finds_images_like_it(tmp_path: Path)
 def test_search_similar_finds_images_where_there_are_captions(
     collection: Path, photo: Path, client: Client
 ) -> None:
-    found = hasse("search", photo, "--index", collection, "--similar", "more_specific", "--json")
+    found = hasse("search", photo, "--library", collection, "--similar", "more_specific", "--json")
     served = client.post(
         "/search/images", data={"similar": "more_specific"}, files={"image": photo.read_bytes()}
     ).json()
@@ -262,7 +262,7 @@ def test_search_open_opens_the_first_hits(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(typer, "launch", opened.append)
-    found = hasse("search", "a dog", "--index", collection, "--paths", "--open")
+    found = hasse("search", "a dog", "--library", collection, "--paths", "--open")
     assert opened == found.out.splitlines()[:5]
 
 
@@ -270,7 +270,7 @@ def test_search_preview_writes_pictures_to_a_terminal_that_shows_them(
     collection: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
-    found = hasse("search", "a dog", "--index", collection, "-k", 2, "--preview")
+    found = hasse("search", "a dog", "--library", collection, "-k", 2, "--preview")
     assert found.out.count("\033]1337;File=inline=1") == 2
 
 

@@ -50,7 +50,7 @@ def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) ->
     done(hasse("index", "add", index, folder, "--model", "mine"))
 
     asked = "a red circle"
-    found = json.loads(done(hasse("search", asked, "--index", index, "-k", 3, "--json")).out)
+    found = json.loads(done(hasse("search", asked, "--library", index, "-k", 3, "--json")).out)
     read = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'clip'}")
     with torch.inference_mode():
         text = theirs.encode_text(read([asked]), normalize=True).numpy()
@@ -65,7 +65,7 @@ def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) ->
     assert found["certified"]
     assert [hit["probability"] for hit in found["hits"]] == [None] * 3
 
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+    with Client(create_app(Settings(library=index, device="cpu"))) as client:
         answer = client.post("/search/images", json={"caption": asked, "k": 3}).json()
         assert [hit["file_name"] for hit in answer["hits"]] == [files[at].name for at in best]
         with files[0].open("rb") as picture:
@@ -90,7 +90,7 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data", "--split", ""))
     assert told.out.startswith("pictures: ")
     assert checkpoint.load(named_models.find(Path("mine"))).fingerprint == before
-    found = json.loads(done(hasse("search", "a red circle", "--index", index, "--json")).out)
+    found = json.loads(done(hasse("search", "a red circle", "--library", index, "--json")).out)
     assert all(0 <= hit["probability"] <= 1 for hit in found["hits"])
 
 
@@ -156,14 +156,14 @@ def test_index_of_one_model_is_not_searched_or_added_to_with_another(tmp_path: P
     index = tmp_path / "index"
     folder = pictures(tmp_path / "pictures")
     done(hasse("index", "add", index, folder, "--model", "one"))
-    for asked in (("search", "a circle", "--index", index), ("index", "add", index, folder)):
+    for asked in (("search", "a circle", "--library", index), ("index", "add", index, folder)):
         refused = hasse(*asked, "--model", "two")
         assert refused.status == 1
         assert "hasse index reencode" in refused.error
     done(hasse("lab model", "remove", "one"))
-    assert "hasse lab model make" in hasse("search", "a circle", "--index", index).error
+    assert "hasse lab model make" in hasse("search", "a circle", "--library", index).error
     done(hasse("index", "reencode", index, "--model", "two"))
-    done(hasse("search", "a circle", "--index", index))
+    done(hasse("search", "a circle", "--library", index))
 
 
 def test_models_are_listed_without_open_clip_and_made_by_no_other_library(tmp_path: Path) -> None:

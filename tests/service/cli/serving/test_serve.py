@@ -39,18 +39,18 @@ def test_serve_and_demo_with_port_in_use_fail_before_any_work(
     taken: int, collection: Path, tmp_path: Path
 ) -> None:
     for command in (
-        ("serve", "--index", collection),
-        ("demo", "--index", tmp_path / "index", "--pictures", tmp_path / "scenes"),
+        ("serve", "--library", collection),
+        ("demo", "--library", tmp_path / "index"),
     ):
         refused = hasse(*command, "--port", taken)
         assert refused.status == 1
         assert f"127.0.0.1:{taken}" in refused.error
         assert "--port" in refused.error
-    assert not (tmp_path / "scenes").exists()
+    assert not (tmp_path / "index-scenes").exists()
 
 
 def test_serve_without_index_says_how_to_build_one(tmp_path: Path) -> None:
-    refused = hasse("serve", "--index", tmp_path / "absent", "--port", 0)
+    refused = hasse("serve", "--library", tmp_path / "absent", "--port", 0)
     assert refused.status == 1
     assert "hasse index build" in refused.error
 
@@ -134,10 +134,7 @@ def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def demo(home: Path, *options: object) -> Outcome:
-    made = hasse(
-        *("demo", "--no-serve", "--device", "cpu"),
-        *("--pictures", home / "scenes", "--index", home / "index", *options),
-    )
+    made = hasse(*("demo", "--no-serve", "--device", "cpu", "--library", home / "index", *options))
     assert made.status == 0, made.err
     return made
 
@@ -150,12 +147,14 @@ def images(home: Path) -> tuple[int, int]:
 def test_demo_twice_builds_once(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
     assert images(tmp_path) == (6, 1)
-    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
+    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "index-scenes").iterdir()}
     demo(tmp_path)
     assert images(tmp_path) == (6, 1)
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
+    assert {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "index-scenes").iterdir()
+    } == drawn
     for other in (5, 7):
-        refused = hasse("demo", "--no-serve", "--count", other, "--index", tmp_path / "index")
+        refused = hasse("demo", "--no-serve", "--count", other, "--library", tmp_path / "index")
         assert refused.status == 1
         assert "holds 6 images" in refused.error
 
@@ -166,7 +165,7 @@ def test_demo_after_ctrl_c_continues(
 ) -> None:
     with monkeypatch.context() as patch:
         ctrl_c_at(2, demo_command.demo, patch)  # the first is of the drawing
-        places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
+        places = ("--library", tmp_path / "index")
         stopped = hasse("demo", "--no-serve", "--count", 6, *places)
     assert stopped.status == 130
     assert f"what is encoded is kept in {tmp_path / 'index'}" in stopped.err
@@ -197,22 +196,24 @@ def test_demo_of_earlier_model_version_with_changes_is_refused(
     demo(tmp_path, "--count", 6)
     own = tmp_path / "own.jpg"
     picture(1).save(own)
-    places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
+    places = ("--library", tmp_path / "index")
     assert hasse("index", "add", tmp_path / "index", own).status == 0
     tiny_checkpoint(built_in, seed=1)
     refused = hasse("demo", "--no-serve", *places)
     assert refused.status == 1
-    assert "changed since: remove it, or choose another with --index" in refused.error
+    assert "changed since: remove it, or choose another with --library" in refused.error
     assert images(tmp_path) == (7, 2)
 
 
 @pytest.mark.slow
 def test_demo_with_scenes_but_no_index_reuses_the_scenes(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
-    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
+    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "index-scenes").iterdir()}
     shutil.rmtree(tmp_path / "index")
     demo(tmp_path, "--count", 6)
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
+    assert {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "index-scenes").iterdir()
+    } == drawn
     shutil.rmtree(tmp_path / "index")
     demo(tmp_path, "--count", 7)
     assert images(tmp_path) == (7, 1)
@@ -221,14 +222,14 @@ def test_demo_with_scenes_but_no_index_reuses_the_scenes(built_in: Path, tmp_pat
 def test_demo_serves_with_the_model_that_built_the_index(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(index=tmp_path / "index", device="cpu")
-    assert demo_command.prepare(settings, tmp_path / "scenes", 6).model == built_in
+    settings = Settings(library=tmp_path / "index", device="cpu")
+    assert demo_command.prepare(settings, 6).model == built_in
     named = settings.model_copy(update={"model": tmp_path / "named"})
-    assert demo_command.prepare(named, tmp_path / "scenes", None).model == tmp_path / "named"
+    assert demo_command.prepare(named, None).model == tmp_path / "named"
     later = tiny_checkpoint(tmp_path / "tiny-2", seed=1)
     monkeypatch.setattr(named_models, "pretrained", lambda: later)
     # The index is not of the built-in model any more, and remembers where its own is.
-    assert demo_command.prepare(settings, tmp_path / "scenes", None).model is None
+    assert demo_command.prepare(settings, None).model is None
 
 
 def test_demo_with_index_of_another_model_leaves_it_unchanged(
@@ -240,11 +241,11 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
     checkpoint.save(other, tiny_model(seed=2), "scenes-1", {})
     monkeypatch.setattr(named_models, "pretrained", lambda: other)
     before = hasse("index", "info", collection, "--json").out
-    kept = hasse("demo", "--no-serve", "--index", collection, "--pictures", tmp_path / "scenes")
+    kept = hasse("demo", "--no-serve", "--library", collection)
     assert kept.status == 0
     assert "used as it is" in kept.err
     assert hasse("index", "info", collection, "--json").out == before
-    assert not (tmp_path / "scenes").exists()
+    assert not collection.with_name(f"{collection.name}-scenes").exists()
 
 
 def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
@@ -254,7 +255,7 @@ def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
             "-m",
             "hasse",
             "serve",
-            "--index",
+            "--library",
             str(collection),
             "--port",
             "0",

@@ -153,7 +153,7 @@ def test_write_after_catalog_file_is_deleted_is_unreachable(writable: Client, fo
 @contextmanager
 def two_services(folder: Path) -> Iterator[tuple[Client, Client]]:
     """Serve one index twice, to whoever writes."""
-    settings = Settings(index=folder, device="cpu", open_writes=True)
+    settings = Settings(library=folder, device="cpu", open_writes=True)
     with Client(create_app(settings)) as one, Client(create_app(settings)) as other:
         yield one, other
 
@@ -227,7 +227,7 @@ def test_writes_batched_behind_a_lock_are_refused_together(
 def test_start_sweeps_old_pictures_of_a_killed_writer(
     folder: Path,
 ) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True)
+    settings = Settings(library=folder, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         image = added(add(client, png(50)))
     left = folder / stored_pictures.store(folder, png(51), "ab" * 32, ".png")
@@ -258,7 +258,7 @@ def test_write_beyond_its_deadline_is_late_and_counts_as_in_flight_until_then(
     folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     limits: dict[str, Any] = {"writes_in_flight": 1, "write_seconds": seconds}
-    settings = Settings(index=folder, device="cpu", open_writes=True, **limits)
+    settings = Settings(library=folder, device="cpu", open_writes=True, **limits)
     free = threading.Event()
     with Client(create_app(settings)) as client, ThreadPoolExecutor(1) as pool:
         engine = client.engine
@@ -283,7 +283,7 @@ def test_write_beyond_its_deadline_is_late_and_counts_as_in_flight_until_then(
 
 
 def test_add_more_than_in_flight_limit_gets_retry_after(folder: Path) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True, writes_in_flight=1)
+    settings = Settings(library=folder, device="cpu", open_writes=True, writes_in_flight=1)
     with Client(create_app(settings)) as client:
 
         async def together() -> list[Any]:

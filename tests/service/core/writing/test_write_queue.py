@@ -39,7 +39,7 @@ from tests.tiny import tiny_checkpoint
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
     """An application that takes writes, for requests that it refuses, and its index."""
     index = make_collection(tmp_path_factory.mktemp("shared"))
-    with Client(create_app(Settings(index=index, device="cpu", open_writes=True))) as client:
+    with Client(create_app(Settings(library=index, device="cpu", open_writes=True))) as client:
         yield client, index
 
 
@@ -87,11 +87,11 @@ def test_write_after_the_answer_is_seen_by_another_process(writable: Client, fol
 
 
 def test_add_picture_survives_restart_and_moved_index(folder: Path, tmp_path: Path) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True)
+    settings = Settings(library=folder, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         image = added(add(client, png(50)))
     moved = folder.rename(tmp_path / "moved")
-    with Client(create_app(Settings(index=moved, device="cpu"))) as client:
+    with Client(create_app(Settings(library=moved, device="cpu"))) as client:
         assert image.image_id in found(client)
         assert client.get(image.image_url).content == png(50)
 
@@ -135,7 +135,7 @@ def test_add_same_picture_again_only_adds_missing_captions(writable: Client, fol
 
 def test_add_picture_of_a_dataset_returns_its_image(folder: Path, tmp_path: Path) -> None:
     path = with_beach(folder, tmp_path)
-    with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu", open_writes=True))) as client:
         image = added(add(client, png(50), caption="a dog"), 200)
         assert (image.image_id, image.file_name) == (1012, "beach.png")
         assert [row.caption for row in image.captions] == ["a dog"]
@@ -147,7 +147,7 @@ def test_add_picture_of_a_dataset_returns_its_image(folder: Path, tmp_path: Path
 def test_remove_image_deletes_its_stored_picture_though_another_has_the_same_bytes(
     folder: Path, tmp_path: Path
 ) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True)
+    settings = Settings(library=folder, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         image = added(add(client, png(50)))
     path = tmp_path / "beach.png"
@@ -165,7 +165,7 @@ def test_empty_index_is_served_filled_emptied_and_started_again(tmp_path: Path) 
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     with Index.create(tmp_path / "index", identity_of(loaded)):
         pass
-    settings = Settings(index=tmp_path / "index", device="cpu", open_writes=True)
+    settings = Settings(library=tmp_path / "index", device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         assert client.get("/readyz").status_code == 200
         assert found(client) == set()
@@ -226,7 +226,7 @@ def test_add_picture_whose_original_was_deleted_keeps_what_was_sent(
 ) -> None:
     path = with_beach(folder, tmp_path)
     path.unlink()
-    with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
+    with Client(create_app(Settings(library=folder, device="cpu", open_writes=True))) as client:
         assert client.get("/images/1012/file").status_code != 200
         assert added(add(client, png(50)), 200).image_id == 1012
         assert client.get("/images/1012/file").content == png(50)
@@ -335,7 +335,7 @@ def test_remove_twice_concurrently_succeeds_once(writable: Client) -> None:
 
 
 def test_add_more_captions_than_the_setting_is_refused(folder: Path) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True, image_captions=2)
+    settings = Settings(library=folder, device="cpu", open_writes=True, image_captions=2)
     with Client(create_app(settings)) as client:
         refused = add(client, png(50), caption=["a dog", "a cat", "a child"])
         assert problem(refused, 422, "invalid").detail == "caption: more than 2 captions"

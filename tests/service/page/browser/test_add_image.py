@@ -29,7 +29,7 @@ KEY = new_key()
 def writable(tmp_path: Path) -> Iterator[str]:
     """A service that takes pictures from who has the key."""
     settings = Settings(
-        index=make_collection(tmp_path), device="cpu", write_keys=f"a:{fingerprint(KEY)}"
+        library=make_collection(tmp_path), device="cpu", write_keys=f"a:{fingerprint(KEY)}"
     )
     app = create_app(settings)
     with serving(app) as url:

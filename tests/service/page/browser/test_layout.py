@@ -79,7 +79,7 @@ def test_long_words_on_a_phone_are_broken(chromium: Browser, tmp_path: Path) -> 
     with Index.open(folder) as index:
         (point,) = index.points("caption", [10030]).values()
         index.add([], point[None][:0], [CaptionRow(99, 1003, "w" * 200)], point[None])
-    app = create_app(Settings(index=folder, device="cpu"))
+    app = create_app(Settings(library=folder, device="cpu"))
     with serving(app) as url:
         context = chromium.new_context(viewport={"width": 360, "height": 740})
         page = context.new_page()
