@@ -9,7 +9,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
@@ -19,13 +18,14 @@ from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.results import (
+    COMMON_HEADINGS,
+    IMAGE_HEADINGS,
     CaptionGroup,
+    Ranked,
     ShownPicture,
     group_captions,
-    no_match_notice,
     proof_of,
 )
-from hasse.service.page.scale import Scale
 from hasse.service.questions import table
 from hasse.service.questions.answers import CommonAnswer, ImageAnswer, ImageHit
 from hasse.service.questions.handlers import ask
@@ -137,8 +137,7 @@ async def combine(request: Request, services: ServicesHere) -> Response:
         if form.lost_uploads:
             notice = _LOST_UPLOADS
         elif form.operation and not form.is_finding:
-            scale = (await services.samples.of(engine)).scale
-            result = await _search(engine, query, form, uploads, pictures, scale, stages)
+            result = await _search(engine, query, form, uploads, pictures, stages)
         elif form.is_finding and form.find:
             pictures += await _suggestions(engine, form)
     except ServiceError as raised:
@@ -146,7 +145,7 @@ async def combine(request: Request, services: ServicesHere) -> Response:
         notice = _sentence(error, services.settings)
     announcement = notice
     if result is not None:
-        announcement = f"{result['proof'].sentence}. {result['notice']}"
+        announcement = f"{result['heading']}. {result['proof'].sentence}."
     view = View(
         "combine.html",
         title="Combine pictures and words · Hasse",
@@ -187,7 +186,6 @@ async def _search(
     form: CombineForm,
     uploads: Sequence[FormField],
     chosen: Sequence[ShownPicture],
-    scale: Scale,
     stages: Stages,
 ) -> dict[str, Any]:
     """Return what the template shows of the answer."""
@@ -195,45 +193,35 @@ async def _search(
     shown = [*[await _preview(engine, file) for file in uploads], *chosen]
     images: list[Part] = [*[file.content for file in uploads], *form.image_ids]
     parts: list[Part] = [*images, *form.words]
-    calibrations: list[Calibration | None]
-    known, knows = engine.calibration, engine.vocabulary.knows
-    notice = ""
-    hits: Sequence[ImageHit] = []
-    groups: list[CaptionGroup] = []
+    ranked: Ranked[ImageHit] = Ranked()
+    groups: Ranked[CaptionGroup] = Ranked()
+    heading = OPERATIONS[form.operation]
     answer: ImageAnswer | CommonAnswer
     if form.operation == "common":
         common = CommonQuery(common=parts, **query.options)
         answer = await ask(engine, table.SEARCH_COMMON, common, stages)
-        groups = group_captions(answer.hits, scale, knows)
-        best = next((hit for hit in answer.hits if knows(hit.caption)), None)
-        of_image = known.image.of(best.caption) if known.image and best else None
-        calibrations = [of_image] * len(images) + [known.caption] * len(form.words)
-        sentence = "No caption here is likely to be true of it all"
-        notice = no_match_notice(best, calibrations, sentence)
+        groups = Ranked.of(group_captions(answer.hits))
+        heading = COMMON_HEADINGS[groups.verdict]
     elif form.operation == "like":
         plus: list[Part] = [*form.words]
         minus: list[Part] = [*form.without]
         like = LikeQuery(like=images[0], plus=plus, minus=minus, **query.options)
         answer = await ask(engine, table.SEARCH_LIKE, like, stages)
-        hits = answer.hits
+        ranked = Ranked.of(answer.hits)
+        heading = "Like this picture, but with"
     else:
         all_of = AllOfQuery(all_of=parts, **query.options)
         answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
-        hits = answer.hits
-        calibrations = [
-            *[None] * len(images),
-            *(known.image and known.image.of(word) for word in form.words),
-        ]
-        sentence = "It is not likely that any picture here has it all"
-        notice = no_match_notice(hits[0] if hits else None, calibrations, sentence)
+        ranked = Ranked.of(answer.hits)
+        if ranked.verdict is not None:
+            heading = IMAGE_HEADINGS[ranked.verdict]
     thing = "caption" if form.operation == "common" else "picture"
     return {
+        "heading": heading,
         "pictures": shown,
-        "hits": hits,
+        "ranked": ranked,
         "groups": groups,
-        "scale": scale,
-        "proof": proof_of(answer, len(hits) + len(groups), thing, stages),
-        "notice": notice,
+        "proof": proof_of(answer, len(answer.hits), thing, stages),
         "unknown_words": answer.unknown_words,
     }
 

@@ -21,6 +21,7 @@ from hasse.service.questions.answers import Entailment
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import DiagramQuery, EntailsQuery
 from hasse.service.services import ServicesHere
+from hasse.service.verdict import CLAIM_WORDS, verdict
 
 router = APIRouter(route_class=PageRoute)
 
@@ -60,7 +61,7 @@ async def claim(
     asked = EntailsQuery(premise=query.image_id, hypothesis=caption)
     answer = await ask(engine, table.ENTAILS, asked, stages)
     return await render(
-        request, query, _verdict(shown, caption, answer, stages, query.claim_url(caption))
+        request, query, _claim(shown, caption, answer, stages, query.claim_url(caption))
     )
 
 
@@ -77,7 +78,7 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     answer = await ask(engine, table.ENTAILS, asked, stages)
     shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
     url = query.upload_url(fields.get("upload", ""), caption)
-    return await render(request, query, _verdict(shown, caption, answer, stages, url))
+    return await render(request, query, _claim(shown, caption, answer, stages, url))
 
 
 def _caption(engine: Engine, hypothesis: str) -> str:
@@ -88,15 +89,15 @@ def _caption(engine: Engine, hypothesis: str) -> str:
     return caption
 
 
-def _verdict(
-    shown: ShownPicture, caption: str, answer: Entailment, stages: Stages, url: str
-) -> View:
-    verdict = {True: "True", False: "Not true", None: "Hard to say"}[answer.entailed]
+def _claim(shown: ShownPicture, caption: str, answer: Entailment, stages: Stages, url: str) -> View:
+    level = None if answer.probability is None else verdict(answer.probability)
+    words = "hard to say" if level is None else CLAIM_WORDS[level]
+    words = words.capitalize()
     return View(
         "claim.html",
-        title=f"{verdict}: {caption} · Hasse",
-        announcement=f"{verdict}.",
-        context={"picture": shown, "caption": caption, "answer": answer, "verdict": verdict},
+        title=f"{words}: {caption} · Hasse",
+        announcement=f"{words}.",
+        context={"picture": shown, "caption": caption, "answer": answer, "words": words},
         url=url,
         stages=stages,
     )

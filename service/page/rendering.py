@@ -22,6 +22,7 @@ from hasse.service.page.query import SIZES, PageQuery
 from hasse.service.page.results import distinct
 from hasse.service.page.static_files import static
 from hasse.service.services import services_of
+from hasse.service.verdict import HIT_WORDS, percent, verdict
 
 HERE = Path(__file__).parent
 KEEP_URL = ""
@@ -74,9 +75,12 @@ _TEMPLATES = Environment(
 _TEMPLATES.globals.update(
     address=address,
     static=static,
+    hit_words=HIT_WORDS,
     htmx_config=dumps(_HTMX),
     modes=_MODES,
+    percent=percent,
     thumbnail_url=thumbnail_url,
+    verdict=verdict,
 )
 _TEMPLATES.filters["distinct"] = distinct
 

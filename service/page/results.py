@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 from hasse.index.search.distinct import one_text
-from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
-from hasse.service.page.scale import Fit, Scale
 from hasse.service.plural import count
-from hasse.service.questions.answers import (
-    CaptionHit,
-    ImageHit,
-    JointCaptionHit,
-    JointImageHit,
-    SearchFacts,
-)
+from hasse.service.questions.answers import CaptionHit, SearchFacts
 from hasse.service.schemas import ImageRecord
+from hasse.service.verdict import NOTHING_SHOWS, Verdict, verdict
+
+
+class Likely(Protocol):
+    """What has a probability of being true, or none."""
+
+    @property
+    def probability(self) -> float | None:
+        """How likely it is true; None if that is not known."""
+
+
+Hit = TypeVar("Hit", bound=Likely)
+
+# What stands above hits, by the verdict on the best of them; None if that is not known.
+IMAGE_HEADINGS: Mapping[Verdict | None, str] = {
+    "shows": "Pictures that show this",
+    "may_show": "Pictures that may show this",
+    "not": NOTHING_SHOWS,
+    None: "Pictures nearest to this",
+}
+CAPTION_HEADINGS: Mapping[Verdict | None, str] = {
+    "shows": "True of this picture",
+    "may_show": "May be true of this picture",
+    "not": "No caption here is true of this picture",
+    None: "Captions nearest to this picture",
+}
+COMMON_HEADINGS: Mapping[Verdict | None, str] = {
+    **CAPTION_HEADINGS,
+    "shows": "What it all has in common",
+    "may_show": "What it all may have in common",
+    "not": "No caption here is true of it all",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +93,7 @@ class CaptionGroup:
     """Captions that read the same, and the images they were written for."""
 
     text: str
-    fit: Fit
+    probability: float | None
     image_ids: tuple[int, ...]
     by_model: bool
 
@@ -82,19 +106,39 @@ class Proof:
     sentence: str
 
 
-def group_captions(
-    hits: Sequence[CaptionHit], scale: Scale, knows: Callable[[str], bool]
-) -> list[CaptionGroup]:
-    """Return hits with the images of all captions that read the same.
+@dataclass(frozen=True, slots=True)
+class Ranked(Generic[Hit]):
+    """Hits in their order: those that may be true, and the nearest of the others."""
 
-    `knows` tells whether the model knows any word of a caption: only then has it a fit.
-    """
+    likely: Sequence[Hit] = ()
+    nearest: Sequence[Hit] = ()
+
+    @classmethod
+    def of(cls, hits: Sequence[Hit]) -> Ranked[Hit]:
+        """Divide hits by their verdicts. Without any probability, none is doubted."""
+        if all(hit.probability is None for hit in hits):
+            return cls(likely=hits)
+        likely = [hit for hit in hits if _verdict(hit) not in (None, "not")]
+        return cls(likely, [hit for hit in hits if _verdict(hit) in (None, "not")])
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the likeliest hit."""
+        known = [hit for hit in (*self.likely, *self.nearest) if hit.probability is not None]
+        return _verdict(max(known, key=lambda hit: hit.probability or 0)) if known else None
+
+
+def _verdict(hit: Likely) -> Verdict | None:
+    return None if hit.probability is None else verdict(hit.probability)
+
+
+def group_captions(hits: Sequence[CaptionHit]) -> list[CaptionGroup]:
+    """Return hits with the images of all captions that read the same."""
     groups = []
     for hit in hits:
-        fit = scale.fit(hit.violation) if knows(hit.caption) else Fit.unknown(hit.violation)
         image_ids = dict.fromkeys([hit.image_id, *(same.image_id for same in hit.same)])
         by_model = hit.written_by is not None
-        groups.append(CaptionGroup(hit.caption, fit, tuple(image_ids), by_model))
+        groups.append(CaptionGroup(hit.caption, hit.probability, tuple(image_ids), by_model))
     return groups
 
 
@@ -104,24 +148,6 @@ def distinct(captions: Iterable[str]) -> list[str]:
     for text in captions:
         first.setdefault(one_text(text), text)
     return list(first.values())
-
-
-def no_match_notice(
-    best: ImageHit | CaptionHit | None, calibrations: Sequence[Calibration | None], sentence: str
-) -> str:
-    """Return a notice if even the best hit is unlikely to be true, else "".
-
-    There is a calibration for each part of the query; a part without one raises no doubt.
-    """
-    if best is None:
-        return ""
-    violations = [best.violation]
-    if isinstance(best, JointImageHit | JointCaptionHit):
-        violations = best.parts
-    for violation, calibration in zip(violations, calibrations, strict=True):
-        if calibration is not None and violation > calibration.threshold:
-            return f"{sentence}. The nearest come first."
-    return ""
 
 
 def proof_of(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Proof:

@@ -1,4 +1,4 @@
-"""A fixed random sample of the collection, for the first page and for the scale of fits."""
+"""A fixed random sample of the collection, for the first page."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 
 from hasse.index.types import Ids
 from hasse.models.vocabulary import words
-from hasse.service.page.scale import Scale, measure
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
     from hasse.index.store import Index
-    from hasse.models.evaluation.calibration import Calibration
     from hasse.service.core.engine import Engine
 
 SHOWN = 24
 EXAMPLES = 5
-_SAMPLED = 120  # images whose captions give the examples and the scale
+_SAMPLED = 120  # images whose captions give the examples
 _LONGEST = 44  # characters of an example
 
 _STOP_WORDS = frozenset(
@@ -35,13 +33,12 @@ _STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Ids and descriptions of some images, example captions, facts and the scale of fits."""
+    """Ids and descriptions of some images, example captions and facts."""
 
     generation: int
     images: tuple[tuple[int, str], ...]
     examples: tuple[str, ...]
     facts: str
-    scale: Scale
 
 
 class Samples:
@@ -53,16 +50,12 @@ class Samples:
     async def of(self, engine: Engine) -> Sample:
         """Return the sample of the current generation."""
         if self._drawn is None or self._drawn.generation != engine.index.generation:
-            calibration = engine.calibration
-            self._drawn = await engine.in_catalog(lambda: draw(engine.index, calibration.image))
+            self._drawn = await engine.in_catalog(lambda: draw(engine.index))
         return self._drawn
 
 
-def draw(index: Index, calibration: Calibration | None) -> Sample:
-    """Draw the sample of a collection. This reads all ids and a few hundred rows.
-
-    `calibration` says how likely an image and a caption of some violation are a true pair.
-    """
+def draw(index: Index) -> Sample:
+    """Draw the sample of a collection. This reads all ids and a few hundred rows."""
     info = index.info()
     image_ids = _some_images(index)
     rows_of = {
@@ -79,9 +72,6 @@ def draw(index: Index, calibration: Calibration | None) -> Sample:
         facts=(
             f"{count(info.images, 'picture')} and {count(info.captions, 'caption')}, "
             f"answered by the model {info.model.name}."
-        ),
-        scale=measure(
-            index, {n: [row.id for row in rows] for n, rows in rows_of.items()}, calibration
         ),
     )
 

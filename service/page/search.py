@@ -16,8 +16,14 @@ from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
-from hasse.service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
-from hasse.service.page.scale import Scale
+from hasse.service.page.results import (
+    CAPTION_HEADINGS,
+    IMAGE_HEADINGS,
+    Ranked,
+    ShownPicture,
+    group_captions,
+    proof_of,
+)
 from hasse.service.plural import count
 from hasse.service.questions import table
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, WrittenCaption
@@ -32,6 +38,7 @@ from hasse.service.questions.requests import (
     SimilarQuery,
 )
 from hasse.service.services import ServicesHere
+from hasse.service.verdict import is_true
 
 router = APIRouter(route_class=PageRoute)
 
@@ -48,13 +55,13 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     """Show the pictures a caption is true of, a stored picture, or the first page."""
     query = PageQuery.read(request.query_params, services.settings).about(image)
     engine = services.engine
-    sample = await services.samples.of(engine)
     if query.text:
-        view = await _images(engine, query, sample.scale)
+        view = await _images(engine, query)
     elif query.image_id is not None:
         shown = ShownPicture.stored(await records.image(engine, query.image_id), query, _WIDEST)
-        view = await _picture(engine, query, query.image_id, shown, sample.scale)
+        view = await _picture(engine, query, query.image_id, shown)
     else:
+        sample = await services.samples.of(engine)
         view = View("home.html", context={"sample": sample, **EMPTY_FORM})
     return await render(request, query, view)
 
@@ -75,14 +82,13 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
-    scale = (await services.samples.of(engine)).scale
-    view = await _picture(engine, query, picture, shown, scale)
+    view = await _picture(engine, query, picture, shown)
     return await render(
         request, query, replace(view, url=query.upload_url(fields.get("upload", "")))
     )
 
 
-async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
+async def _images(engine: Engine, query: PageQuery) -> View:
     stages = Stages()
     parts = [part.strip() for part in query.text.split(" + ") if part.strip()]
     if len(parts) > PARTS_MAXIMUM:
@@ -95,21 +101,16 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
         by_caption = ImageQuery(caption=query.text, **query.options)
         answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
-    known = engine.calibration.image
-    notice = no_match_notice(
-        answer.hits[0] if answer.hits else None,
-        [known and known.of(part) for part in parts],
-        "This is not likely to be true of any picture here",
-    )
+    ranked = Ranked.of(answer.hits)
+    heading = IMAGE_HEADINGS[ranked.verdict]
     return View(
         "images.html",
         title=f"{query.text} · Hasse",
-        announcement=f"{count(len(answer.hits), 'picture')}. {notice} {proof.sentence}.",
+        announcement=f"{count(len(answer.hits), 'picture')}. {heading}. {proof.sentence}.",
         context={
-            "hits": answer.hits,
-            "scale": scale,
+            "ranked": ranked,
+            "heading": heading,
             "proof": proof,
-            "notice": notice,
             "parts": parts,
             "unknown_words": answer.unknown_words,
         },
@@ -118,7 +119,7 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
 
 
 async def _picture(
-    engine: Engine, query: PageQuery, picture: bytes | int, shown: ShownPicture, scale: Scale
+    engine: Engine, query: PageQuery, picture: bytes | int, shown: ShownPicture
 ) -> View:
     """Show a picture, with its captions or with pictures like it, also where there are none."""
     stages = Stages()
@@ -127,11 +128,11 @@ async def _picture(
         if engine.writer is not None and not shown.captions:
             # No captions of its own, as an upload never has.
             described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
-            written = described.captions
+            written = [one for one in described.captions if is_true(one.probability)]
         by_picture = CaptionQuery(image=picture, prefer="specific", **query.options)
         found = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
         if found.searched:
-            return _captions(engine, shown, found, written, scale, stages)
+            return _captions(shown, found, written, stages)
         stages = Stages()
     kind = query.similar or "alike"
     similar = SimilarQuery(image=picture, similar=kind, **query.options)
@@ -148,7 +149,7 @@ async def _picture(
             "picture": shown,
             "kinds": KINDS,
             "kind": kind,
-            "hits": answer.hits,
+            "ranked": Ranked.of(answer.hits),
             "proof": proof,
             "notice": notice,
             "written": written,
@@ -158,34 +159,23 @@ async def _picture(
 
 
 def _captions(
-    engine: Engine,
-    shown: ShownPicture,
-    answer: CaptionAnswer,
-    written: Sequence[WrittenCaption],
-    scale: Scale,
-    stages: Stages,
+    shown: ShownPicture, answer: CaptionAnswer, written: Sequence[WrittenCaption], stages: Stages
 ) -> View:
-    knows = engine.vocabulary.knows
-    groups = group_captions(answer.hits, scale, knows)
+    groups = group_captions(answer.hits)
     proof = proof_of(answer, len(groups), "caption", stages)
-    known = engine.calibration.image
-    best = next((hit for hit in answer.hits if knows(hit.caption)), None)
-    notice = no_match_notice(
-        best,
-        [known.of(best.caption) if known and best else None],
-        "No caption here is likely to be true of it",
-    )
+    ranked = Ranked.of(groups)
+    heading = CAPTION_HEADINGS[ranked.verdict]
     return View(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
-        announcement=f"{count(len(groups), 'caption')}. {notice} {proof.sentence}.",
+        announcement=f"{count(len(groups), 'caption')}. {heading}. {proof.sentence}.",
         context={
             "picture": shown,
             "kinds": KINDS,
             "kind": None,
-            "groups": groups,
+            "ranked": ranked,
+            "heading": heading,
             "proof": proof,
-            "notice": notice,
             "written": written,
         },
         stages=stages,

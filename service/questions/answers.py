@@ -140,12 +140,9 @@ class Entailment(Answer):
     probability: Probability
     entailed: bool | None = Field(
         description=(
-            "Whether the violation is within the threshold; null where there is none, and where "
-            "the model knows no word of a caption."
+            "Whether it is true more often than not: a probability of 0.5 or more; null where "
+            "there is none."
         )
-    )
-    threshold: float | None = Field(
-        description="The violation below which the model's calibration calls a pair true."
     )
     unknown_words: list[str] = Field(description="Words of the pair the model never learned.")
     model: str

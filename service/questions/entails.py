@@ -11,6 +11,7 @@ from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
 from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
+from hasse.service.verdict import is_true
 
 
 async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Fields:
@@ -42,18 +43,14 @@ async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -
 def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:
     """Return the fields of an `Entailment`: what the violation of a pair means."""
     parts, knows = [premise, hypothesis], model.vocabulary.knows
-    probability = threshold = entailed = None
-    if (calibration := calibration_of(model, premise)) is not None:
-        calibration = calibration.of(hypothesis)
-        threshold = plain(np.float32(calibration.threshold))
-        if all(not isinstance(part, str) or knows(part) for part in parts):
-            probability = round(float(calibration.probability(violation)), 4)
-            entailed = bool(violation <= calibration.threshold)
+    probability = None
+    calibration = calibration_of(model, premise)
+    if calibration and all(not isinstance(part, str) or knows(part) for part in parts):
+        probability = round(float(calibration.of(hypothesis).probability(violation)), 4)
     return {
         "violation": plain(np.float32(violation)),
         "probability": probability,
-        "entailed": entailed,
-        "threshold": threshold,
+        "entailed": None if probability is None else is_true(probability),
         "unknown_words": unknown_words(model, parts),
         "model": model.name,
     }

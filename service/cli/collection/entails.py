@@ -12,9 +12,13 @@ from hasse.service.cli.collection.parts import checked_text, parse_part
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.options import Json, Library, ServiceDevice, ServiceModel
 from hasse.service.questions import table
+from hasse.service.verdict import CLAIM_WORDS, TEXT_WORDS, percent, verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hasse.service.questions.answers import Entailment
+    from hasse.service.verdict import Verdict
 
 
 def entails(
@@ -31,7 +35,7 @@ def entails(
 ) -> None:
     """Tell whether a caption is true of a picture, or follows from another caption.
 
-    The answer is yes if the violation is below the threshold of the model's calibration.
+    The answer is a verdict and the probability that it rests on.
 
     \b
     [bold]Examples[/bold]
@@ -45,17 +49,14 @@ def entails(
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
-    typer.echo(_sentence(answer))
+    words = TEXT_WORDS if isinstance(part, str) else CLAIM_WORDS
+    typer.echo(_sentence(answer, words))
     warn_of_unknown_words(answer)
 
 
-def _sentence(answer: Entailment) -> str:
-    violation = f"violation {answer.violation:.4f}"
-    if answer.threshold is None:
-        return f"{violation}; the model is not calibrated for such a pair, so there is no yes or no"
-    if answer.probability is None:
-        return f"{violation}; the model knows no word of a caption, so there is no yes or no"
-    return (
-        f"{'yes' if answer.entailed else 'no'}: {violation}, and pairs up to "
-        f"{answer.threshold:.4f} are called true; {answer.probability:.0%} likely"
-    )
+def _sentence(answer: Entailment, words: Mapping[Verdict, str]) -> str:
+    if answer.probability is not None:
+        return f"{words[verdict(answer.probability)]}: {percent(answer.probability)} likely"
+    if answer.unknown_words:
+        return "hard to say: the model knows no word of a caption"
+    return f"hard to say: the model {answer.model} is not calibrated for such a pair"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from hasse.service.cli.terminal.table import print_table
+from hasse.service.verdict import HIT_WORDS, NOTHING_SHOWS, nothing_shows, percent, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,11 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
     """Print a table, and what there is to say about the answer on standard error."""
     from hasse.service.questions.answers import CommonAnswer, ImageAnswer
 
-    known = any(hit.probability is not None for hit in answer.hits)
-    columns = ["rank", "image id", "violation", *(["likely"] if known else [])]
+    probabilities = [hit.probability for hit in answer.hits]
+    if nothing_shows(probabilities):
+        typer.echo(f"{NOTHING_SHOWS}. The nearest:", err=True)
+    known = any(one is not None for one in probabilities)
+    columns = ["rank", "image id", "violation", *(["likely", "verdict"] if known else [])]
     if isinstance(answer, ImageAnswer):
         print_table(
             [*columns, "path", "caption"],
@@ -73,8 +77,11 @@ def open_first(answer: ImageAnswer | CaptionAnswer) -> None:
 def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
     """Return the first cells of a row; where no probability is `known`, there is none."""
     cells = [str(hit.rank), str(hit.image_id), f"{hit.violation:.4f}"]
-    likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
-    return [*cells, likely] if known else cells
+    if not known:
+        return cells
+    if hit.probability is None:
+        return [*cells, "", "unknown words"]
+    return [*cells, percent(hit.probability), HIT_WORDS[verdict(hit.probability)]]
 
 
 def _caption_of(hit: ImageHit) -> str:

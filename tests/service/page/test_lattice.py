@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.service.verdict import CLAIM_WORDS, percent, verdict
 from tests.service.calibrated import calibrate
 from tests.service.client import Client
 from tests.service.collection import png
@@ -38,7 +38,9 @@ def test_diagram_names_unknown_words_and_counts_captions(client: Client) -> None
 def test_claim_shows_a_verdict_and_the_form(client: Client) -> None:
     response = client.get("/page/claim?image=1003&hypothesis=a+dog+runs")
     assert response.status_code == 200
-    assert re.search(r'class="verdict (yes|no)">(True|Not true)<', response.text)
+    assert re.search(
+        r'class="verdict (shows|may_show|not)">(Shows|May show|Does not show) it<', response.text
+    )
     assert 'name="hypothesis"' in response.text
     assert 'name="hypothesis"' in client.get("/?image=1003").text
 
@@ -104,8 +106,8 @@ def test_claim_about_upload_has_the_verdict_of_the_api(client: Client) -> None:
     response = client.post("/page/claim", files=files, data=form)
     answer = client.post("/entails", files=files, data={"hypothesis": "a dog runs"}).json()
     assert response.status_code == 200
-    assert (">True<" if answer["entailed"] else ">Not true<") in response.text
-    assert f"violation is {answer['violation']:.3f}" in said(response)
+    words = CLAIM_WORDS[verdict(answer["probability"])].capitalize()
+    assert f"{words} {percent(answer['probability'])} likely." in said(response)
     assert "a dog runs" in said(response)
     assert 'src="data:image/jpeg;base64,' in response.text
     assert 'hx-post="/page/claim"' in response.text
@@ -123,51 +125,51 @@ def test_claim_about_upload_that_cannot_be_read_is_an_error_page(
     assert 'data-view="error"' in response.text
 
 
-@pytest.mark.parametrize(("threshold", "is_said"), [(0.0, True), (1.0, False)])
-def test_no_match_notice_is_shown_if_the_best_is_beyond_the_threshold(
-    client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float, is_said: bool
+@pytest.mark.parametrize(("probability", "level"), [(0.1, "not"), (0.3, "may"), (0.9, "shows")])
+def test_heading_is_the_verdict_on_the_best_hit(
+    client: Client, monkeypatch: pytest.MonkeyPatch, probability: float, level: str
 ) -> None:
-    known = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), threshold, 100, 10))
-    calibrate(client, monkeypatch, known)
-    for path, words in (
-        ("/?q=a+red+animal", "This is not likely to be true of any picture here."),
-        ("/?image=1003", "No caption here is likely to be true of it."),
-        ("/?q=a+red+animal+%2B+a+dog", "This is not likely to be true of any picture here."),
-        (
-            "/page/combine?operation=all_of&image=1003&words=a+dog",
-            "It is not likely that any picture here has it all.",
-        ),
-        (
-            "/page/combine?operation=common&image=1003&image=1004",
-            "No caption here is likely to be true of it all.",
-        ),
+    known = Calibration((0.1, 0.9), (probability, probability), 0.5, 100, 10)
+    calibrate(client, monkeypatch, Calibrations(image=known, caption=known))
+    pictures = {
+        "not": "Nothing here shows this",
+        "may": "Pictures that may show this",
+        "shows": "Pictures that show this",
+    }
+    common = {
+        "not": "No caption here is true of it all",
+        "may": "What it all may have in common",
+        "shows": "What it all has in common",
+    }
+    captions = {
+        "not": "No caption here is true of this picture",
+        "may": "May be true of this picture",
+        "shows": "True of this picture",
+    }
+    for path, headings in (
+        ("/?q=a+red+animal", pictures),
+        ("/?image=1003", captions),
+        ("/?q=a+red+animal+%2B+a+dog", pictures),
+        ("/page/combine?operation=all_of&words=a+dog%0Aa+cat", pictures),
+        ("/page/combine?operation=common&image=1003&image=1004", common),
+        ("/page/combine?operation=common&words=a+person+runs%0Aa+cat+runs", common),
     ):
         page = client.get(path)
-        assert (f"{words} The nearest come first." in said(page)) is is_said
+        heading = page.text.partition("<h1")[2].partition("</h1>")[0]
+        assert headings[level] in heading
+        assert ('<details class="nearest"' in page.text) is (level == "not")
         if path.startswith("/?q="):  # what shows nothing of the sort shares nothing of it either
-            assert ("/page/combine?operation=common" in page.text) is not is_said
+            shared = "/page/combine?operation=common" in page.text
+            assert shared is (level != "not")
 
 
-def test_no_match_notice_of_words_uses_the_calibration_of_captions(
+def test_heading_without_calibration_makes_no_claim(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strict = Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10)
-    for known, is_said in (
-        (Calibrations(image=strict), False),
-        (Calibrations(image=replace(strict, threshold=9.0), caption=strict), True),
-    ):
-        calibrate(client, monkeypatch, known)
-        page = client.get("/page/combine?operation=common&words=a+person+runs%0Aa+cat+runs")
-        assert ("No caption here is likely to be true of it all." in said(page)) is is_said
-
-
-def test_no_match_notice_is_not_shown_without_calibration(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    strict = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10))
-    calibrate(client, monkeypatch, strict)
     # How far a picture is from another is no violation of a caption.
-    page = client.get("/page/combine?operation=all_of&image=1003&image=1005")
-    assert "The nearest come first" not in said(page)
+    page = client.get("/page/combine?operation=all_of&image=1003&image=1005").text
+    assert 'class="nearest"' not in page
     calibrate(client, monkeypatch, Calibrations())
-    assert "The nearest come first" not in said(client.get("/?q=a+red+animal"))
+    page = client.get("/?q=a+red+animal").text
+    assert "Pictures nearest to this" in page
+    assert 'class="nearest"' not in page

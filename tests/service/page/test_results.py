@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
 from hasse.service.page.results import (
+    CaptionGroup,
+    Ranked,
     ShownPicture,
     distinct,
     group_captions,
-    no_match_notice,
     proof_of,
 )
-from hasse.service.page.scale import Scale
 from hasse.service.questions.answers import CaptionAnswer, CaptionHit, SameCaption, Work
 from hasse.service.questions.requests import Mode
 from hasse.service.schemas import ImageRecord
@@ -65,9 +64,8 @@ def test_group_captions_has_the_images_of_captions_that_read_the_same() -> None:
     answer = caption_answer((1, "a dog", 0.1), (3, "a cat", 0.2))
     same = [SameCaption(caption_id=at, image_id=image) for at, image in ((5, 2), (6, 1), (7, 2))]
     hits = [answer.hits[0].model_copy(update={"same": same}), answer.hits[1]]
-    dog, cat = group_captions(hits, Scale.even(), lambda _: True)
+    dog, cat = group_captions(hits)
     assert (dog.text, dog.image_ids) == ("a dog", (1, 2))
-    assert dog.fit == Scale.even().fit(0.1)
     assert (cat.text, cat.image_ids) == ("a cat", (3,))
 
 
@@ -91,21 +89,24 @@ def test_stored_picture_wider_than_the_limit_is_shown_as_thumbnail(widest: int, 
     assert shown.link == "/?image=3&k=12"
 
 
-def test_group_captions_without_a_known_word_has_no_fit() -> None:
-    answer = caption_answer((1, "zorp glim", 0.0), (2, "a dog", 0.0))
-    nonsense, dog = group_captions(answer.hits, Scale.even(), lambda text: text == "a dog")
-    assert (nonsense.fit.percent, nonsense.fit.word) == (0, "unknown words")
-    assert (dog.fit.percent, dog.fit.word) == (100, "fits")
+def groups(*probabilities: float | None) -> list[CaptionGroup]:
+    return [CaptionGroup(f"text {at}", p, (), False) for at, p in enumerate(probabilities)]
 
 
-def test_no_match_notice_is_given_only_beyond_the_threshold() -> None:
-    calibration = Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4)
-    beyond, at_threshold = caption_answer((2, "a dog", 0.2), (2, "a dog", 0.15)).hits
-    notice = no_match_notice(beyond, [calibration], "Unlikely")
-    assert notice == "Unlikely. The nearest come first."
-    assert no_match_notice(at_threshold, [calibration], "Unlikely") == ""
-    assert no_match_notice(beyond, [None], "Unlikely") == ""
-    assert no_match_notice(None, [calibration], "Unlikely") == ""
+def test_ranked_divides_hits_by_their_verdicts_and_keeps_their_order() -> None:
+    hits = groups(0.6, 0.1, None, 0.3)
+    ranked = Ranked.of(hits)
+    assert (ranked.likely, ranked.nearest) == ([hits[0], hits[3]], [hits[1], hits[2]])
+    assert ranked.verdict == "shows"
+    assert Ranked.of(hits[1:3]).verdict == "not"
+    assert Ranked.of(hits[3:]).verdict == "may_show"
+
+
+def test_ranked_without_any_probability_doubts_no_hit() -> None:
+    hits = groups(None, None)
+    ranked = Ranked.of(hits)
+    assert (ranked.likely, ranked.nearest, ranked.verdict) == (hits, (), None)
+    assert Ranked.of([]).verdict is None
 
 
 def test_distinct_keeps_the_first_of_captions_that_read_the_same() -> None:

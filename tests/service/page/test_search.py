@@ -23,6 +23,7 @@ from hasse.service.errors import ServiceError
 from hasse.service.http.access import fingerprint, new_key
 from hasse.service.page.rendering import HERE
 from hasse.service.settings import Settings
+from hasse.service.verdict import HIT_WORDS, NOTHING_SHOWS, percent, verdict
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.page.markup import HTMX, Tags, said, upload
@@ -54,7 +55,7 @@ def test_search_by_words_shows_the_pictures_of_the_api(client: Client) -> None:
     shown = [link["href"] for link in page.of("a") if link.get("class") == "shot"]
     assert shown == [f"/?image={hit['image_id']}&k=5" for hit in answer["hits"]]
     assert re.search(r"The best 5 of 12 pictures, proved exact, in \d+ ms", said(response))
-    assert f"violation {answer['hits'][0]['violation']:.4f}" in said(response)
+    assert f"{percent(answer['hits'][0]['probability'])} likely" in said(response)
     assert ("input", "a dog runs") in [(tag, found.get("value")) for tag, found in page.tags]
     assert "total;dur=" in response.headers["server-timing"]
 
@@ -126,12 +127,15 @@ def test_search_without_a_known_word_is_refused(client: Client, text: str, told:
 @pytest.mark.parametrize(
     "asked", ["/?image=1003", "/page/combine?operation=common&image=1003&words=a+dog"]
 )
-def test_caption_without_a_known_word_has_no_fit(
+def test_caption_without_a_known_word_has_no_verdict(
     client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
-    assert "unknown words" not in said(client.get(asked))
+    def parts() -> int:  # of the bars: each has a track, and what fills it
+        return len([tag for tag in Tags(client.get(asked).text).of("rect") if "class" in tag])
+
+    before = parts()
     monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != "a dog runs")
-    assert said(client.get(asked)).count("unknown words") == 1
+    assert parts() == before - 2
 
 
 @pytest.mark.parametrize(
@@ -162,19 +166,26 @@ def test_link_with_options_shows_them(client: Client, mode: str) -> None:
     assert chosen == [mode]
 
 
-def test_bars_without_captions_agree_with_the_notice(tmp_path: Path) -> None:
-    settings = Settings(library=make_collection(tmp_path, captions_each=0), device="cpu")
-    known = Calibration((0.1, 0.3), (0.9, 0.01), 0.18, pairs=100, true=2)
+def test_heading_words_and_bars_all_come_from_the_probability(tmp_path: Path) -> None:
+    settings = Settings(library=make_collection(tmp_path), device="cpu")
+    known = Calibration((0.1, 0.2), (0.9, 0.01), 9.0, pairs=100, true=2)
     checkpoint.save(tmp_path / "model", tiny_model(), "tiny", {}, Calibrations(image=known))
     doubted = set()
     with Client(create_app(settings)) as client:
         for text in ("a dog runs", "a red animal", "a dog", "dog"):
             answer = client.post("/search/images", json={"caption": text, "k": 12}).json()
-            true = [hit["violation"] <= known.threshold for hit in answer["hits"]]
-            page = said(client.get("/", params={"q": text}))
-            assert page.count("fits , ") == sum(true)
-            assert ("not likely to be true of any picture here" in page) is not any(true)
-            doubted.add(not any(true))
+            each = [hit["probability"] for hit in answer["hits"]]
+            page = client.get("/", params={"q": text})
+            shown = re.findall(r'class="word">([^<]+)<', page.text)
+            assert shown == [HIT_WORDS[verdict(one)] for one in each]
+            lengths = [
+                tag["width"] for tag in Tags(page.text).of("rect") if tag.get("class") == "fill"
+            ]
+            assert lengths == [f"{100 * one:.1f}" for one in each]
+            nothing = verdict(max(each)) == "not"
+            assert (NOTHING_SHOWS in said(page)) is nothing
+            assert page.text.count('<details class="nearest"') == (verdict(min(each)) == "not")
+            doubted.add(nothing)
     assert doubted == {True, False}
 
 

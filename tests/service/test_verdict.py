@@ -1,0 +1,67 @@
+"""Verdicts: from a probability to words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasse.service.verdict import (
+    CLAIM_WORDS,
+    HIT_WORDS,
+    MAY_SHOW,
+    SHOWS,
+    TEXT_WORDS,
+    is_true,
+    nothing_shows,
+    percent,
+    verdict,
+)
+
+PROBABILITIES = st.floats(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [
+        (1.0, "shows it"),
+        (SHOWS, "shows it"),
+        (SHOWS - 0.001, "may show it"),
+        (MAY_SHOW, "may show it"),
+        (MAY_SHOW - 0.001, "nearest, but not it"),
+        (0.0, "nearest, but not it"),
+    ],
+)
+def test_verdict_changes_its_words_exactly_at_the_thresholds(
+    probability: float, words: str
+) -> None:
+    assert HIT_WORDS[verdict(probability)] == words
+
+
+@given(PROBABILITIES, PROBABILITIES)
+def test_verdict_never_improves_as_the_probability_falls(one: float, other: float) -> None:
+    order = list(HIT_WORDS)
+    assert order == list(CLAIM_WORDS) == list(TEXT_WORDS)
+    less, more = sorted((one, other))
+    assert order.index(verdict(more)) <= order.index(verdict(less))
+
+
+@given(PROBABILITIES)
+def test_is_true_agrees_with_the_verdict(probability: float) -> None:
+    assert is_true(probability) is (verdict(probability) == "shows")
+    assert not is_true(None)
+
+
+def test_nothing_shows_needs_every_probability_and_no_likely_one() -> None:
+    assert nothing_shows([0.1, 0.05])
+    assert not nothing_shows([0.05, MAY_SHOW])
+    assert not nothing_shows([0.05, None])
+    assert not nothing_shows([])
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(1.0, "over 99 %"), (0.96, "96 %"), (0.99, "99 %"), (0.01, "1 %"), (0.0, "under 1 %")],
+)
+def test_percent_claims_no_certainty(probability: float, words: str) -> None:
+    assert percent(probability) == words
