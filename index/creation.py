@@ -51,7 +51,7 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
 def open_catalog(folder: Path) -> Catalog:
     """Connect to the catalog of an index, at the address that `catalog_url` returns.
 
-    A catalog of the previous format is upgraded, where it can be written.
+    A catalog of an earlier format is upgraded, where it can be written.
 
     Raises:
         MissingIndexError, NotAnIndexError: there is none, or it is something else.
@@ -70,7 +70,7 @@ def open_catalog(folder: Path) -> Catalog:
                 "build one"
             )
         refuse_newer(catalog.url, catalog.generation())
-        if catalog.format() == BEFORE:
+        if catalog.format() in BEFORE:
             with suppress(ReadOnlyIndexError):
                 upgrade(catalog, folder.resolve())
     except BaseException:

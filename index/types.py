@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,50 @@ class CaptionRow(NamedTuple):
     image_id: int
     text: str
     written_by: str | None = None
+
+
+# Where a text stands, the most telling first. What `Metadata` brings is replaced as a whole.
+TextSource: TypeAlias = Literal[
+    "caption",
+    "title",
+    "keyword",
+    "description",
+    "file name",
+    "text in the picture",
+    "place",
+    "camera",
+    "folder",
+    "written caption",
+]
+TEXT_SOURCES: tuple[TextSource, ...] = get_args(TextSource)
+METADATA_SOURCES: tuple[TextSource, ...] = (
+    "title",
+    "keyword",
+    "description",
+    "place",
+    "camera",
+)
+
+
+class Metadata(NamedTuple):
+    """What a picture's file and its sidecar say about it.
+
+    `texts` are pairs of one of `METADATA_SOURCES` and a text. `camera` and `rating` (-1 for a
+    rejected picture, else 0 to 5) are for filters. Latitude and longitude are in degrees.
+    """
+
+    texts: tuple[tuple[TextSource, str], ...] = ()
+    camera: str = ""
+    rating: int | None = None
+    latitude: float | None = None
+    longitude: float | None = None
+
+
+class SourcedText(NamedTuple):
+    """A text of an image, and where it stands."""
+
+    source: TextSource
+    text: str
 
 
 class DescribedImage(NamedTuple):

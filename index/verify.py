@@ -11,6 +11,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from hasse.index import durable
+from hasse.index.catalog import documents
 from hasse.index.catalog.catalog import Catalog, damaged_rows
 from hasse.index.catalog.records import SegmentRecord, State
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
@@ -91,6 +92,7 @@ def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Ver
     try:
         refuse_unfinished(folder, state.generation)
         findings = [_damage(f"{catalog.url.database}: {what}") for what in damaged_rows(catalog)]
+        findings += _text_faults(catalog)
         findings += stored_pictures.faults(folder, catalog)
         total = sum(record.bytes for record in state.segments)
         done = 0
@@ -123,6 +125,16 @@ def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Ver
         total,
         tuple(findings),
     )
+
+
+def _text_faults(catalog: Catalog) -> Iterator[str]:
+    with catalog.reading() as connection:
+        outdated = documents.outdated(connection)
+    if outdated:
+        yield (
+            f"{catalog.url.database}: the text index does not hold what {outdated:,} images say: "
+            "make it anew with 'hasse index text INDEX'"
+        )
 
 
 def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[Kind, Ids]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -25,28 +25,35 @@ from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import (
     CAPTIONS,
     DELETED,
+    DOCUMENTS,
     FOLDERS,
     FORMAT,
     IDS_PER_STATEMENT,
     IMAGES,
     META,
+    METADATA,
     PATHS,
     REMOVED,
     SCHEMA,
     SEGMENTS,
+    TEXTS,
     UNREADABLE,
     WRITTEN,
     row_checksum,
 )
+from hasse.index.catalog.selection import on_sphere
 from hasse.index.errors import NotAnIndexError
 from hasse.index.types import (
+    METADATA_SOURCES,
     CaptionRow,
     FolderRow,
     Ids,
     ImageRow,
     Kind,
+    Metadata,
     ModelIdentity,
     PathRow,
+    TextSource,
     UnreadableFile,
 )
 
@@ -78,6 +85,16 @@ def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]
     for at in range(0, len(ids), IDS_PER_STATEMENT):
         part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
         found.update(connection.execute(sql.select(column).where(column.in_(part))).scalars())
+    return found
+
+
+def images_of(connection: Connection, caption_ids: Sequence[int]) -> set[int]:
+    """Return the ids of the images of captions."""
+    found: set[int] = set()
+    for at in range(0, len(caption_ids), IDS_PER_STATEMENT):
+        part = [int(id_) for id_ in caption_ids[at : at + IDS_PER_STATEMENT]]
+        theirs = sql.select(CAPTIONS.c.image_id).where(CAPTIONS.c.id.in_(part))
+        found.update(connection.execute(theirs).scalars())
     return found
 
 
@@ -169,6 +186,28 @@ def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
         _insert(connection, WRITTEN, (_written_values(row) for row in block if row.written_by))
 
 
+def replace_metadata(connection: Connection, metadata: Mapping[int, Metadata]) -> None:
+    """Give images other metadata than they had; their other texts are not touched."""
+    ids = list(metadata)
+    _delete(connection, METADATA.c.image_id, ids)
+    _delete(connection, TEXTS.c.image_id, ids, TEXTS.c.source.in_(METADATA_SOURCES))
+    _insert(connection, METADATA, (_metadata_values(*pair) for pair in metadata.items()))
+    _insert(
+        connection,
+        TEXTS,
+        (row for id_, found in metadata.items() for row in _text_values(id_, found.texts)),
+    )
+
+
+def replace_texts(
+    connection: Connection, source: TextSource, texts: Mapping[int, Sequence[str]]
+) -> None:
+    """Give images other texts of one source than they had."""
+    _delete(connection, TEXTS.c.image_id, list(texts), TEXTS.c.source == source)
+    pairs = ((id_, [(source, text) for text in each]) for id_, each in texts.items())
+    _insert(connection, TEXTS, (row for pair in pairs for row in _text_values(*pair)))
+
+
 def delete_written_captions(
     connection: Connection, image_ids: Iterable[int], generation: int
 ) -> None:
@@ -227,7 +266,8 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
         theirs = CAPTIONS.c.image_id.in_(part)
         gone += connection.execute(sql.select(CAPTIONS.c.id).where(theirs)).scalars()
     delete_captions(connection, gone, generation)
-    _delete(connection, PATHS.c.image_id, ids)
+    for column in (DOCUMENTS.c.image_id, TEXTS.c.image_id, METADATA.c.image_id, PATHS.c.image_id):
+        _delete(connection, column, ids)
     _delete(connection, IMAGES.c.id, ids)
     delete_points(connection, "image", ids, generation)
     return gone
@@ -296,6 +336,34 @@ def _caption_values(row: CaptionRow) -> dict[str, Any]:
 
 def _written_values(row: CaptionRow) -> dict[str, Any]:
     return _with_checksum({"caption_id": int(row.id), "written_by": str(row.written_by)})
+
+
+def _metadata_values(image_id: int, found: Metadata) -> dict[str, Any]:
+    place: tuple[float | None, ...] = (None, None, None)
+    if found.latitude is not None and found.longitude is not None:
+        place = on_sphere(found.latitude, found.longitude)
+    x, y, z = place
+    return _with_checksum(
+        {
+            "image_id": int(image_id),
+            "camera": found.camera,
+            "rating": found.rating,
+            "latitude": found.latitude,
+            "longitude": found.longitude,
+            "x": x,
+            "y": y,
+            "z": z,
+        }
+    )
+
+
+def _text_values(
+    image_id: int, texts: Iterable[tuple[TextSource, str]]
+) -> Iterator[dict[str, Any]]:
+    for at, (source, text) in enumerate(texts):
+        yield _with_checksum(
+            {"image_id": int(image_id), "source": source, "position": at, "text": str(text)}
+        )
 
 
 def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:

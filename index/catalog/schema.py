@@ -8,9 +8,9 @@ from __future__ import annotations
 import zlib
 
 import sqlalchemy as sql
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, Table, Text
 
-FORMAT = 7
+FORMAT = 8
 # Ids from here on are remembered for good when they are deleted, and new ids do not go on after
 # them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
 FAR_IDS = 2**52
@@ -112,6 +112,40 @@ WRITTEN = Table(
     Column("written_by", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
+# See `Metadata`. `x`, `y` and `z` are the place on a sphere of radius 1: the square of a distance is
+# arithmetic that both databases can do, at the poles and at the date line too.
+METADATA = Table(
+    "metadata",
+    SCHEMA,
+    Column("image_id", _ID, ForeignKey("images.id"), primary_key=True, autoincrement=False),
+    Column("camera", Text, nullable=False),
+    Column("rating", Integer),
+    Column("latitude", Double),
+    Column("longitude", Double),
+    Column("x", Double),
+    Column("y", Double),
+    Column("z", Double),
+    Column("checksum", BigInteger, nullable=False),
+)
+# What is written in a picture or about it, beside captions and names: see `TEXT_SOURCES`.
+TEXTS = Table(
+    "texts",
+    SCHEMA,
+    Column("image_id", BigInteger, ForeignKey("images.id"), primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+# The folded texts of an image, in which a search looks: see `index.catalog.documents`.
+DOCUMENTS = Table(
+    "documents",
+    SCHEMA,
+    Column("image_id", _ID, ForeignKey("images.id"), primary_key=True, autoincrement=False),
+    Column("human", Text, nullable=False),
+    Column("written", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
 SEGMENTS = Table(
     "segments",
     SCHEMA,
@@ -141,6 +175,7 @@ IMAGE_FACTS = tuple(IMAGES.columns)[:-1]
 _WRITTEN_BY = sql.select(WRITTEN.c.written_by).where(WRITTEN.c.caption_id == CAPTIONS.c.id)
 WRITTEN_BY = _WRITTEN_BY.correlate(CAPTIONS).scalar_subquery()
 CAPTION_FACTS = (*tuple(CAPTIONS.columns)[:-1], WRITTEN_BY)
+METADATA_FACTS = tuple(METADATA.columns)[1:5]
 PATH_FACTS = tuple(PATHS.columns)[:-1]
 FOLDER_FACTS = tuple(FOLDERS.columns)[:-1]
 UNREADABLE_FACTS = tuple(UNREADABLE.columns)[:-1]

@@ -6,20 +6,27 @@ it takes deletions, and the answer is the exact top k of what was selected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import cos, pi, radians, sin
 from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sql
+from sqlalchemy import Connection
 
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import Locations
-from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, WRITTEN
+from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, METADATA, WRITTEN
+from hasse.index.catalog.text_search import saying
 from hasse.index.catalog.validation import fault_of
 from hasse.index.errors import BadQueryError
 from hasse.index.types import Ids, Kind
 
 _NUMBERS = 1 << 63  # exclusive upper bound of SQL BIGINT
+_EARTH_KILOMETRES = 6371.0088  # mean radius
+# Facts that a picture's file or sidecar may change; beside them, files move and texts are edited.
+_CHANGING = ("camera", "rating", "near", "has_place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,9 @@ class Selection:
     that the file lies in (the file name, where it lies in none), or the absolute path, with
     `absolute_paths`. A picture without a date is in no range of dates. Of captions that read the
     same, `distinct_texts` selects one; see `index.search.distinct`. Of captions that a model wrote,
-    `written` selects all, none, or with None all where there are none of people.
+    `written` selects all, none, or with None all where there are none of people. `camera` is a part
+    of its name, `rating` the least. `near` is a latitude, a longitude and a radius in kilometres.
+    What a selected image says holds each text of `said` and none of `unsaid`, as it stands.
     """
 
     split: str | None = None
@@ -44,6 +53,12 @@ class Selection:
     absolute_paths: bool = False
     distinct_texts: bool = False
     written: bool | None = True
+    camera: str | None = None
+    rating: int | None = None
+    near: tuple[float, float, float] | None = None
+    has_place: bool | None = None
+    said: tuple[str, ...] = ()
+    unsaid: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.image_ids is not None and len(self.image_ids) > IDS_PER_STATEMENT:
@@ -64,8 +79,9 @@ class Selection:
 
     @property
     def depends_on_generation(self) -> bool:
-        """Whether rows may be selected in one generation and not in another: files move."""
-        return self.path_prefix is not None
+        """Whether rows may be selected in one generation and not in another."""
+        of_images = replace(self, path_prefix=None, said=(), unsaid=(), **dict.fromkeys(_CHANGING))
+        return self != of_images
 
     def ids(self, catalog: Catalog, folder: Path, kind: Kind, among: Ids) -> Ids:
         """Return the selected ids of a kind, in no order: all that are `among` these (R,).
@@ -81,13 +97,19 @@ class Selection:
             wanted = wanted.join(IMAGES)
             if not self.written:
                 wanted = wanted.where(CAPTIONS.c.id.not_in(sql.select(WRITTEN.c.caption_id)))
-        wanted = wanted.where(*self._clauses())
         with catalog.reading() as connection:
-            if self.path_prefix is not None:
-                locations = Locations.read(connection, folder)
-                below = locations.lies_below if self.absolute_paths else locations.shown_below
-                wanted = wanted.where(below(self.path_prefix))
+            wanted = wanted.where(*self.conditions(connection, folder))
             return np.fromiter(connection.execute(wanted).scalars(), np.int64)
+
+    def conditions(self, connection: Connection, folder: Path) -> list[sql.ColumnElement[bool]]:
+        """Return the conditions on `IMAGES` of the index in a folder."""
+        clauses = [*self._clauses(), *self._by_metadata()]
+        clauses += self._by_texts(connection.dialect.name)
+        if self.path_prefix is not None:
+            locations = Locations.read(connection, folder)
+            below = locations.lies_below if self.absolute_paths else locations.shown_below
+            clauses.append(below(self.path_prefix))
+        return clauses
 
     def _clauses(self) -> list[sql.ColumnElement[bool]]:
         clauses: list[sql.ColumnElement[bool]] = []
@@ -105,6 +127,40 @@ class Selection:
         if self.taken_before is not None:
             clauses.append(IMAGES.c.taken < int(self.taken_before))
         return clauses
+
+    def _by_metadata(self) -> Iterator[sql.ColumnElement[bool]]:
+        of = METADATA.c
+        if self.camera is not None:
+            yield _with_metadata(of.camera.icontains(self.camera, autoescape=True))
+        if self.rating is not None:
+            yield _with_metadata(of.rating >= self.rating)
+        if self.has_place is not None:
+            place = _with_metadata(of.latitude.is_not(None))
+            yield place if self.has_place else sql.not_(place)
+        if self.near is not None:
+            latitude, longitude, kilometres = self.near
+            x, y, z = on_sphere(latitude, longitude)
+            # The straight line through the sphere, which grows with the way on its surface.
+            line = 2 * sin(min(kilometres / _EARTH_KILOMETRES, pi) / 2)
+            offsets = (of.x - x, of.y - y, of.z - z)
+            squared = sum((offset * offset for offset in offsets), sql.literal(0.0))
+            yield _with_metadata(squared <= line * line)
+
+    def _by_texts(self, dialect: str) -> Iterator[sql.ColumnElement[bool]]:
+        for text in self.said:
+            yield IMAGES.c.id.in_(saying(dialect, text))
+        for text in self.unsaid:
+            yield IMAGES.c.id.not_in(saying(dialect, text))
+
+
+def on_sphere(latitude: float, longitude: float) -> tuple[float, float, float]:
+    """Return a place, in degrees, as a point of the sphere of radius 1."""
+    north, east = radians(latitude), radians(longitude)
+    return cos(north) * cos(east), cos(north) * sin(east), sin(north)
+
+
+def _with_metadata(condition: sql.ColumnElement[bool]) -> sql.ColumnElement[bool]:
+    return IMAGES.c.id.in_(sql.select(METADATA.c.image_id).where(condition))
 
 
 def _between(table: sql.Table, ids: Ids) -> sql.ColumnElement[bool]:

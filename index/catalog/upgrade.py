@@ -1,4 +1,4 @@
-"""Brings a catalog that 0.2.0 wrote to the format of this version, in place."""
+"""Brings a catalog of an earlier format to that of this version, in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Connection, Text
 
-from hasse.index.catalog import mutations
+from hasse.index.catalog import documents, mutations
 from hasse.index.catalog.catalog import Catalog, model_of
 from hasse.index.catalog.locations import folders_of
 from hasse.index.catalog.schema import (
@@ -22,35 +22,45 @@ from hasse.index.catalog.schema import (
 )
 from hasse.index.types import FolderRow, ImageRow, PathRow
 
-BEFORE = 6  # the format of 0.2.0
+OF_0_2_0 = 6
+BEFORE = (OF_0_2_0, 7)  # formats without the tables of texts
 _OLD_FOLDERS = sql.table("folders", sql.column("path", Text), sql.column("device", BigInteger))
 
 
 def upgrade(catalog: Catalog, index_folder: Path) -> None:
-    """Bring a catalog of the format before this one up to date; nothing happens to any other.
+    """Bring a catalog of a format in `BEFORE` up to date; nothing happens to any other.
 
-    Paths beside the index were relative to it. They become absolute below the folders that they
-    lie in, and these are remembered relative to the index too.
+    The text index is made of the captions and names that there are. In 0.2.0, paths beside the
+    index were relative to it. They become absolute below the folders that they lie in, and these
+    are remembered relative to the index too.
     """
     with catalog.writing() as connection:
         meta = connection.execute(sql.select(META)).one()
-        if meta.format != BEFORE:
+        if meta.format not in BEFORE:
             return
-        devices = {
-            _absolute(index_folder, row.path): row.device
-            for row in connection.execute(sql.select(_OLD_FOLDERS))
-        }
-        FOLDERS.drop(connection)
+        if meta.format == OF_0_2_0:
+            _move_paths(connection, index_folder)
         SCHEMA.create_all(connection)
-        _make_paths_absolute(connection, index_folder)
-        mutations.remember_folders(
-            connection,
-            (
-                FolderRow(path, path, os.path.relpath(path, index_folder), device)
-                for path, device in (devices | _other_folders(connection, devices)).items()
-            ),
-        )
+        documents.add_missing(connection)
         mutations.set_model(connection, model_of(meta), meta.generation)
+
+
+def _move_paths(connection: Connection, index_folder: Path) -> None:
+    """Make the paths of 0.2.0 absolute below folders that are remembered."""
+    devices = {
+        _absolute(index_folder, row.path): row.device
+        for row in connection.execute(sql.select(_OLD_FOLDERS))
+    }
+    FOLDERS.drop(connection)
+    SCHEMA.create_all(connection)
+    _make_paths_absolute(connection, index_folder)
+    mutations.remember_folders(
+        connection,
+        (
+            FolderRow(path, path, os.path.relpath(path, index_folder), device)
+            for path, device in (devices | _other_folders(connection, devices)).items()
+        ),
+    )
 
 
 def _make_paths_absolute(connection: Connection, index_folder: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from hasse.index import durable
-from hasse.index.catalog import mutations
+from hasse.index.catalog import documents, mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
@@ -33,9 +33,11 @@ from hasse.index.types import (
     Ids,
     ImageRow,
     Kind,
+    Metadata,
     ModelIdentity,
     PathRow,
     Points,
+    TextSource,
     UnreadableFile,
 )
 
@@ -102,6 +104,7 @@ class Change:
         folders: folders that are remembered as they are now.
         lapsed: paths of files that were removed by name and are gone.
         unreadable: files that could not be decoded, by path; None forgets one.
+        metadata: of images, from now on, by image id; for new images too.
     """
 
     addition: Addition
@@ -113,6 +116,7 @@ class Change:
     folders: Sequence[FolderRow] = ()
     lapsed: Collection[str] = ()
     unreadable: Mapping[str, UnreadableFile | None] = field(default_factory=dict)
+    metadata: Mapping[int, Metadata] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,15 +184,19 @@ class Writer:
         replaced = [row for row in addition.images if row.id in change.replaced]
         present = [*change.removed_images, *(row.id for row in (*replaced, *change.rows))]
         with self._next_generation(present) as (connection, generation):
+            touched = mutations.images_of(connection, change.removed_captions)
             mutations.delete_images(connection, change.removed_images, generation)
             mutations.delete_captions(connection, change.removed_captions, generation)
             mutations.delete_points(connection, "image", sorted(change.replaced), generation)
             captioned = {row.image_id for row in addition.captions}
+            touched |= captioned | {row.id for row in (*addition.images, *change.rows)}
+            touched |= {*change.paths, *change.metadata}
             mutations.delete_written_captions(connection, captioned | change.replaced, generation)
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
             mutations.insert_images(connection, new)
             mutations.replace_paths(connection, change.paths)
+            mutations.replace_metadata(connection, change.metadata)
             mutations.insert_captions(connection, addition.captions)
             mutations.remember_folders(connection, change.folders)
             added = {row.path for rows in change.paths.values() for row in rows}
@@ -197,6 +205,24 @@ class Writer:
             )
             mutations.replace_unreadable(connection, change.unreadable)
             mutations.insert_segments(connection, records, generation)
+            documents.refresh(connection, touched)
+        return generation
+
+    def replace_texts(self, source: TextSource, texts: Mapping[int, Sequence[str]]) -> int:
+        """Give images other texts of one source, such as those read from the picture.
+
+        Returns the generation. Images that are not there any more are passed over.
+        """
+        with self._next_generation() as (connection, generation):
+            present = mutations.existing(connection, "image", list(texts))
+            mutations.replace_texts(connection, source, {id_: texts[id_] for id_ in present})
+            documents.refresh(connection, present)
+        return generation
+
+    def rebuild_text_index(self) -> int:
+        """Make the text index anew from the rows that it is about; return the generation."""
+        with self._next_generation() as (connection, generation):
+            documents.rebuild(connection)
         return generation
 
     def commit(
@@ -212,6 +238,7 @@ class Writer:
             mutations.insert_captions(connection, captions)
             mutations.remember_folders(connection, folders)
             mutations.insert_segments(connection, records, generation)
+            documents.add_missing(connection)
         return generation
 
     def remove(self, image_ids: Sequence[int]) -> int:

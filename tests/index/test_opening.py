@@ -17,6 +17,7 @@ import pytest
 
 from hasse.index.build import build
 from hasse.index.catalog.schema import FORMAT
+from hasse.index.catalog.selection import Selection
 from hasse.index.errors import (
     DamagedIndexError,
     FormatVersionError,
@@ -116,7 +117,7 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
         Index.open(tmp_path / "i", "0" * 64)
 
 
-@pytest.mark.parametrize("other", [FORMAT - 2, FORMAT + 1])
+@pytest.mark.parametrize("other", [FORMAT - 3, FORMAT + 1])
 def test_index_of_an_earlier_or_later_format_is_refused(other: int, tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     set_format(tmp_path / "i", other)
@@ -129,8 +130,12 @@ def test_index_of_the_format_before_is_brought_up_to_date(tmp_path: Path) -> Non
     small_index(tmp_path / "i").close()
     set_format(tmp_path / "i", FORMAT - 1)
     with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as catalog, catalog:
-        catalog.execute("DROP TABLE written")
+        for table in ("documents", "documents_words", "documents_trigrams", "texts", "metadata"):
+            catalog.execute(f"DROP TABLE {table}")
     with Index.open(tmp_path / "i") as index:
+        chosen = Selection(said=("caption 103",))
+        found = chosen.ids(index.catalog, index.folder, "image", np.arange(13))
+        assert found.tolist() == [3]
         assert index.catalog.format() == FORMAT
         assert index.catalog.captions([103]) == {103: CaptionRow(103, 3, "caption 103")}
     assert verify(tmp_path / "i").ok

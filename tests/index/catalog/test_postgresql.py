@@ -135,7 +135,7 @@ def test_written_captions_in_a_database_of_the_format_before(
 ) -> None:
     small_index(folder).close()
     format_before = f"UPDATE meta SET format = {FORMAT - 1}"  # noqa: S608
-    execute(database, "DROP TABLE written", format_before)
+    execute(database, "DROP TABLE written, documents, texts, metadata", format_before)
     row, point = CaptionRow(900, 50, "a dog", "m 0123"), np.ones((1, DIMENSION))
     with Index.open(folder) as index:
         index.add(images([50]), point, [row], point)

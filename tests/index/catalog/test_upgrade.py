@@ -12,14 +12,17 @@ from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog, damaged_rows
 from hasse.index.catalog.database import catalog_url
 from hasse.index.catalog.schema import (
+    DOCUMENTS,
     FOLDERS,
     FORMAT,
     META,
+    METADATA,
     REMOVED,
+    TEXTS,
     UNREADABLE,
     row_checksum,
 )
-from hasse.index.catalog.upgrade import BEFORE, upgrade
+from hasse.index.catalog.upgrade import OF_0_2_0, upgrade
 from hasse.index.store import Index
 from hasse.index.types import FolderRow, ImageRow, ModelIdentity, PathRow
 from hasse.index.verify import verify
@@ -56,7 +59,7 @@ def place(tmp_path: Path) -> Path:
 
 def make_old(connection: sql.Connection) -> None:
     """Give a catalog the tables of 0.2.0."""
-    for table in (FOLDERS, REMOVED, UNREADABLE):
+    for table in (FOLDERS, REMOVED, UNREADABLE, DOCUMENTS, TEXTS, METADATA):
         table.drop(connection)
     connection.execute(
         sql.text(
@@ -67,8 +70,8 @@ def make_old(connection: sql.Connection) -> None:
     values = {"path": "../pictures", "device": 7, "checksum": row_checksum("../pictures", 7)}
     connection.execute(sql.text("INSERT INTO folders VALUES (:path, :device, :checksum)"), values)
     meta = connection.execute(sql.select(META)).one()
-    checksum = row_checksum(BEFORE, *tuple(meta)[2:-1])
-    connection.execute(META.update().values(format=BEFORE, checksum=checksum))
+    checksum = row_checksum(OF_0_2_0, *tuple(meta)[2:-1])
+    connection.execute(META.update().values(format=OF_0_2_0, checksum=checksum))
 
 
 @pytest.fixture
@@ -108,7 +111,7 @@ def test_upgrade_of_an_index_that_moved_with_its_pictures_finds_them(place: Path
 def test_upgrade_of_another_format_changes_nothing(place: Path) -> None:
     catalog = Catalog(catalog_url(place / "index"))
     with catalog.writing() as connection:
-        connection.execute(META.update().values(format=BEFORE - 1))
+        connection.execute(META.update().values(format=OF_0_2_0 - 1))
     upgrade(catalog, place / "index")
-    assert catalog.format() == BEFORE - 1
+    assert catalog.format() == OF_0_2_0 - 1
     catalog.close()

@@ -1,0 +1,190 @@
+"""The text index: what each image says, folded into one document, and indexed by the database.
+
+A document holds the texts of an image: of people (their captions, names, metadata, text in the
+picture) and, apart from them, of models. SQLite indexes documents by FTS5, once by words and once
+by trigrams; PostgreSQL by full text and, where it can be installed, pg_trgm. Both indexes follow
+the table by themselves, so that they are part of every transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import sqlalchemy as sql
+from sqlalchemy import DDL, Connection
+
+from hasse.index.catalog.schema import (
+    CAPTIONS,
+    DOCUMENTS,
+    IDS_PER_STATEMENT,
+    IMAGES,
+    PATHS,
+    TEXTS,
+    WRITTEN,
+    row_checksum,
+)
+from hasse.index.text.folding import fold
+from hasse.index.types import TEXT_SOURCES, SourcedText
+
+BETWEEN: Final = " | "  # texts of a document: no word holds it, so that no phrase spans two texts
+_MOST_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB
+_AT_ONCE = 2_000  # documents in memory
+
+WORDS = sql.table("documents_words", sql.column("rowid"), sql.column("documents_words"))
+TRIGRAMS = sql.table("documents_trigrams", sql.column("rowid"), sql.column("human"))
+_FTS = "USING fts5(%s, content='documents', content_rowid='image_id', columnsize=0, %s)"
+_SQLITE = (
+    # Words are separated already: every character but the space belongs to one.
+    "CREATE VIRTUAL TABLE documents_words "
+    + _FTS
+    % (
+        "human, written",
+        "detail=column, tokenize=\"unicode61 remove_diacritics 0 categories 'L* M* N* C*'\"",
+    ),
+    "CREATE VIRTUAL TABLE documents_trigrams " + _FTS % ("human", "detail=none, tokenize=trigram"),
+    """CREATE TRIGGER documents_inserted AFTER INSERT ON documents BEGIN
+  INSERT INTO documents_words(rowid, human, written) VALUES (new.image_id, new.human, new.written);
+  INSERT INTO documents_trigrams(rowid, human) VALUES (new.image_id, new.human);
+END""",
+    """CREATE TRIGGER documents_deleted AFTER DELETE ON documents BEGIN
+  INSERT INTO documents_words(documents_words, rowid, human, written)
+    VALUES ('delete', old.image_id, old.human, old.written);
+  INSERT INTO documents_trigrams(documents_trigrams, rowid, human)
+    VALUES ('delete', old.image_id, old.human);
+END""",
+)
+_POSTGRESQL = (
+    *(
+        f"CREATE INDEX ix_documents_{column} ON documents "
+        f"USING gin (array_to_tsvector(string_to_array({column}, ' ')))"
+        for column in ("human", "written")
+    ),
+    # Without the extension, parts of words are found more slowly.
+    "DO $$ BEGIN CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public; "
+    "EXCEPTION WHEN OTHERS THEN NULL; END $$",
+    "DO $$ BEGIN EXECUTE (SELECT format('CREATE INDEX ix_documents_trigrams ON documents "
+    "USING gin (human %I.gin_trgm_ops)', nspname) FROM pg_extension "
+    "JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pg_trgm'); "
+    "EXCEPTION WHEN OTHERS THEN NULL; END $$",
+)
+for _dialect, _statements in (("sqlite", _SQLITE), ("postgresql", _POSTGRESQL)):
+    for _statement in _statements:
+        _ddl = DDL(_statement.replace("%", "%%")).execute_if(dialect=_dialect)
+        sql.event.listen(DOCUMENTS, "after_create", _ddl)
+for _table in (WORDS, TRIGRAMS):
+    _ddl = DDL(f"DROP TABLE IF EXISTS {_table.name}").execute_if(dialect="sqlite")
+    sql.event.listen(DOCUMENTS, "after_drop", _ddl)
+
+
+def refresh(connection: Connection, image_ids: Iterable[int]) -> None:
+    """Make the documents of images anew, of those that there are."""
+    ids = sorted({int(id_) for id_ in image_ids})
+    for at in range(0, len(ids), _AT_ONCE):
+        part = ids[at : at + _AT_ONCE]
+        known = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(part))
+        before = {row[0]: row for row in connection.execute(known).all()}
+        after = {row["image_id"]: row for row in _documents(connection, part)}
+        changed = [id_ for id_, row in after.items() if tuple(row.values()) != before.get(id_)]
+        stale = [id_ for id_ in before if id_ in changed or id_ not in after]
+        if stale:
+            connection.execute(DOCUMENTS.delete().where(DOCUMENTS.c.image_id.in_(stale)))
+        if changed:
+            connection.execute(DOCUMENTS.insert(), [after[id_] for id_ in changed])
+
+
+def add_missing(connection: Connection) -> None:
+    """Make the documents of all images that have none."""
+    known = sql.select(DOCUMENTS.c.image_id)
+    missing = connection.execute(sql.select(IMAGES.c.id).where(IMAGES.c.id.not_in(known)))
+    ids = iter(missing.scalars().all())
+    while part := list(islice(ids, _AT_ONCE)):
+        rows = list(_documents(connection, part))
+        if rows:
+            connection.execute(DOCUMENTS.insert(), rows)
+
+
+def rebuild(connection: Connection) -> None:
+    """Make the text index anew, from the rows that it is about."""
+    DOCUMENTS.drop(connection)
+    DOCUMENTS.create(connection)
+    add_missing(connection)
+
+
+def outdated(connection: Connection) -> int:
+    """Return how many images have no document, or not that of their texts."""
+    ids = iter(connection.execute(sql.select(IMAGES.c.id)).scalars().all())
+    count = 0
+    while part := list(islice(ids, _AT_ONCE)):
+        chosen = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(part))
+        known = {tuple(row) for row in connection.execute(chosen)}
+        count += sum(tuple(row.values()) not in known for row in _documents(connection, part))
+    return count
+
+
+def delete(connection: Connection, image_ids: Sequence[int]) -> None:
+    """Remove the documents of images."""
+    connection.execute(DOCUMENTS.delete().where(DOCUMENTS.c.image_id.in_(image_ids)))
+
+
+def texts_of(connection: Connection, image_ids: Collection[int]) -> dict[int, list[SourcedText]]:
+    """Return all texts of each of the images there are, the most telling sources first."""
+    found: dict[int, list[SourcedText]] = {}
+    ids = sorted({int(id_) for id_ in image_ids})
+    for at in range(0, len(ids), IDS_PER_STATEMENT):
+        found |= _texts(connection, ids[at : at + IDS_PER_STATEMENT])
+    order = TEXT_SOURCES.index
+    for texts in found.values():
+        texts.sort(key=lambda one: order(one.source))  # stable: otherwise in order of their rows
+    return found
+
+
+def _texts(connection: Connection, ids: Sequence[int]) -> dict[int, list[SourcedText]]:
+    images = sql.select(IMAGES.c.id, IMAGES.c.file_name).where(IMAGES.c.id.in_(ids))
+    found = {
+        id_: [SourcedText("file name", PurePosixPath(name).name)]
+        for id_, name in connection.execute(images)
+    }
+    files = sql.select(PATHS.c.image_id, PATHS.c.path, PATHS.c.folder)
+    for id_, path, folder in connection.execute(
+        files.where(PATHS.c.image_id.in_(ids)).order_by(PATHS.c.path)
+    ):
+        found[id_] += _names(path, folder)
+    captions = sql.select(CAPTIONS.c.image_id, CAPTIONS.c.text, WRITTEN.c.written_by)
+    for id_, text, by in connection.execute(
+        captions.outerjoin(WRITTEN).where(CAPTIONS.c.image_id.in_(ids)).order_by(CAPTIONS.c.id)
+    ):
+        found[id_].append(SourcedText("caption" if by is None else "written caption", text))
+    others = sql.select(TEXTS.c.image_id, TEXTS.c.source, TEXTS.c.text)
+    for id_, source, text in connection.execute(
+        others.where(TEXTS.c.image_id.in_(ids)).order_by(TEXTS.c.source, TEXTS.c.position)
+    ):
+        found[id_].append(SourcedText(source, text))
+    return found
+
+
+def _names(path: str, folder: str) -> Iterator[SourcedText]:
+    """Yield the name of a file, and its folder from the followed one on, which is named too.
+
+    The folders above belong to the machine: they say nothing about one picture.
+    """
+    if folder:
+        place = PurePosixPath(path)
+        yield SourcedText("file name", place.name)
+        around = PurePosixPath(folder).parent
+        if place.is_relative_to(around):
+            yield SourcedText("folder", place.relative_to(around).parent.as_posix())
+
+
+def _documents(connection: Connection, ids: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    for id_, texts in texts_of(connection, ids).items():
+        human = _joined(text for source, text in texts if source != "written caption")
+        written = _joined(text for source, text in texts if source == "written caption")
+        row = {"image_id": id_, "human": human, "written": written}
+        yield {**row, "checksum": row_checksum(*row.values())}
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return BETWEEN.join(filter(None, dict.fromkeys(map(fold, texts))))[:_MOST_CHARACTERS].rstrip()

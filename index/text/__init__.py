@@ -1,0 +1,1 @@
+"""Text search without a database: folding, queries, and which text says what."""

@@ -1,0 +1,105 @@
+"""Read a query: its words, what is quoted, and what is excluded. No character is an operator."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from hasse.index.text.folding import fold
+
+_QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«([^»]*)»')
+_MINUS = re.compile(r'(?:^|(?<=\s))-(?=["\w])(?:"([^"]*)"|(\S+))')
+_WITHOUT = re.compile(r"(?:(?<=\s)|(?<=,))without\s+([^,;.]+)", re.IGNORECASE)
+_MOST_WORDS = 64  # that are looked up; the others of a query only count for the picture
+# Words that say nothing about one picture in particular, for queries and not for texts.
+_STOP_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "at",
+        "by",
+        "for",
+        "from",
+        "in",
+        "is",
+        "it",
+        "its",
+        "my",
+        "of",
+        "on",
+        "or",
+        "our",
+        "picture",
+        "pictures",
+        "photo",
+        "photos",
+        "the",
+        "there",
+        "this",
+        "to",
+        "with",
+        "image",
+        "images",
+        "photograph",
+        "photographs",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of a query as it was written, and folded: one word or, as in IMG_2033, several."""
+
+    written: str
+    folded: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """What a query looks for in texts, and the caption that is left for the model.
+
+    Attributes:
+        caption: the query without quotation marks and exclusions; may be blank.
+        terms: words that hits should say. Words such as "the" are only there if no others are.
+        phrases: folded texts in quotation marks, which hits must say as they stand.
+        excluded: what hits must not say nor show, as it was written.
+    """
+
+    caption: str
+    terms: tuple[Term, ...]
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, query: str) -> Self:
+        """Read what a person wrote."""
+        excluded: list[str] = []
+
+        def take(found: re.Match[str]) -> str:
+            excluded.append(next(part for part in found.groups() if part is not None).strip())
+            return " "
+
+        rest = _WITHOUT.sub(take, _MINUS.sub(take, query))
+        phrases = [
+            fold(next(part for part in found.groups() if part is not None))
+            for found in _QUOTED.finditer(rest)
+        ]
+        plain = _QUOTED.sub(lambda found: " ".join(filter(None, found.groups())), rest)
+        caption = " ".join(plain.split()) if rest != query or plain != rest else query
+        return cls(
+            caption,
+            terms_of(caption),
+            tuple(dict.fromkeys(filter(None, phrases))),
+            tuple(dict.fromkeys(text for text in excluded if fold(text))),
+        )
+
+
+def terms_of(text: str) -> tuple[Term, ...]:
+    """Return the words of a text, each once."""
+    found = {folded: word for word in text.split() if (folded := fold(word))}
+    telling = {folded: word for folded, word in found.items() if folded not in _STOP_WORDS}
+    terms = [Term(word, folded) for folded, word in (telling or found).items()]
+    return tuple(terms[:_MOST_WORDS])

@@ -1,0 +1,217 @@
+"""What images say is found, in SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sql
+
+from hasse.index.catalog import documents
+from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.text_search import Said, said
+from hasse.index.segments.writer import Addition, Change
+from hasse.index.store import Index
+from hasse.index.text.query import TextQuery
+from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow
+from hasse.index.verify import verify
+from tests.index.samples import embeddings, model
+from tests.postgresql import new_database, place_catalog
+
+CAPTIONS = {
+    1: "our cat Felix",
+    2: "a cat on a sofa",
+    3: "Straßenbahn in 東京都庁",
+    5: "wifi password: 1234",
+    6: "password for the wifi",
+    11: "Köln, Ｄｏｍ ﬁnal № 7",
+}
+METADATA = {
+    8: Metadata(
+        (("title", "Sunset & sea"), ("keyword", "Ostsee"), ("camera", "Canon EOS 5D")),
+        "Canon EOS 5D",
+        4,
+        52.5,
+        13.4,
+    ),
+    9: Metadata((), "", None, -89.99, 179.0),
+}
+KNOWN = {"cat", "dog", "sofa", "password", "sunset"}  # to the model
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
+    folder = tmp_path / "index"
+    if request.param == "sqlite":
+        with filled(folder) as made:
+            yield made
+    else:
+        with new_database() as url, filled(place_catalog(folder, url)) as made:
+            yield made
+
+
+def filled(folder: Path) -> Index:
+    index = Index.create(folder, model())
+    rows = [
+        ImageRow(id_, f"IMG_20{id_:02}.jpg", f"/home/x/IMG_20{id_:02}.jpg") for id_ in range(40)
+    ]
+    captions = [CaptionRow(id_, id_, text) for id_, text in CAPTIONS.items()]
+    captions.append(CaptionRow(90, 4, "a dog", "some model"))
+    points = embeddings(np.random.default_rng(0), 40 + len(captions), 16)
+    addition = Addition.checked(index.model, rows, points[:40], captions, points[40:])
+    paths = {row.id: [PathRow(row.id, row.path)] for row in rows}
+    paths[7] = [PathRow(7, "/home/x/Paris weekend/day 1/a.jpg", "/home/x/Paris weekend")]
+    index.change(Change(addition, paths=paths, metadata=METADATA))
+    return index
+
+
+def found(index: Index, query: str, selection: Selection | None = None) -> Said:
+    with index.catalog.reading() as connection:
+        chosen = selection.conditions(connection, index.folder) if selection else ()
+        read = TextQuery.read(query)
+        return said(connection, read, lambda word: word.lower() in KNOWN, 100, chosen)
+
+
+@pytest.mark.parametrize(
+    ("query", "image"),
+    [
+        ("our cat Felix", 1),
+        ("FÉLIX", 1),
+        ("strassenbahn", 3),
+        ("東京", 3),
+        ("都庁", 3),
+        ("koln dom", 11),
+        ("final", 11),
+        ("№ 7 Köln", 11),
+        ("IMG_2017", 17),
+        ("img_2017.jpg", 17),
+        ("2033", 33),
+        ("paris", 7),
+        ("weekend day", 7),
+        ("Ostsee", 8),
+        ("canon sea", 8),
+        ("felxi", 1),  # off by one letter
+        ("felx", 1),
+        ("weeknd", 7),
+        ("osts", 8),  # the beginning of a word
+        ("033", 33),  # a part of one
+    ],
+)
+def test_image_that_says_the_words_is_found_alone(index: Index, query: str, image: int) -> None:
+    assert found(index, query).everything == (image,)
+
+
+def test_words_that_the_model_does_not_know_are_names(index: Index) -> None:
+    answer = found(index, "felix sleeping on the sofa")
+    assert answer.names == (1,)
+    assert not answer.everything
+
+
+def test_words_that_the_model_knows_are_not_taken_for_others(index: Index) -> None:
+    assert not found(index, "dog").everything
+    assert found(index, "sunse").everything == (8,)
+    assert found(index, "dog").something == (4,)  # what a model wrote
+
+
+def test_captions_of_a_model_are_found_after_those_of_people(index: Index) -> None:
+    assert found(index, "cat").everything == (2, 1)
+    assert found(index, "a dog").something == (4,)
+
+
+@pytest.mark.parametrize("query", ["100% ", "fel%x", "f_lix", '" OR *', "東都", "home", "zzzz"])
+def test_wildcards_operators_and_folders_above_find_nothing(index: Index, query: str) -> None:
+    answer = found(index, query)
+    assert not (answer.everything or answer.names or answer.something)
+
+
+@pytest.mark.parametrize(
+    ("selection", "images"),
+    [
+        (Selection(said=("wifi password",)), {5}),
+        (Selection(unsaid=("cat", "wifi"), image_ids=(1, 2, 3, 5)), {3}),
+        (Selection(camera="eos 5d"), {8}),
+        (Selection(camera="%"), set()),
+        (Selection(rating=4), {8}),
+        (Selection(rating=5), set()),
+        (Selection(near=(52.51, 13.39, 5)), {8}),
+        (Selection(near=(52.51, 13.39, 1)), set()),
+        (Selection(near=(-90, -100, 2)), {9}),
+        (Selection(near=(-89.99, -179.0, 1)), {9}),
+        (Selection(near=(0, 0, 21_000)), {8, 9}),
+        (Selection(has_place=True), {8, 9}),
+        (Selection(has_place=False), set(range(40)) - {8, 9}),
+    ],
+)
+def test_selection_by_metadata_and_texts(
+    index: Index, selection: Selection, images: set[int]
+) -> None:
+    every = np.arange(40)
+    assert set(selection.ids(index.catalog, index.folder, "image", every).tolist()) == images
+
+
+def test_search_of_a_selection_finds_only_what_is_selected(index: Index) -> None:
+    assert found(index, "cat", Selection(image_ids=(1,))).everything == (1,)
+
+
+def test_text_index_follows_changes(index: Index) -> None:
+    with index.writing() as writer:
+        writer.replace_texts("text in the picture", {10: ["Total 12,50 EUR"], 999: ["gone"]})
+    assert found(index, "total eur").everything == (10,)
+    nothing = np.empty((0, 16), np.float32)
+    addition = Addition.checked(index.model, [], nothing, [], nothing)
+    index.change(Change(addition, removed_captions=[1], metadata={8: Metadata()}))
+    assert not found(index, "felix").everything
+    assert not found(index, "ostsee").everything
+    index.remove([10])
+    assert not found(index, "total").everything
+    assert verify(index.folder).findings == ()
+
+
+def test_verify_names_a_text_index_that_lags_and_rebuilding_mends_it(index: Index) -> None:
+    with index.catalog.writing() as connection:
+        documents.delete(connection, [1])
+    (finding,) = verify(index.folder).findings
+    assert "does not hold what 1 images say" in finding
+    with index.writing() as writer:
+        writer.rebuild_text_index()
+    assert verify(index.folder).ok
+    assert found(index, "felix").everything == (1,)
+
+
+def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    syllables = ["ba", "ki", "lo", "mü", "ß", "京", "ta", "ne", "2", "é", "ru", "so"]
+    lexicon = ["".join(rng.choice(syllables, rng.integers(1, 4))) for _ in range(60)]
+    texts = [" ".join(rng.choice(lexicon, rng.integers(1, 9))) for _ in range(400)]
+    queries = [" ".join(rng.choice(lexicon, rng.integers(1, 4))) for _ in range(120)]
+    queries += [query[1:] for query in queries[:40]] + [query[:-1] for query in queries[:40]]
+    answers = []
+    with new_database() as url:
+        for folder in (tmp_path / "index", place_catalog(tmp_path / "server", url)):
+            with Index.create(folder, model()) as index:
+                rows = [ImageRow(id_, f"{id_}.jpg", "") for id_ in range(100)]
+                captions = [CaptionRow(at, at % 100, text) for at, text in enumerate(texts)]
+                points = embeddings(rng, 500, 16)
+                index.add(rows, points[:100], captions, points[100:])
+                known = KNOWN | set(lexicon[::2])
+                with index.catalog.reading() as connection:
+                    answers.append(
+                        [
+                            said(connection, TextQuery.read(query), known.__contains__, 50)
+                            for query in queries
+                        ]
+                    )
+    assert len(queries) == 200
+    assert answers[0] == answers[1]
+    assert sum(bool(one.everything) for one in answers[0]) > 50
+
+
+@pytest.mark.skipif(not os.environ.get("HASSE_TEST_POSTGRESQL"), reason="needs a server")
+def test_server_without_trigrams_finds_parts_of_words(index: Index) -> None:
+    if index.catalog.dialect.name == "postgresql":
+        with index.catalog.creating() as connection:
+            connection.execute(sql.text("DROP INDEX IF EXISTS ix_documents_trigrams"))
+        assert found(index, "033").everything == (33,)
