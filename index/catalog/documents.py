@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 import sqlalchemy as sql
-from sqlalchemy import DDL, Connection
+from sqlalchemy import Connection
 
 from hasse.index.catalog.schema import (
     CAPTIONS,
@@ -65,18 +65,25 @@ _POSTGRESQL = (
     # Without the extension, parts of words are found more slowly.
     "DO $$ BEGIN CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public; "
     "EXCEPTION WHEN OTHERS THEN NULL; END $$",
-    "DO $$ BEGIN EXECUTE (SELECT format('CREATE INDEX ix_documents_trigrams ON documents "
-    "USING gin (human %I.gin_trgm_ops)', nspname) FROM pg_extension "
-    "JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pg_trgm'); "
+    "DO $$ BEGIN EXECUTE 'CREATE INDEX ix_documents_trigrams ON documents USING gin (human ' || "
+    "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace "
+    "ON pg_namespace.oid = extnamespace WHERE extname = 'pg_trgm') || '.gin_trgm_ops)'; "
     "EXCEPTION WHEN OTHERS THEN NULL; END $$",
 )
-for _dialect, _statements in (("sqlite", _SQLITE), ("postgresql", _POSTGRESQL)):
-    for _statement in _statements:
-        _ddl = DDL(_statement.replace("%", "%%")).execute_if(dialect=_dialect)
-        sql.event.listen(DOCUMENTS, "after_create", _ddl)
-for _table in (WORDS, TRIGRAMS):
-    _ddl = DDL(f"DROP TABLE IF EXISTS {_table.name}").execute_if(dialect="sqlite")
-    sql.event.listen(DOCUMENTS, "after_drop", _ddl)
+_INDEXES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
+
+
+@sql.event.listens_for(DOCUMENTS, "after_create")
+def _create_indexes(_table: sql.Table, connection: Connection, **_: object) -> None:
+    for statement in _INDEXES[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+
+
+@sql.event.listens_for(DOCUMENTS, "after_drop")
+def _drop_indexes(_table: sql.Table, connection: Connection, **_: object) -> None:
+    if connection.dialect.name == "sqlite":
+        for table in (WORDS, TRIGRAMS):
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name}")
 
 
 def refresh(connection: Connection, image_ids: Iterable[int]) -> None:

@@ -112,7 +112,7 @@ WRITTEN = Table(
     Column("written_by", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
-# See `Metadata`. `x`, `y` and `z` are the place on a sphere of radius 1: the square of a distance is
+# See `Metadata`. `x`, `y` and `z` are the place on a sphere of radius 1, so that a distance is
 # arithmetic that both databases can do, at the poles and at the date line too.
 METADATA = Table(
     "metadata",

@@ -7,7 +7,7 @@ it takes deletions, and the answer is the exact top k of what was selected.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import cos, pi, radians, sin
 from pathlib import Path
 
@@ -25,8 +25,6 @@ from hasse.index.types import Ids, Kind
 
 _NUMBERS = 1 << 63  # exclusive upper bound of SQL BIGINT
 _EARTH_KILOMETRES = 6371.0088  # mean radius
-# Facts that a picture's file or sidecar may change; beside them, files move and texts are edited.
-_CHANGING = ("camera", "rating", "near", "has_place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,9 @@ class Selection:
 
     @property
     def depends_on_generation(self) -> bool:
-        """Whether rows may be selected in one generation and not in another."""
-        of_images = replace(self, path_prefix=None, said=(), unsaid=(), **dict.fromkeys(_CHANGING))
-        return self != of_images
+        """Whether rows may be selected in one generation and not in another: files change."""
+        moving = (self.path_prefix, self.camera, self.rating, self.near, self.has_place)
+        return any(one is not None for one in moving) or bool(self.said or self.unsaid)
 
     def ids(self, catalog: Catalog, folder: Path, kind: Kind, among: Ids) -> Ids:
         """Return the selected ids of a kind, in no order: all that are `among` these (R,).

@@ -175,12 +175,14 @@ class _Look:
 
 
 def _resolved(look: _Look, term: Term, known: bool) -> Resolved | None:
-    """Return how a term is said: as a word, or else as the beginning or a part of one, or else
-    with one letter more, less, exchanged or in another place."""
-    for form in FORMS:
-        if form == "word" or len(term.folded) >= _SHORTEST_PART:
-            if documents := look.count(term.folded, form):
-                return Resolved(term, term.folded, form, documents, known)
+    """Return how a term is said: as a word, else as the beginning or a part of one.
+
+    Where nobody says it, a word that differs by one letter takes its place.
+    """
+    forms = FORMS if len(term.folded) >= _SHORTEST_PART else FORMS[:1]
+    for form in forms:
+        if documents := look.count(term.folded, form):
+            return Resolved(term, term.folded, form, documents, known)
     if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
         near = look.first_of(list(_off_by_one(term.folded)))
         if near is not None:
@@ -225,7 +227,9 @@ def _documents_with(
     return _in_server(words, parts, column)
 
 
-def _in_fts(words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column) -> Any:
+def _in_fts(
+    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column
+) -> sql.Select[Any]:
     if not words:
         return sql.select(TRIGRAMS.c.rowid).where(*(_like(TRIGRAMS.c.human, one) for one in parts))
     match = " AND ".join(
@@ -242,7 +246,9 @@ def _in_fts(words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Col
     return found.where(*_phrases(sql.literal_column(column, sql.Text), words))
 
 
-def _in_server(words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column) -> Any:
+def _in_server(
+    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column
+) -> sql.Select[Any]:
     text = DOCUMENTS.c[column]
     found = sql.select(DOCUMENTS.c.image_id).where(*(_like(text, one) for one in parts))
     if words:

@@ -14,38 +14,11 @@ _WITHOUT = re.compile(r"(?:(?<=\s)|(?<=,))without\s+([^,;.]+)", re.IGNORECASE)
 _MOST_WORDS = 64  # that are looked up; the others of a query only count for the picture
 # Words that say nothing about one picture in particular, for queries and not for texts.
 _STOP_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "at",
-        "by",
-        "for",
-        "from",
-        "in",
-        "is",
-        "it",
-        "its",
-        "my",
-        "of",
-        "on",
-        "or",
-        "our",
-        "picture",
-        "pictures",
-        "photo",
-        "photos",
-        "the",
-        "there",
-        "this",
-        "to",
-        "with",
-        "image",
-        "images",
-        "photograph",
-        "photographs",
-    ]
+    re.findall(
+        r"\w+",
+        "a an and are at by for from in is it its my of on or our the there this to with "
+        "image images photo photograph photographs photos picture pictures",
+    )
 )
 
 

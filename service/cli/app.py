@@ -12,6 +12,7 @@ from hasse.service.cli.collection.describe_index import describe as describe_ind
 from hasse.service.cli.collection.entails import entails
 from hasse.service.cli.collection.index import index
 from hasse.service.cli.collection.search import search
+from hasse.service.cli.collection.text_index import text
 from hasse.service.cli.model.lab import lab
 from hasse.service.cli.serving.cluster import cluster
 from hasse.service.cli.serving.demo import demo
@@ -89,6 +90,7 @@ def root(
 
 
 index.add(describe_index)
+index.add(text)
 app.add(demo)
 app.add_typer(index, name="index")
 for command in (search, describe, entails, serve, key):
