@@ -30,11 +30,12 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.scan import scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from hasse.service.pipelines.folders.watch import FolderWatch
+from hasse.service.writing import indexing
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.scan import scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.folders.watch import FolderWatch
+from hasse.service.writing.image_source import ImageSource
 
 _CHANGES = 10
 

@@ -57,6 +57,8 @@ class Recorder:
     def __init__(self) -> None:
         self._calls: list[Call] = []
         self._is_on = False
+        self._tick: FrameType | None = None  # of the server's clock, which belongs to no request
+        self._ticker = 0  # the thread that it runs in
 
     def start(self, on: bool) -> None:
         """Begin a new list of calls."""
@@ -74,7 +76,13 @@ class Recorder:
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
+        if event == "return" and frame is self._tick:
+            self._tick, self._ticker = None, 0
         if not self._is_on or event != "call" or not code.co_filename.startswith(_OURS):
+            return
+        if code.co_qualname == "_Server.on_tick":
+            self._tick, self._ticker = frame, threading.get_ident()
+        if threading.get_ident() == self._ticker:
             return
         if code.co_code[frame.f_lasti + 1] == 0:  # RESUME 0 begins a function, others go on
             file = str(Path(code.co_filename).relative_to(_ROOT))

@@ -43,12 +43,13 @@ from hasse.index.search.query import Answer, Query, checked_queries
 from hasse.index.search.search import search, search_jointly
 from hasse.index.search.similar import search_similar
 from hasse.index.segments import compaction
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.loading import Loader
 from hasse.index.segments.segment import Verify
 from hasse.index.segments.snapshot import Snapshot
-from hasse.index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
+from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
 from hasse.index.staging import refuse_unfinished
 from hasse.index.types import (
     CaptionRow,
@@ -275,9 +276,8 @@ class Index:
             DiskFullError, IndexLockedError: nothing was changed.
             NotLoadedError: it was changed durably; searches see it from the next `refresh` on.
         """
-        addition = Addition.checked(self.model, images, image_points, captions, caption_points)
-        with self.writing(timeout) as writer:
-            return writer.change(Change(addition))
+        change = Change(images, image_points, captions, caption_points)
+        return self.change(change, timeout=timeout)
 
     def change(self, change: Change, *, timeout: float = LOCK_TIMEOUT) -> int:
         """Add, replace and remove at once; durable and visible to the next search.

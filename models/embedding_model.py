@@ -93,3 +93,14 @@ class EmbeddingModel(Protocol):
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
         ...
+
+
+def encode_pixels(model: EmbeddingModel, pixels: Sequence[Tensor]) -> Points:
+    """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
+    if not pixels:
+        return np.empty((0, model.config.dimension), np.float32)
+    with torch.inference_mode():
+        points: Points = (
+            model.pixel_points(torch.stack(list(pixels)).to(model.device)).cpu().numpy()
+        )
+        return points

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 # Errors of the system, which say nothing about the file: no more open files or memory, or a
 # disk on another machine that is gone. A sector that cannot be read is damage.
@@ -22,7 +22,7 @@ class NotRegularFile(OSError):
     """A folder, a pipe, a socket or a device, which might block or never end."""
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file, or a link to one, to read its bytes.
 
     Raises:

@@ -23,7 +23,7 @@ from hasse.models.datasets import Image, load
 from hasse.models.model import Points
 from hasse.service.cluster.connection import connect
 from hasse.service.cluster.encoding import points_of
-from hasse.service.pipelines.dataset_encoding import BatchPoints, ImageSource
+from hasse.service.writing.image_source import EncodedImages, ImageSource
 
 
 def main() -> None:
@@ -55,7 +55,9 @@ def main() -> None:
     finish(f"{len(images):,} pictures encoded by {asked.model.name}", lines, at)
 
 
-def encoded(batches: Iterator[BatchPoints], images: Sequence[Image]) -> tuple[Points, float, float]:
+def encoded(
+    batches: Iterator[EncodedImages], images: Sequence[Image]
+) -> tuple[Points, float, float]:
     """Return all points (R, N), seconds to the first batch, and pictures a second after that."""
     started = time.perf_counter()
     first = next(batches).points

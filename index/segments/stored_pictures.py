@@ -1,28 +1,25 @@
 """Pictures that an index stores itself: those that were uploaded to the service.
 
     INDEX/pictures/3f/3f9a...c2.jpg    named by the SHA-256 of the contents
-    INDEX/pictures.lock                held by the one process that stores or removes some
 
-A picture is on the disk before the catalog names it. So a kill leaves at most a picture that no
-image has, which a later start removes.
+Store and remove pictures while the lock of the index is held, together with the change of the
+catalog: otherwise a process could remove a picture, which no image has yet, of another process
+that is about to commit the image. A picture is on the disk before the catalog names it. So a kill
+leaves at most a picture that no image has, which a later start removes.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from hasse.index import durable
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.errors import DamagedIndexError, disk_full_reported
-from hasse.index.locking import locked
 from hasse.index.types import ImageRow
 
 PICTURES = "pictures"
-LOCK = "pictures.lock"
 
 # Paths below `PICTURES` that this module makes. Other files there belong to somebody else: the
 # index may have been made in a folder of pictures.
@@ -40,20 +37,6 @@ def path_of(sha256: str, suffix: str) -> str:
 def is_stored(image: ImageRow) -> bool:
     """Tell whether the picture of an image is the index's own."""
     return image.path == path_of(image.sha256, Path(image.path).suffix)
-
-
-@contextmanager
-def lock(folder: Path, catalog: Catalog, timeout: float) -> Iterator[None]:
-    """Be the one process that stores and removes pictures, until the catalog is changed too.
-
-    Without the lock a process could remove a picture, which no image has yet, of another process
-    that is about to commit the image. Other processes are waited for `timeout` seconds.
-
-    Raises:
-        IndexLockedError, ReadOnlyIndexError, DiskFullError: nothing was changed.
-    """
-    with disk_full_reported(folder), locked(folder, catalog, LOCK, timeout):
-        yield
 
 
 def store(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
 import sqlalchemy as sql
-from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from hasse.index import durable
@@ -19,10 +17,10 @@ from hasse.index.catalog import documents, mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
-from hasse.index.catalog.validation import check_texts, checked, checked_ids
 from hasse.index.errors import BadRowsError, disk_full_reported
 from hasse.index.locking import locked
 from hasse.index.segments import leases
+from hasse.index.segments.change import Change
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
 from hasse.index.staging import STAGING, staged_model
@@ -33,12 +31,8 @@ from hasse.index.types import (
     Ids,
     ImageRow,
     Kind,
-    Metadata,
     ModelIdentity,
-    PathRow,
-    Points,
     TextSource,
-    UnreadableFile,
 )
 
 LOCK = "lock"
@@ -47,76 +41,6 @@ LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers
 _PARTIAL = ".partial-"
 
 Finished: TypeAlias = tuple[Path, SegmentRecord]  # a segment that is written, and where
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Addition:
-    """Images and captions with their ids and points, checked before any lock is taken."""
-
-    images: Sequence[ImageRow]
-    captions: Sequence[CaptionRow]
-    ids: Mapping[Kind, Ids]
-    points: Mapping[Kind, Points]
-
-    @classmethod
-    def checked(
-        cls,
-        model: ModelIdentity,
-        images: Sequence[ImageRow],
-        image_points: ArrayLike,
-        captions: Sequence[CaptionRow],
-        caption_points: ArrayLike | None,
-    ) -> Addition:
-        """Check rows and points, image_points (R, N) and caption_points (S, N).
-
-        Raises:
-            BadPointsError, BadRowsError: the message names the row.
-        """
-        if caption_points is None:
-            caption_points = np.empty((0, model.dimension))
-        given: dict[Kind, ArrayLike] = {"image": image_points, "caption": caption_points}
-        check_texts(images)
-        check_texts(captions)
-        ids: dict[Kind, Ids] = {
-            "image": checked_ids("image", [row.id for row in images]),
-            "caption": checked_ids("caption", [row.id for row in captions]),
-        }
-        points: dict[Kind, Points] = {
-            kind: checked(kind, ids[kind], given[kind], model.dimension, model.score)
-            for kind in KINDS
-        }
-        return cls(images, captions, ids, points)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Change:
-    """What one generation adds, replaces and removes.
-
-    Captions that a model wrote go when their image gets other captions, or another picture.
-
-    Attributes:
-        addition: images and captions with their points. An image whose id is in `replaced` is
-            there already and gets this row and this point; its captions of people stay.
-        rows: images that get another row and keep their point.
-        paths: the files of images from now on, by image id; for new images too.
-        removed_images: they go with their captions and paths.
-        removed_captions: others that go.
-        folders: folders that are remembered as they are now.
-        lapsed: paths of files that were removed by name and are gone.
-        unreadable: files that could not be decoded, by path; None forgets one.
-        metadata: of images, from now on, by image id; for new images too.
-    """
-
-    addition: Addition
-    replaced: frozenset[int] = frozenset()
-    rows: Sequence[ImageRow] = ()
-    paths: Mapping[int, Sequence[PathRow]] = field(default_factory=dict)
-    removed_images: Sequence[int] = ()
-    removed_captions: Sequence[int] = ()
-    folders: Sequence[FolderRow] = ()
-    lapsed: Collection[str] = ()
-    unreadable: Mapping[str, UnreadableFile | None] = field(default_factory=dict)
-    metadata: Mapping[int, Metadata] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,27 +93,27 @@ class Writer:
 
         Raises:
             BadRowsError: an id is taken, or one that is replaced or removed is not there.
+            BadPointsError: a point cannot be stored; the message names the row.
         """
-        addition = change.addition
-        self._check_ids(addition, change.replaced)
+        added = {kind: change.checked(kind, self.model) for kind in KINDS}
+        self._check_ids(change, {kind: ids for kind, (ids, _) in added.items()})
         finished: list[Finished] = []
-        for kind in KINDS:
-            ids, points = addition.ids[kind], addition.points[kind]
+        for kind, (ids, points) in added.items():
             if len(ids):
                 place = self.workspace()
                 record = write_segment(place, kind, self.model.score, ids, points, self.thresholds)
                 finished.append((place, record))
         records = self.publish(*finished)
-        new = [row for row in addition.images if row.id not in change.replaced]
-        replaced = [row for row in addition.images if row.id in change.replaced]
+        new = [row for row in change.images if row.id not in change.replaced]
+        replaced = [row for row in change.images if row.id in change.replaced]
         present = [*change.removed_images, *(row.id for row in (*replaced, *change.rows))]
         with self._next_generation(present) as (connection, generation):
             touched = mutations.images_of(connection, change.removed_captions)
             mutations.delete_images(connection, change.removed_images, generation)
             mutations.delete_captions(connection, change.removed_captions, generation)
             mutations.delete_points(connection, "image", sorted(change.replaced), generation)
-            captioned = {row.image_id for row in addition.captions}
-            touched |= captioned | {row.id for row in (*addition.images, *change.rows)}
+            captioned = {row.image_id for row in change.captions}
+            touched |= captioned | {row.id for row in (*change.images, *change.rows)}
             touched |= {*change.paths, *change.metadata}
             mutations.delete_written_captions(connection, captioned | change.replaced, generation)
             for row in (*replaced, *change.rows):
@@ -197,11 +121,11 @@ class Writer:
             mutations.insert_images(connection, new)
             mutations.replace_paths(connection, change.paths)
             mutations.replace_metadata(connection, change.metadata)
-            mutations.insert_captions(connection, addition.captions)
+            mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, change.folders)
-            added = {row.path for rows in change.paths.values() for row in rows}
+            seen = {row.path for rows in change.paths.values() for row in rows}
             mutations.forget_removed(
-                connection, {row.sha256 for row in addition.images}, {*added, *change.lapsed}
+                connection, {row.sha256 for row in change.images}, {*seen, *change.lapsed}
             )
             mutations.replace_unreadable(connection, change.unreadable)
             mutations.insert_segments(connection, records, generation)
@@ -332,17 +256,17 @@ class Writer:
             _require_images(connection, required)
             yield connection, mutations.raise_generation(connection, self.model)
 
-    def _check_ids(self, addition: Addition, replaced: frozenset[int]) -> None:
+    def _check_ids(self, change: Change, added: Mapping[Kind, Ids]) -> None:
         with self.catalog.reading() as connection:
-            for kind in KINDS:
-                taken = mutations.existing(connection, kind, addition.ids[kind].tolist())
-                if taken := taken - (replaced if kind == "image" else frozenset()):
+            for kind, ids in added.items():
+                taken = mutations.existing(connection, kind, ids.tolist())
+                if taken := taken - (change.replaced if kind == "image" else frozenset()):
                     raise BadRowsError(
                         f"{kind} {min(taken)} is in the index already: remove its image first, "
                         "or give the new one another id"
                     )
-            wanted = {row.image_id for row in addition.captions}
-            wanted -= {row.id for row in addition.images}
+            wanted = {row.image_id for row in change.captions}
+            wanted -= {row.id for row in change.images}
             absent = wanted - mutations.existing(connection, "image", sorted(wanted))
         if absent:
             raise BadRowsError(

@@ -27,9 +27,9 @@ from hasse.models.features.feature_store import (
     Maker,
     appending,
 )
-from hasse.models.features.prefetch import Decoded, decode_ahead
-from hasse.models.images.decoding import picture_stamp
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.features.prefetch import decode_ahead
+from hasse.models.images.decoding import open_picture, picture_stamp
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 
 COMMIT_IMAGES, COMMIT_SECONDS = 1024, 30.0
@@ -93,18 +93,29 @@ class Extractor:
     def batches(self, images: Sequence[Image], size: int) -> Iterator[BatchFeatures]:
         """Yield the features of images in order, `size` pictures at a time."""
         crops, options = self._preprocessing.crops, self._options
-        for batch in decode_ahead(
-            images, self._preprocessing, size, options.workers, options.views, options.limits
-        ):
-            good, pixels, skipped = _readable(batch)
+        device = torch.device(options.device)
+        for batch in decode_ahead(images, self._crops, size, options.workers):
             features = np.empty((0, 0, 0), np.float32)
-            if good:
-                seen = _seen(
-                    self._network, pixels, options.batch_size, torch.device(options.device)
-                )
+            if batch.items:
+                seen = _seen(self._network, batch.results, options.batch_size, device)
                 own, others = np.split(seen, [crops], axis=1)
                 features = np.concatenate([own.mean(1, keepdims=True), others], axis=1)
-            yield BatchFeatures(good, features, skipped)
+            skipped = [
+                (image, f"{image.subject}: {error}: skipped") for image, error in batch.unusable
+            ]
+            yield BatchFeatures(batch.items, features, skipped)
+
+    def _crops(self, image: Image) -> Tensor:
+        """Return the crops of a picture, then its random views: (crops + views, 3, H, W)."""
+        options, preprocessing = self._options, self._preprocessing
+        if not options.views:
+            picture = open_picture(image.path, options.limits, preprocessing.resize)
+            return preprocessing.apply(picture)
+        # A view has about 0.6 of a side, and is scaled up to `crop`.
+        picture = open_picture(image.path, options.limits, 2 * preprocessing.resize)
+        draw = np.random.default_rng(image.id % 2**63)  # an image always has the same views
+        views = [preprocessing.random_view(picture, draw)[None] for _ in range(options.views)]
+        return torch.cat([preprocessing.apply(picture), *views])
 
 
 _DEFAULT = ExtractionOptions()
@@ -222,22 +233,6 @@ def _remaining(
     missing = [image for image in dataset.images if image.id not in stored or image.id in other]
     # Stable: batches of the rest are then the same as without the interruption.
     return sorted(missing, key=lambda image: image.id in writer.skipped)
-
-
-def _readable(
-    batch: list[Decoded],
-) -> tuple[list[Image], list[Tensor], list[tuple[Image, str]]]:
-    """Return the images of a batch that could be decoded, their pixels, and the others."""
-    images: list[Image] = []
-    pixels: list[Tensor] = []
-    skipped: list[tuple[Image, str]] = []
-    for image, future in batch:
-        try:
-            pixels.append(future.result())
-            images.append(image)
-        except PictureError as error:
-            skipped.append((image, f"{image.subject}: {error}: skipped"))
-    return images, pixels, skipped
 
 
 @torch.inference_mode()

@@ -4,59 +4,63 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Generic, TypeVar
 
-import numpy as np
-import torch
-from torch import Tensor
+from hasse.models.images.limits import PictureError
 
-from hasse.models.datasets import Image
-from hasse.models.images.decoding import open_picture
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.models.images.preprocessing import Preprocessing
-
-Decoded = tuple[Image, Future[Tensor]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 BATCHES_AHEAD = 2  # decoded while the network works on one
 
 
+@dataclass(slots=True)
+class DecodedBatch(Generic[Item, Result]):
+    """The pictures of a batch that could be decoded, each with its result, and the others."""
+
+    items: list[Item] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    unusable: list[tuple[Item, PictureError]] = field(default_factory=list)
+
+
 def decode_ahead(
-    images: Iterable[Image],
-    preprocessing: Preprocessing,
+    items: Iterable[Item],
+    decode: Callable[[Item], Result],
     size: int,
     workers: int | None,
-    views: int = 0,
-    limits: PictureLimits = DEFAULT_LIMITS,
-) -> Iterator[list[Decoded]]:
-    """Yield images in batches of `size`, each with a future of its pixels (crops + views, 3, H, W).
+) -> Iterator[DecodedBatch[Item, Result]]:
+    """Yield what `decode` makes of pictures, in order, in batches of `size`.
 
-    A future raises `PictureError` for a picture that cannot be decoded. Only a few batches exist at
-    a time. `workers` is the number of threads; None: one a core. `views` random
-    crops follow; an image always has the same ones.
+    Only a few batches exist at a time. `workers` is the number of threads; None: one a core.
+
+    Raises:
+        Exception: what `decode` raises, but `PictureError`, which belongs to its picture.
     """
-
-    def decode(image: Image) -> Tensor:
-        if not views:
-            return preprocessing.apply(open_picture(image.path, limits, preprocessing.resize))
-        # A view has about 0.6 of a side, and is scaled up to `crop`.
-        picture = open_picture(image.path, limits, 2 * preprocessing.resize)
-        crops = preprocessing.apply(picture)
-        draw = np.random.default_rng(image.id % 2**63)
-        random_views = [preprocessing.random_view(picture, draw)[None] for _ in range(views)]
-        return torch.cat([crops, *random_views])
-
-    source = iter(images)
-    waiting: deque[list[Decoded]] = deque()
+    source = iter(items)
+    waiting: deque[list[tuple[Item, Future[Result]]]] = deque()
     pool = ThreadPoolExecutor(workers or os.cpu_count(), thread_name_prefix="decode")
     try:
         while True:
             while len(waiting) <= BATCHES_AHEAD and (batch := list(islice(source, size))):
-                waiting.append([(image, pool.submit(decode, image)) for image in batch])
+                waiting.append([(item, pool.submit(decode, item)) for item in batch])
             if not waiting:
                 return
-            yield waiting.popleft()
+            yield _finished(waiting.popleft())
     finally:
         # Reached early on Ctrl-C, when what is still waiting is no longer wanted.
         pool.shutdown(cancel_futures=True)
+
+
+def _finished(batch: list[tuple[Item, Future[Result]]]) -> DecodedBatch[Item, Result]:
+    done = DecodedBatch[Item, Result]()
+    for item, future in batch:
+        try:
+            done.results.append(future.result())
+            done.items.append(item)
+        except PictureError as error:
+            done.unusable.append((item, error))
+    return done

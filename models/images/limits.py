@@ -17,6 +17,10 @@ class PictureError(HasseError):
         super().__init__(message)
         self.reason: Reason = reason
 
+    def __reduce__(self) -> tuple[type[PictureError], tuple[Reason, str]]:
+        """Go from one process to another with both arguments."""
+        return type(self), (self.reason, str(self))
+
 
 @dataclass(frozen=True, slots=True)
 class PictureLimits:

@@ -16,7 +16,7 @@ from hasse.models.datasets import Image
 from hasse.models.features.extraction import BatchFeatures, ExtractionOptions, Extractor
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.cluster.connection import ClusterError, connect
-from hasse.service.pipelines.dataset_encoding import BatchPoints, ImageSource
+from hasse.service.writing.image_source import EncodedImages, ImageSource
 
 Result = TypeVar("Result")
 Encode: TypeAlias = Callable[[list[Image]], Result]
@@ -86,7 +86,7 @@ def _device() -> str:
     return pick_device("auto")
 
 
-def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[BatchPoints]:
+def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[EncodedImages]:
     from hasse.models.checkpoints.checkpoint import load
 
     model = load(checkpoint, _device()).model
@@ -95,12 +95,12 @@ def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[BatchPoints
 
 def points_of(
     address: str | None, checkpoint: Path, source: ImageSource
-) -> Callable[[Sequence[Image]], Iterator[BatchPoints]]:
+) -> Callable[[Sequence[Image]], Iterator[EncodedImages]]:
     """Return `ImageSource.spread` for a checkpoint that all machines have at one path."""
     alone = ImageSource(None, source.batch_size, source.workers, limits=source.limits)
     make = partial(_points_encoder, checkpoint.resolve(), alone)
 
-    def encoded(images: Sequence[Image]) -> Iterator[BatchPoints]:
+    def encoded(images: Sequence[Image]) -> Iterator[EncodedImages]:
         for own, batch in _with_own(
             images, source.batch_size, lambda batches: spread(address, make, batches)
         ):

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 from prometheus_client import Histogram
 from torch import Tensor
 
 from hasse.index.types import Points
-from hasse.models.embedding_model import EmbeddingModel, Words
+from hasse.models.embedding_model import EmbeddingModel, Words, encode_pixels
 from hasse.models.errors import HasseError
 from hasse.service.core.batching import After, Batcher, Done, Next
 from hasse.service.core.stages import Stages
@@ -113,6 +112,8 @@ class EncodingQueue:
 
     async def captions(self, texts: Sequence[str], stages: Stages) -> Points:
         """Return the points of captions: (B, N) float32."""
+        if not texts:
+            return np.empty((0, self._model.config.dimension), np.float32)
         each = [Stages() for _ in texts]
         points = await asyncio.gather(*map(self.encode, texts, each))
         for stage in ("queue", "encode"):  # they ran beside each other
@@ -135,10 +136,7 @@ class EncodingQueue:
     def _points(self, key: EncodeKey, items: list[str | Tensor]) -> Points:
         if key.kind == "caption":
             return self._model.encode_captions([item for item in items if isinstance(item, str)])
-        with torch.inference_mode():
-            pixels = torch.stack([item for item in items if isinstance(item, Tensor)])
-            points: Points = self._model.pixel_points(pixels.to(self._model.device)).cpu().numpy()
-            return points
+        return encode_pixels(self._model, [item for item in items if isinstance(item, Tensor)])
 
 
 def _key_of(item: str | Tensor) -> EncodeKey:

@@ -23,6 +23,7 @@ from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoder import Cancellation
 from hasse.models.images.decoding import decode
 from hasse.models.images.formats import Format, format_of
+from hasse.models.images.inspection import InspectedPicture, inspect
 from hasse.models.images.limits import PictureError, PictureLimits, Reason
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.regular_file import open_regular
@@ -43,18 +44,6 @@ _REASONS: Mapping[Reason, str] = {
 QUICK_SECONDS = 0.5  # a picture that takes longer gives its place to others
 _PIECE = 1 << 18  # bytes of a file that are read at a time
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InspectedPicture:
-    """A picture to add: its facts, its pixels (crops, 3, H, W) and its thumbnail."""
-
-    sha256: str
-    suffix: str
-    width: int
-    height: int
-    pixels: Tensor
-    thumbnail: bytes
 
 
 class PictureReader:
@@ -92,8 +81,8 @@ class PictureReader:
         with stages.measure("decode"):
             return await self._in_turn(source, lambda stop: self._pixels(source, stop))
 
-    async def inspected(self, picture: bytes, stages: Stages) -> InspectedPicture:
-        """Decode a picture that is to be added, and make its thumbnail.
+    async def inspected(self, picture: bytes, stages: Stages) -> tuple[InspectedPicture, bytes]:
+        """Inspect a picture that is to be added, and return its JPEG thumbnail too.
 
         Raises:
             ServiceError: as `pixels`.
@@ -167,18 +156,11 @@ class PictureReader:
         size = self._preprocessing.resize
         return self._preprocessing.apply(self._decode(source, size, stop).image)
 
-    def _inspected(self, picture: bytes, stop: Cancellation) -> InspectedPicture:
+    def _inspected(self, picture: bytes, stop: Cancellation) -> tuple[InspectedPicture, bytes]:
         found = self._decode(picture, self._preprocessing.resize, stop)
-        width, height = found.size
+        inspected = inspect(picture, found, self._preprocessing)
         large = max(found.image.size) >= min(self._settings.thumbnail_size, max(found.size))
-        return InspectedPicture(
-            sha256=hashlib.sha256(picture).hexdigest(),
-            suffix=found.format.suffix,
-            width=width,
-            height=height,
-            pixels=self._preprocessing.apply(found.image),
-            thumbnail=self._scaled(found.image) if large else self._thumbnail(picture, stop),
-        )
+        return inspected, self._scaled(found.image) if large else self._thumbnail(picture, stop)
 
     def _thumbnail(self, source: bytes | Path, stop: Cancellation) -> bytes:
         return self._scaled(self._decode(source, self._settings.thumbnail_size, stop).image)

@@ -1,4 +1,4 @@
-"""Pipelines behind commands: indexing, training and evaluation of whole datasets."""
+"""Pipelines behind commands: training and evaluation of whole datasets."""
 
 from __future__ import annotations
 

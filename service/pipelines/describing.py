@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
-from hasse.index.catalog.free_ids import free_ids
-from hasse.index.segments.writer import Addition, Change
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow
+from hasse.index.types import ImageRow
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.writing import Writer
+from hasse.service.writing.draft import Draft
 
 _BLOCK = 256  # pictures whose captions become visible together
 
@@ -58,23 +55,15 @@ def _add(
     images: Mapping[int, ImageRow],
 ) -> int:
     """Add captions to images that are still the same and have none of people; return how many."""
-    model = index.model
     points = writer.encoder.model.encode_captions(list(texts.values()))
     with index.writing() as change:
         now, present = index.catalog.images(list(texts)), index.catalog.captions_of(list(texts))
-        wanted = [
-            at
-            for at, id_ in enumerate(texts)
-            if id_ in now
-            and now[id_].sha256 == images[id_].sha256
-            and all(row.written_by is not None for row in present[id_])
-        ]
-        ids = free_ids(index.catalog, "caption", index.catalog.largest_ids()["caption"])
-        every = list(texts.items())
-        rows = [CaptionRow(next(ids), *every[at], author) for at in wanted]
-        if rows:
-            nothing = np.empty((0, model.dimension), np.float32)
-            addition = Addition.checked(model, [], nothing, rows, points[wanted])
-            change.change(Change(addition))
+        draft = Draft(index.catalog)
+        for (id_, text), point in zip(texts.items(), points, strict=True):
+            same = id_ in now and now[id_].sha256 == images[id_].sha256
+            if same and all(row.written_by is not None for row in present[id_]):
+                draft.add_caption(id_, text, point, author)
+        if draft.captions:
+            change.change(draft.change())
     index.announce()
-    return len(rows)
+    return len(draft.captions)

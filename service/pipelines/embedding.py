@@ -6,22 +6,22 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Image
 from hasse.models.datasets.source import read_text
 from hasse.models.datasets.walk import walk
 from hasse.models.errors import HasseError
-from hasse.models.features.prefetch import decode_ahead
 from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.model import OrderEmbedding, Points
+from hasse.service.writing.image_source import ImageSource
 
 Encode = Callable[[Sequence[str]], Points]
 # What is known of each row, and the rows themselves: (B, N).
@@ -106,21 +106,16 @@ def picture_blocks(
     A picture that cannot be read has a row of NaN, and `skipped` is told why.
     """
     images = [Image(at, path.name, path) for at, path in enumerate(pictures)]
-    network = model.model
-    for batch in decode_ahead(images, network.preprocessing, batch_size, workers, limits=limits):
-        points = np.full((len(batch), network.config.dimension), np.nan, np.float32)
-        readable, pixels = [], []
-        for at, (image, future) in enumerate(batch):
-            try:
-                pixels.append(future.result())
-                readable.append(at)
-            except PictureError as error:
-                skipped(f"{image.path}: {error}: its row is NaN")
-        if readable:
-            with torch.inference_mode():
-                stacked = torch.stack(pixels).to(network.device)
-                points[readable] = network.pixel_points(stacked).cpu().numpy()
-        yield [{"path": str(image.path)} for image, _ in batch], points
+    source = ImageSource(batch_size=batch_size, workers=workers, limits=limits)
+    for batch in source.batches(model.model, images):
+        for image, error in batch.unusable:
+            skipped(f"{image.path}: {error}: its row is NaN")
+        every = sorted(
+            [*batch.images, *(image for image, _ in batch.unusable)], key=attrgetter("id")
+        )
+        points = np.full((len(every), model.model.config.dimension), np.nan, np.float32)
+        points[[image.id - every[0].id for image in batch.images]] = batch.points
+        yield [{"path": str(image.path)} for image in every], points
 
 
 def write(

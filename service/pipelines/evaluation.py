@@ -15,9 +15,10 @@ from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from hasse.models.evaluation.significance import difference, differences, intervals
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.score import Score
-from hasse.service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import Encoded, encode_dataset
 from hasse.service.pipelines.training import ProgressBars, part_to_measure
 from hasse.service.plural import count
+from hasse.service.writing.image_source import ImageSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,10 +123,10 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
 def _follow(settings: Settings, folders: Sequence[Path]) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
     from hasse.index.store import Index
-    from hasse.service.pipelines.dataset_encoding import ImageSource
-    from hasse.service.pipelines.folders.sync import encoders_of
-    from hasse.service.pipelines.folders.watch import FolderWatch
     from hasse.service.runtime.workers import stop_with_parent
+    from hasse.service.writing.folders.encoders import Encoders
+    from hasse.service.writing.folders.watch import FolderWatch
+    from hasse.service.writing.image_source import ImageSource
 
     logs.configure(settings.log_format, settings.log_level)
     stop = threading.Event()
@@ -139,8 +139,7 @@ def _follow(settings: Settings, folders: Sequence[Path]) -> None:
             FolderWatch(
                 index,
                 folders,
-                encoders_of(index, settings.model, settings.device, lambda: source),
-                limits=settings.picture_limits,
+                Encoders.of(index, settings.model, settings.device, lambda: source),
                 on_change=lambda counts, generation: event(
                     "followed",
                     generation=generation,

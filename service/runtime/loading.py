@@ -130,8 +130,7 @@ def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Writer 
 def sweep(index: Index) -> None:
     """Remove what killed writers left, unless a writer is active or the disk refuses it."""
     try:
-        lock = stored_pictures.lock(index.folder, index.catalog, timeout=0.0)
-        with lock, index.writing(timeout=0.0):
+        with index.writing(timeout=0.0):
             stored_pictures.sweep(index.folder, index.catalog)
     except (
         DiskFullError,

@@ -91,7 +91,7 @@ def train(
     from hasse.models.checkpoints.model_folder import new_model
     from hasse.models.datasets import load
     from hasse.models.training.run import TrainingStopped
-    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.writing.image_source import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerRequest
     from hasse.studies.captioner.training import CaptionerTraining
     from hasse.studies.wordnet.lexicon import Lexicon
@@ -159,8 +159,8 @@ def evaluate(
     from hasse.models.captioning.writing import Writer
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
-    from hasse.service.pipelines.dataset_encoding import ImageSource
     from hasse.service.runtime.device import pick_device
+    from hasse.service.writing.image_source import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerEvaluation
 
     collection = load(dataset).split(split)

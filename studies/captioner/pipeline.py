@@ -25,9 +25,10 @@ from hasse.models.score import penalties_between
 from hasse.models.training.run import Progress, Stop
 from hasse.scenes import Scene, holds
 from hasse.scenes.reading import names_main_thing, read
-from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.pipelines.training import ProgressBars, split_for_training
 from hasse.service.pipelines.training_inputs import Collections
+from hasse.service.writing.image_source import ImageSource
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.caption_metrics import bleu, cider
 from hasse.studies.captioner.corpus import Sentence, sentences

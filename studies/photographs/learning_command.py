@@ -208,9 +208,10 @@ def _encoded(
     """Load a model and encode the images of a split with it."""
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
-    from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+    from hasse.service.pipelines.dataset_encoding import encode_dataset
     from hasse.service.pipelines.training import part_to_measure
     from hasse.service.runtime.device import pick_device
+    from hasse.service.writing.image_source import ImageSource
 
     part = part_to_measure(load(dataset), split, usual, tell)
     loaded = checkpoint.load(named_models.find_or_default(model, part), pick_device(device))

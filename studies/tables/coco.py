@@ -25,12 +25,9 @@ from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Evaluation
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
-from hasse.service.pipelines.dataset_encoding import (
-    ImageSource,
-    encode_dataset,
-    require_features_of,
-)
+from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.pipelines.evaluation import measure
+from hasse.service.writing.image_source import ImageSource, require_features_of
 
 BLOCKS = 5
 CAPTIONS = 5  # an image's further ones are left out, as the field does

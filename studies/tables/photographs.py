@@ -29,8 +29,9 @@ from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset, Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.score import penalties_between
-from hasse.service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import Encoded, encode_dataset
 from hasse.service.pipelines.evaluation import measure
+from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import phrases, tagged

@@ -48,7 +48,7 @@ from hasse.models.training.inputs import FeatureInput, TrainingInputs
 from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
-from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.writing.image_source import ImageSource
 
 FIRST = 4  # hits that are looked at, as in the paper
 NEAREST = 10  # hits that are sorted again by their distance to their mean
@@ -287,8 +287,8 @@ def of_photographs(options: argparse.Namespace) -> None:
     questions = asked_in_captions(dataset)
     for folder in options.models:
         found = load(folder)
-        blocks = ImageSource(options.features).points(found.model, dataset.images)
-        images = np.concatenate([points for _, points in blocks])
+        batches = ImageSource(options.features).encoded(found.model, dataset.images)
+        images = np.concatenate([batch.points for batch in batches])
         print(
             f"\n**{found.name}**: {len(questions)} questions over {len(images):,} images\n\n{HEAD}"
         )

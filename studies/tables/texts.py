@@ -37,9 +37,10 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Retrieval
 from hasse.models.features.feature_store import FeatureStore
 from hasse.models.training.distributed import World
-from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.chain_calibration import calibrate_model
 from hasse.studies.photographs.chain_report import measure_chains
 from hasse.studies.photographs.chains import read_chains

@@ -11,7 +11,7 @@ import pytest
 
 from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
-from hasse.index.segments.writer import Addition, Change
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import MODES, CaptionRow, ImageRow, ModelIdentity
 from hasse.index.verify import verify
@@ -20,9 +20,11 @@ MODEL = ModelIdentity("m", "f", 8, "order")
 WRITER = "m 0123456789ab"
 
 
-def addition(images: Sequence[ImageRow], captions: Sequence[CaptionRow]) -> Addition:
+def change(images: Sequence[ImageRow], captions: Sequence[CaptionRow], *replaced: int) -> Change:
     points = np.eye(8, dtype=np.float32)
-    return Addition.checked(MODEL, images, points[: len(images)], captions, points[: len(captions)])
+    return Change(
+        images, points[: len(images)], captions, points[: len(captions)], frozenset(replaced)
+    )
 
 
 def image(image_id: int, sha256: str = "") -> ImageRow:
@@ -34,7 +36,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
     """Images 1, 2 and 3; a model wrote a caption for each."""
     with Index.create(tmp_path / "i", MODEL, threads=1) as made:
         rows = [CaptionRow(10 + at, at, f"thing {at}", WRITER) for at in (1, 2, 3)]
-        made.change(Change(addition([image(1), image(2), image(3)], rows)))
+        made.change(change([image(1), image(2), image(3)], rows))
         yield made
 
 
@@ -67,7 +69,7 @@ def test_written_captions_go_when_their_image_gets_other_captions_or_another_pic
     index: Index,
 ) -> None:
     rows = [CaptionRow(20, 1, "a dog"), CaptionRow(21, 2, "a cat", "other")]
-    index.change(Change(addition([image(3, "ab")], rows), replaced=frozenset([3])))
+    index.change(change([image(3, "ab")], rows, 3))
     assert index.catalog.captions_of([1, 2, 3]) == {1: [rows[0]], 2: [rows[1]], 3: []}
     assert found(index, Selection()) == {20, 21}
     assert verify(index.folder).ok

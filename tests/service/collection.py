@@ -18,7 +18,7 @@ from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.model import Points
-from hasse.service.pipelines.indexing import identity_of
+from hasse.service.writing.indexing import identity_of
 from tests.tiny import tiny_checkpoint
 
 IMAGES = 12

@@ -24,14 +24,15 @@ from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.skipped_rows import counted, tell_each
-from hasse.service.pipelines.folders.plan import Counts
-from hasse.service.pipelines.folders.scan import DEFAULT_OPTIONS, Scan, ScanOptions, scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync, encoders_of
 from hasse.service.plural import count
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.plan import Counts
+from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, Scan, ScanOptions, scan
+from hasse.service.writing.folders.sync import FolderSync
 
 if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
     from hasse.models.checkpoints.checkpoint import Checkpoint
-    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.writing.image_source import ImageSource
 
 _KEPT = "what was changed so far is searchable; the same command goes on with the rest"
 _NAMED = 20  # vanished files
@@ -88,7 +89,7 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
 
 def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
     """Keep an index in step with folders until Ctrl-C, with a line for each change."""
-    from hasse.service.pipelines.folders.watch import FolderWatch
+    from hasse.service.writing.folders.watch import FolderWatch
 
     def report(counts: Counts, generation: int) -> None:
         typer.echo(f"{summary(counts)}; generation {generation}")
@@ -102,7 +103,6 @@ def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
             folders,
             _encoders(opened, options, lambda line: None),  # the watch tells each line once
             options=options.scan,
-            limits=options.limits,
             on_change=report,
             say=tell,
         )
@@ -112,7 +112,7 @@ def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
 
 def created(folder: Path, checkpoint: Checkpoint) -> Index:
     """Make an empty index whose points this model will make."""
-    from hasse.service.pipelines.indexing import identity_of
+    from hasse.service.writing.indexing import identity_of
 
     return Index.create(folder, identity_of(checkpoint))
 
@@ -121,11 +121,11 @@ def _encoders(
     index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
 ) -> Encoders:
     def source() -> ImageSource:
-        from hasse.service.pipelines.dataset_encoding import ImageSource
+        from hasse.service.writing.image_source import ImageSource
 
         return ImageSource(None, options.batch_size, options.workers, skipped, options.limits)
 
-    return encoders_of(index, options.model, options.device, source)
+    return Encoders.of(index, options.model, options.device, source)
 
 
 def loaded(folder: Path, device: str) -> Checkpoint:
@@ -144,7 +144,7 @@ def built(
     segment_rows: int | None = None,
 ) -> Index:
     """Build an index of a dataset, with progress."""
-    from hasse.service.pipelines import indexing
+    from hasse.service.writing import indexing
 
     kept = f"what is encoded is kept in {folder}; the same command goes on from there"
     with progress("indexing") as report, resumable(lambda: kept):
@@ -211,18 +211,16 @@ def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions)
     encoders = _encoders(index, options)
     if options.model is not None:  # refused where it is another one, also where nothing is new
         encoders.load()
-    sync = FolderSync(
-        index,
-        seen,
-        remove=options.remove,
-        allow_empty=options.allow_empty,
-        limits=options.limits,
-    )
-    counts = sync.dry_run(encoders) if options.dry_run else sync.counts
-    tell_each(sync.scan.skipped)
+    sync = FolderSync(index, seen, remove=options.remove, allow_empty=options.allow_empty)
+    try:
+        if options.dry_run:
+            counts = sync.dry_run(encoders)
+        else:
+            with progress("adding") as report, resumable(lambda: _KEPT):
+                counts = sync.apply(encoders, report)
+    finally:
+        tell_each(sync.scan.skipped)
     if not options.dry_run:
-        with progress("adding") as report, resumable(lambda: _KEPT):
-            counts = sync.apply(encoders, report)
         merge_small(index)
     tell_unknown(sync.unknown, index.model.name)
     for sentence in sync.plan.reasons.values():

@@ -111,7 +111,7 @@ def build(
     from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import load
     from hasse.service.cli.collection.additions import built, loaded, tell_unknown
-    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.writing.image_source import ImageSource
 
     collection = load(dataset)
     if split is not None:
@@ -159,7 +159,7 @@ def add(
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
     from hasse.service.cli.collection.additions import SyncOptions, bring_along
-    from hasse.service.pipelines.folders.scan import ScanOptions
+    from hasse.service.writing.folders.scan import ScanOptions
 
     options = SyncOptions(
         ScanOptions(captions, exclude or [], follow_links),
@@ -203,7 +203,7 @@ def sync(
       hasse index sync data/mine-index ~/Pictures --dry-run
     """
     from hasse.service.cli.collection.additions import SyncOptions, bring_along
-    from hasse.service.pipelines.folders.scan import ScanOptions
+    from hasse.service.writing.folders.scan import ScanOptions
 
     options = SyncOptions(
         ScanOptions(captions, exclude or [], follow_links),
@@ -243,7 +243,7 @@ def watch(
       hasse index watch data/mine-index ~/Pictures
     """
     from hasse.service.cli.collection.additions import SyncOptions, follow
-    from hasse.service.pipelines.folders.scan import ScanOptions
+    from hasse.service.writing.folders.scan import ScanOptions
 
     follow(
         folder,
@@ -309,8 +309,8 @@ def reencode(
     """
     from hasse.models.checkpoints.named_models import find
     from hasse.service.cli.collection.additions import loaded
-    from hasse.service.pipelines import indexing
-    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.writing import indexing
+    from hasse.service.writing.image_source import ImageSource
 
     checkpoint = loaded(find(model), device)
     source = ImageSource(None, batch_size, workers, tell, picture_limits())

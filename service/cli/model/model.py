@@ -111,9 +111,9 @@ def calibrate(
     """
     from hasse.models.checkpoints.named_models import describe, find
     from hasse.models.datasets import load
-    from hasse.service.pipelines.dataset_encoding import ImageSource
     from hasse.service.pipelines.evaluation import calibrate as measure
     from hasse.service.runtime.device import pick_device
+    from hasse.service.writing.image_source import ImageSource
 
     folder = find(Path(name))
     if describe(folder).built_in:

@@ -144,8 +144,8 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
 
 
 def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
-    from hasse.service.pipelines import indexing
-    from hasse.service.pipelines.dataset_encoding import ImageSource
+    from hasse.service.writing import indexing
+    from hasse.service.writing.image_source import ImageSource
 
     source = ImageSource(skipped=tell, limits=picture_limits())
     kept = f"what is encoded is kept in {folder}; the same command continues from there"

@@ -13,7 +13,7 @@ import sqlalchemy as sql
 from hasse.index.catalog import documents
 from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.text_search import Said, said
-from hasse.index.segments.writer import Addition, Change
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.text.query import TextQuery
 from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow
@@ -61,10 +61,9 @@ def filled(folder: Path) -> Index:
     captions = [CaptionRow(id_, id_, text) for id_, text in CAPTIONS.items()]
     captions.append(CaptionRow(90, 4, "a dog", "some model"))
     points = embeddings(np.random.default_rng(0), 40 + len(captions), 16)
-    addition = Addition.checked(index.model, rows, points[:40], captions, points[40:])
     paths = {row.id: [PathRow(row.id, row.path)] for row in rows}
     paths[7] = [PathRow(7, "/home/x/Paris weekend/day 1/a.jpg", "/home/x/Paris weekend")]
-    index.change(Change(addition, paths=paths, metadata=METADATA))
+    index.change(Change(rows, points[:40], captions, points[40:], paths=paths, metadata=METADATA))
     return index
 
 
@@ -160,9 +159,7 @@ def test_text_index_follows_changes(index: Index) -> None:
     with index.writing() as writer:
         writer.replace_texts("text in the picture", {10: ["Total 12,50 EUR"], 999: ["gone"]})
     assert found(index, "total eur").everything == (10,)
-    nothing = np.empty((0, 16), np.float32)
-    addition = Addition.checked(index.model, [], nothing, [], nothing)
-    index.change(Change(addition, removed_captions=[1], metadata={8: Metadata()}))
+    index.change(Change(removed_captions=[1], metadata={8: Metadata()}))
     assert not found(index, "felix").everything
     assert not found(index, "ostsee").everything
     index.remove([10])

@@ -7,20 +7,13 @@ import pytest
 
 from hasse.index.errors import BadRowsError
 from hasse.index.search.query import Query
-from hasse.index.segments.writer import Addition, Change
+from hasse.index.segments.change import Change
 from hasse.index.types import CaptionRow, FolderRow, ImageRow, PathRow
 from hasse.index.verify import verify
 from tests.index.samples import images, small_index
 
 NOTHING = np.zeros(16)
-
-
-def addition(rows: list[ImageRow], captions: list[CaptionRow], folder: Path) -> Addition:
-    with small_index(folder) as index:
-        points = np.eye(16, dtype=np.float32)
-        return Addition.checked(
-            index.model, rows, points[: len(rows)], captions, points[: len(captions)]
-        )
+POINTS = np.eye(16, dtype=np.float32)
 
 
 def test_image_has_the_path_it_was_added_with(tmp_path: Path) -> None:
@@ -38,7 +31,10 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
         50: [PathRow(50, "pictures/50.jpg", "pictures", 9, 8, 7, '{"": ["a dog"]}')],
     }
     change = Change(
-        addition([replaced, *images([50])], [CaptionRow(500, 3, "a dog")], tmp_path / "other"),
+        [replaced, *images([50])],
+        POINTS[:2],
+        [CaptionRow(500, 3, "a dog")],
+        POINTS[:1],
         replaced=frozenset([3]),
         rows=[moved],
         paths=paths,
@@ -61,9 +57,8 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
 
 
 def test_change_of_an_absent_image_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    nothing = addition([], [], tmp_path / "other")
     with small_index(tmp_path / "i") as index:
-        for change in (Change(nothing, removed_images=[99]), Change(nothing, rows=images([99]))):
+        for change in (Change(removed_images=[99]), Change(rows=images([99]))):
             with pytest.raises(BadRowsError, match="image 99 is not in the index"):
                 index.change(change)
         assert index.generation == 1

@@ -9,7 +9,8 @@ import pytest
 from hasse.index import durable
 from hasse.index.errors import BadRowsError, DiskFullError, ModelMismatchError
 from hasse.index.search.query import Query
-from hasse.index.segments.writer import Addition, Change, writing
+from hasse.index.segments.change import Change
+from hasse.index.segments.writer import writing
 from hasse.index.store import Index
 from tests.index.samples import captions, embeddings, images, model
 
@@ -58,10 +59,9 @@ def test_writer_of_another_model_changes_nothing(tmp_path: Path) -> None:
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images([0]), POINTS[:1])
         other = model(name="other")
-        addition = Addition.checked(other, images([1]), POINTS[:1], [], None)
         with writing(index.folder, index.catalog, other, 0.0) as writer:
             with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
-                writer.change(Change(addition))
+                writer.change(Change(images([1]), POINTS[:1]))
             with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
                 writer.remove([0])
         assert not index.refresh()

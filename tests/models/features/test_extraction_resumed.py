@@ -15,7 +15,7 @@ from PIL import Image as Pillow
 
 from hasse.models.datasets import save
 from hasse.models.encoders.backbone import Backbone
-from hasse.models.features import prefetch
+from hasse.models.features import extraction
 from hasse.models.features.extraction import ExtractionOptions, ExtractionStopped, extract
 from hasse.models.features.feature_store import Appender, FeatureStore
 from hasse.models.images.decoding import open_picture
@@ -108,7 +108,7 @@ def test_pictures_that_changed_are_read_again_and_no_others(
 
     told: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(prefetch, "open_picture", watched)
+        patch.setattr(extraction, "open_picture", watched)
         store = extract(
             dataset,
             backbone,
@@ -217,7 +217,7 @@ def test_pictures_that_were_skipped_are_tried_again_after_all_others(
         read.append(path.name)
         return open_picture(path, limits, at_least)
 
-    monkeypatch.setattr(prefetch, "open_picture", watched)
+    monkeypatch.setattr(extraction, "open_picture", watched)
     extract(dataset, backbone, SMALL, tmp_path / "f", options=ExtractionOptions(workers=1))
     assert read == ["002.png", "003.png", "001.png"]
 
@@ -359,7 +359,7 @@ def test_picture_that_changes_while_it_is_read_is_read_again(
         return picture
 
     with monkeypatch.context() as patch:
-        patch.setattr(prefetch, "open_picture", changing)
+        patch.setattr(extraction, "open_picture", changing)
         extract(dataset, backbone, SMALL, tmp_path / "f")
     told: list[str] = []
     extract(dataset, backbone, SMALL, tmp_path / "f", changed=told.append)

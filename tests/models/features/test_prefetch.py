@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from PIL import Image as Pillow
+from torch import Tensor
 
 from hasse.models.datasets import Image
 from hasse.models.features.prefetch import BATCHES_AHEAD, decode_ahead
-from hasse.models.images.limits import PictureError
+from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Preprocessing
 
 LOOKS = Preprocessing(resize=10, crop=8)
+
+
+def decode(image: Image) -> Tensor:
+    return LOOKS.apply(open_picture(image.path))
 
 
 def images(folder: Path, count: int) -> Iterator[Image]:
@@ -25,9 +29,9 @@ def images(folder: Path, count: int) -> Iterator[Image]:
 
 def test_batches_come_in_order_and_hold_every_image(tmp_path: Path) -> None:
     ids: list[list[int]] = []
-    for batch in decode_ahead(images(tmp_path, 7), LOOKS, 3, 2):
-        ids.append([image.id for image, _ in batch])
-        assert {pixels.result().shape for _, pixels in batch} == {(1, 3, 8, 8)}
+    for batch in decode_ahead(images(tmp_path, 7), decode, 3, 2):
+        ids.append([image.id for image in batch.items])
+        assert {pixels.shape for pixels in batch.results} == {(1, 3, 8, 8)}
     assert ids == [[0, 1, 2], [3, 4, 5], [6]]
 
 
@@ -40,17 +44,17 @@ def test_only_a_few_batches_are_decoded_ahead(tmp_path: Path) -> None:
             taken += 1
             yield image
 
-    batches = decode_ahead(counted(), LOOKS, 2, 1)
+    batches = decode_ahead(counted(), decode, 2, 1)
     next(batches)
     assert taken <= 2 * (BATCHES_AHEAD + 1)
     batches.close()  # type: ignore[attr-defined]
 
 
-def test_damaged_picture_fails_its_own_future_only(tmp_path: Path) -> None:
+def test_damaged_picture_is_left_out_of_its_batch_alone(tmp_path: Path) -> None:
     whole = list(images(tmp_path, 3))
     whole[1].path.write_bytes(b"no picture")
-    batches = decode_ahead(whole, LOOKS, 3, 1)
-    ((_, first), (_, second), (_, third)) = next(batches)
-    assert first.result().shape == third.result().shape
-    with pytest.raises(PictureError):
-        second.result()
+    (batch,) = decode_ahead(whole, decode, 3, 1)
+    assert batch.items == [whole[0], whole[2]]
+    assert len(batch.results) == 2
+    ((image, error),) = batch.unusable
+    assert (image, error.reason) == (whole[1], "not_a_picture")

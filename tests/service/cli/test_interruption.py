@@ -22,8 +22,8 @@ from hasse.models.files import lock_folder
 from hasse.service.cli.collection import additions
 from hasse.service.cli.model import features as features_command
 from hasse.service.cli.model import train as train_command
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.writing import indexing
+from hasse.service.writing.image_source import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
@@ -87,13 +87,13 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
     assert "hasse index build" in hasse("search", "a dog", "--library", tmp_path / "parts").error
 
     encoded: list[int] = []
-    original = ImageSource.points
+    original = ImageSource.encoded
 
     def counting(self: ImageSource, model: Any, images: Any) -> Any:
         encoded.append(len(images))
         return original(self, model, images)
 
-    monkeypatch.setattr(ImageSource, "points", counting)
+    monkeypatch.setattr(ImageSource, "encoded", counting)
     resumed = hasse(*command, "--out", tmp_path / "parts")
     assert resumed.status == 0, resumed.err
     assert encoded[0] < PICTURES, "what was finished is not encoded again"

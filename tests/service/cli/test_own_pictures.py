@@ -71,7 +71,7 @@ def test_files_left_out_are_told_once_and_counted(
     (pictures / "empty.jpg").touch()
     (pictures / "gone.jpg").symlink_to(pictures / "nowhere.jpg")
     (pictures / "text.png").write_text("no picture")
-    wrong = "4 problems (not a picture: 2, file not found: 1, cannot be decoded: 1); generation "
+    wrong = "4 problems (not a picture: 2, file not found: 1, damaged picture: 1); generation "
     first = done(hasse("index", "add", index, pictures, *model))
     assert first.out.strip() == f"{len(SIZES)} pictures added; {wrong}1"
     assert first.err.count("cut.jpg") == 1

@@ -13,7 +13,8 @@ from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.extraction import extract
 from hasse.models.features.feature_store import FeaturesError
-from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import encode_dataset
+from hasse.service.writing.image_source import ImageSource
 from tests.service.collection import png
 from tests.tiny import tiny_model
 
@@ -97,5 +98,5 @@ def test_features_of_another_network_or_of_pictures_read_otherwise_are_refused(
 
 
 def test_points_leave_the_gradient_mode_of_the_caller(tmp_path: Path) -> None:
-    for _ in ImageSource(batch_size=1).points(tiny_model(), pictures(tmp_path, 1).images):
+    for _ in ImageSource(batch_size=1).encoded(tiny_model(), pictures(tmp_path, 1).images):
         assert not torch.is_inference_mode_enabled()

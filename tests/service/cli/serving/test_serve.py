@@ -19,8 +19,8 @@ from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.service.cli.serving import demo as demo_command
 from hasse.service.cli.terminal.configuration import parse_pairs
-from hasse.service.pipelines.indexing import identity_of
 from hasse.service.settings import Settings
+from hasse.service.writing.indexing import identity_of
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
 from tests.service.collection import picture

@@ -13,10 +13,10 @@ import watchfiles
 from hasse.index.errors import HasseIndexError, ModelMismatchError
 from hasse.index.store import Index
 from hasse.models.errors import HasseError
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.service.pipelines.folders.plan import Counts
-from hasse.service.pipelines.folders.scan import DEFAULT_OPTIONS, FileStamp, ScanOptions, scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.plan import Counts
+from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, FileStamp, ScanOptions, scan
+from hasse.service.writing.folders.sync import FolderSync
 
 STILL_SECONDS = 1.0  # for which a file must not have changed before it is read
 _RESCAN_SECONDS = 60.0  # in case the system lost an event
@@ -39,7 +39,6 @@ class FolderWatch:
         folders: those that are followed, which may be missing at times.
         encoders: what encodes new pictures and captions.
         options: how the folders are scanned.
-        limits: how large a picture may be.
         on_change: told what a pass has changed.
         say: told a sentence on what went wrong, once.
     """
@@ -51,7 +50,6 @@ class FolderWatch:
         encoders: Encoders,
         *,
         options: ScanOptions = DEFAULT_OPTIONS,
-        limits: PictureLimits = DEFAULT_LIMITS,
         on_change: Callable[[Counts, int], None] = lambda counts, generation: None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -59,7 +57,6 @@ class FolderWatch:
         self._folders = [folder.resolve() for folder in folders]
         self._encoders = encoders
         self._options = options
-        self._limits = limits
         self._on_change = on_change
         self._say = say
         self._said: set[str] = set()
@@ -140,7 +137,7 @@ class FolderWatch:
         )
         # A file that was moved is gone in one place before it is at rest in the other.
         remove = not seen.unsettled
-        sync = FolderSync(self._index, seen, remove=remove, limits=self._limits)
+        sync = FolderSync(self._index, seen, remove=remove)
         before = self._index.catalog.generation()
         counts = sync.apply(self._encoders)
         self._tell([*sync.scan.skipped.lines, *sync.plan.reasons.values()])

@@ -13,12 +13,13 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders import plan
-from hasse.service.pipelines.folders.plan import Counts
-from hasse.service.pipelines.folders.scan import Scan, scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from tests.service.pipelines.folders.folder import draw, state
+from hasse.service.writing.folders.catalogued import Catalogued
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.plan import Counts
+from hasse.service.writing.folders.scan import Scan, scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.image_source import ImageSource
+from tests.service.writing.folders.folder import draw, state
 
 Sync = Callable[..., Counts]
 
@@ -308,7 +309,7 @@ def test_broken_file_is_named_once_and_read_again_when_it_changed(
     sync(seen_at=later)
     seen = scan([root])
     one = FolderSync(index, seen, remove=True)
-    assert plan.needed_digests(plan.Catalogued.of(index, ()), seen) == []
+    assert Catalogued.of(index, ()).unhashed(seen) == []
     assert one.apply(Encoders(lambda: model, ImageSource)) == Counts(present=3)
     assert seen.skipped.lines == []
     assert seen.skipped.passed_over == {"unreadable file, named before": 3}

@@ -135,7 +135,7 @@ def test_add_while_another_process_writes_gets_retry_after(
     def locked(*_: object, **_named: object) -> None:
         raise IndexLockedError("another process is writing to the index /secret")
 
-    monkeypatch.setattr(writable.engine.index, "add", locked)
+    monkeypatch.setattr(writable.engine.index, "writing", locked)
     response = add(writable, png(50))
     said = problem(response, 503, "write_failed")
     assert "secret" not in said.detail
@@ -210,7 +210,7 @@ def test_writes_batched_behind_a_lock_are_refused_together(
         waits.append(free.wait(60))
         raise IndexLockedError("another process is writing to the index /secret")
 
-    monkeypatch.setattr(engine.index, "add", locked)
+    monkeypatch.setattr(engine.index, "writing", locked)
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(add, writable, png(50))
         while not engine.writing.batcher.busy_seconds():
@@ -262,13 +262,13 @@ def test_write_beyond_its_deadline_is_late_and_counts_as_in_flight_until_then(
     free = threading.Event()
     with Client(create_app(settings)) as client, ThreadPoolExecutor(1) as pool:
         engine = client.engine
-        put = engine.index.add
+        hold = engine.index.writing
 
-        def slowly(*rows: Any, **more: Any) -> None:
+        def slowly(timeout: float) -> Any:
             free.wait(60)
-            put(*rows, **more)
+            return hold(timeout)
 
-        monkeypatch.setattr(engine.index, "add", slowly)
+        monkeypatch.setattr(engine.index, "writing", slowly)
         try:
             first = pool.submit(add, client, png(50))
             if seconds < 1:

@@ -10,12 +10,12 @@ import pytest
 from hasse.index.errors import IndexLockedError
 from hasse.index.store import Index
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.scan import FileStamp
-from hasse.service.pipelines.folders.sync import Encoders
-from hasse.service.pipelines.folders.watch import FolderWatch, is_on_network
-from tests.service.pipelines.folders.folder import State, draw, state
+from hasse.service.writing import indexing
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.scan import FileStamp
+from hasse.service.writing.folders.watch import FolderWatch, is_on_network
+from hasse.service.writing.image_source import ImageSource
+from tests.service.writing.folders.folder import State, draw, state
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_watch_names_a_broken_picture_once(index: Index, root: Path, lines: list
     until(index, root, lambda found: len(found) == 2)
     draw(root / "4.png", 4)
     until(index, root, lambda found: len(found) == 3)
-    assert [line.partition(" (")[0] for line in lines] == ["broken.png: damaged or cut short"]
+    assert [line.partition(" (")[0] for line in lines] == ["broken.png: damaged picture"]
 
 
 def test_watch_goes_on_after_an_error(

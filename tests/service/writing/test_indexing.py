@@ -2,25 +2,23 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hasse.index import durable
 from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.features.extraction import extract
-from hasse.models.model import OrderEmbedding, Points
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.indexing import Reencoded
+from hasse.models.images import decoding, inspection
+from hasse.models.images.codecs import Decoded
+from hasse.service.writing import image_source, indexing
+from hasse.service.writing.image_source import ImageSource
+from hasse.service.writing.indexing import Reencoded
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
-
-Encoded = Iterator[tuple[list[Image], Points]]
 
 
 def pictures(folder: Path, *numbers: int) -> Dataset:
@@ -77,14 +75,15 @@ def test_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded, mine = checkpoint.load(tiny_checkpoint(tmp_path / "model")), pictures(tmp_path, 1, 2)
-    original = ImageSource.points
+    decode = decoding.decode
 
-    def removing(self: ImageSource, model: OrderEmbedding, images: Sequence[Image]) -> Encoded:
-        for part, points in original(self, model, images):
-            mine.images[0].path.unlink()
-            yield part, points
+    def removing(path: Path, *how: Any) -> Decoded:
+        found = decode(path, *how)
+        if path == mine.images[0].path:
+            path.unlink()
+        return found
 
-    monkeypatch.setattr(ImageSource, "points", removing)
+    monkeypatch.setattr(image_source, "decode", removing)
     with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:
         rows = index.catalog.images([1, 2])
     assert [bool(rows[at].sha256) for at in (1, 2)] == [False, True]
@@ -93,12 +92,12 @@ def test_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
 def test_too_many_open_files_stop_the_build_instead_of_leaving_out_a_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path) -> str:
+    def refused(path: Path) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
 
     loaded, mine = checkpoint.load(tiny_checkpoint(tmp_path / "model")), pictures(tmp_path, 1, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(durable, "sha256", refused)
+        patch.setattr(inspection, "open_regular", refused)
         with pytest.raises(OSError, match="Too many open files"):
             indexing.build(mine, loaded, tmp_path / "index", ImageSource())
     with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:

@@ -11,15 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.index.segments.writer import Addition, Change
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, FolderRow, ImageRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.plan import Catalogued, Counts, needed_digests
-from hasse.service.pipelines.folders.scan import scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from tests.service.pipelines.folders.folder import draw, state
+from hasse.service.writing.folders.catalogued import Catalogued
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.plan import Counts
+from hasse.service.writing.folders.scan import scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.image_source import ImageSource
+from tests.service.writing.folders.folder import draw, state
 
 
 def test_new_pictures_are_added_with_their_captions_dates_and_paths(
@@ -46,7 +48,7 @@ def test_unchanged_files_are_neither_read_nor_written(
     before_now = time.time() + 100  # as if the files had been at rest
     sync(seen_at=before_now)
     generation = index.generation
-    assert needed_digests(Catalogued.of(index, ()), scan([root])) == []
+    assert Catalogued.of(index, ()).unhashed(scan([root])) == []
     assert sync() == Counts(present=3)
     assert index.generation == generation
 
@@ -55,7 +57,7 @@ def test_file_that_was_just_written_is_read_again(
     index: Index, root: Path, sync: Callable[..., Counts]
 ) -> None:
     sync(seen_at=(root / "a/one.png").stat().st_mtime)  # written first
-    assert len(needed_digests(Catalogued.of(index, ()), scan([root]))) == 3
+    assert len(Catalogued.of(index, ()).unhashed(scan([root]))) == 3
 
 
 def test_moved_and_renamed_picture_keeps_its_id_and_point(
@@ -204,9 +206,7 @@ def test_folder_that_is_out_of_reach_loses_nothing_unless_told(
 
 def remember_device(index: Index, device: int) -> None:
     (row,) = index.locations.folders.values()
-    nothing = np.empty((0, index.model.dimension), np.float32)
-    addition = Addition.checked(index.model, [], nothing, [], nothing)
-    index.change(Change(addition, folders=[row._replace(device=device)]))
+    index.change(Change(folders=[row._replace(device=device)]))
 
 
 def test_sub_folder_that_cannot_be_read_is_unknown(
@@ -237,6 +237,7 @@ def test_file_that_is_no_picture_any_more_is_told_and_its_image_stays(
     (root / "new.png").write_bytes(b"")
     seen = scan([root])
     one = FolderSync(index, seen, remove=True)
+    one.dry_run(Encoders(lambda: pytest.fail("nothing is encoded"), ImageSource))
     assert [line.partition(":")[0] for line in one.scan.skipped.lines] == ["new.png", "three.png"]
     assert one.plan.removed == []
     sync()
@@ -255,9 +256,8 @@ def test_pictures_that_stay_damaged_do_not_load_the_model(
         raise AssertionError("there is nothing to encode")
 
     one = FolderSync(index, scan([root], without=index.folder), remove=True)
-    assert set(one.pictures) == set(one.plan.new)
     assert one.apply(Encoders(load, ImageSource)) == Counts(present=3)
-    assert one.scan.skipped.by_reason["cannot be decoded"] == 2
+    assert one.scan.skipped.by_reason["damaged picture"] == 2
     draw(root / "new.png", 7)
     assert sync() == Counts(added=1, present=3)
 

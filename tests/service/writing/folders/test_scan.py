@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hasse.service.pipelines.folders.scan import FileStamp, ScanOptions, scan
+from hasse.service.writing.folders.scan import FileStamp, ScanOptions, scan
 from tests.service.collection import png
 
 

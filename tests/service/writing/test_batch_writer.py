@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import numpy as np
 import pytest
 
 from hasse.index.errors import BadRowsError, CatalogUnreachableError
-from hasse.index.segments import stored_pictures
+from hasse.index.segments.change import Change
+from hasse.index.segments.writer import Writer
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
-from hasse.service.core.writing.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
+from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError
 from hasse.service.schemas import ID_MAXIMUM
+from hasse.service.writing.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
 from tests.service.collection import make_collection, png
 
 
@@ -31,10 +34,11 @@ def index(tmp_path: Path) -> Iterator[Index]:
 def new_image(index: Index, seed: int, image_id: int | None = None, **given: Any) -> NewImage:
     picture, point = png(seed), np.ones(index.model.dimension, np.float32)
     sha256 = hashlib.sha256(picture).hexdigest()
-    path, name = stored_pictures.path_of(sha256, ".png"), given.pop("file_name", "a.png")
     return NewImage(
         picture=picture,
-        row=ImageRow(0, name, path, 64, 48, "", sha256),
+        facts=PictureFacts(sha256, ".png", 64, 48, None),
+        file_name=given.pop("file_name", "a.png"),
+        split="",
         image_id=image_id,
         point=point,
         captions=[],
@@ -92,32 +96,23 @@ def test_add_picture_without_name_is_named_by_its_id(index: Index) -> None:
     assert row.file_name == "1012.png"
 
 
-def test_add_id_taken_by_another_process_is_planned_again(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put = index.add
-
-    def taken_first(*rows: Any, **more: Any) -> None:
-        monkeypatch.setattr(index, "add", put)
-        point = np.ones((1, index.model.dimension), np.float32)
-        with Index.open(index.folder, threads=1) as other:
-            other.add([ImageRow(1012, "b.png", "b.png")], point)
-        put(*rows, **more)
-
-    monkeypatch.setattr(index, "add", taken_first)
+def test_add_after_another_process_took_the_next_id_gets_another(index: Index) -> None:
+    point = np.ones((1, index.model.dimension), np.float32)
+    with Index.open(index.folder, threads=1) as other:
+        other.add([ImageRow(1012, "b.png", "b.png")], point)
     assert add(index, new_image(index, 50)) == [1013]
     row = index.catalog.images([1013])[1013]
     assert row is not None
     assert index.path_of(row).read_bytes() == png(50)
 
 
-def test_add_id_taken_at_each_attempt_fails_without_a_stored_file(
+def test_add_that_is_refused_leaves_no_stored_file(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def taken(*_: object, **__: object) -> None:
-        raise BadRowsError("there is an image with the id 1012 already")
+    def refused(*_: object) -> None:
+        raise BadRowsError("image 1012 is in the index already")
 
-    monkeypatch.setattr(index, "add", taken)
+    monkeypatch.setattr(Writer, "change", refused)
     with pytest.raises(BadRowsError):
         add(index, new_image(index, 50))
     assert not list(index.folder.glob("pictures/*/*"))
@@ -126,13 +121,13 @@ def test_add_id_taken_at_each_attempt_fails_without_a_stored_file(
 def test_add_committed_but_unacknowledged_keeps_the_picture(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = index.add
+    put = Writer.change
 
-    def cut_off(*rows: Any, **more: Any) -> None:
-        put(*rows, **more)
+    def cut_off(writer: Writer, change: Change) -> None:
+        put(writer, change)
         raise CatalogUnreachableError("no answer")
 
-    monkeypatch.setattr(index, "add", cut_off)
+    monkeypatch.setattr(Writer, "change", cut_off)
     with pytest.raises(CatalogUnreachableError):
         add(index, new_image(index, 50))
     row = index.catalog.images([1012])[1012]
@@ -153,12 +148,13 @@ def test_remove_same_image_twice_in_a_batch_succeeds_once(index: Index) -> None:
 def test_lock_wait_counts_from_the_oldest_write_of_the_batch(
     index: Index, monkeypatch: pytest.MonkeyPatch, operation: Any
 ) -> None:
-    waits = []
+    waits, hold = [], index.writing
 
-    def changed(*_: object, timeout: float) -> None:
+    def noted(timeout: float) -> AbstractContextManager[Writer]:
         waits.append(timeout)
+        return hold(timeout)
 
-    monkeypatch.setattr(index, operation, changed)
+    monkeypatch.setattr(index, "writing", noted)
     writer, now = BatchWriter(index, lambda: None), time.monotonic()
 
     def change(at: int, waited: float) -> NewImage | Deletion:

@@ -1,6 +1,6 @@
 """Kill a sync or a watch at any of its write points, or fill its disk there, and go on.
 
-    python -m tests.service.pipelines.crashes FOLDER SEED COUNT
+    python -m tests.service.writing.crashes FOLDER SEED COUNT
 
 brings an index in step with a folder that has changed in every way, COUNT times for each work and
 way, stopped at write points chosen by the seed. Afterwards the index is whole, and the next run
@@ -25,11 +25,12 @@ from hasse.index.errors import DiskFullError
 from hasse.index.store import Index
 from hasse.index.verify import verify
 from hasse.models.checkpoints import checkpoint
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.scan import scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from hasse.service.pipelines.folders.watch import FolderWatch
+from hasse.service.writing import indexing
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.scan import scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.folders.watch import FolderWatch
+from hasse.service.writing.image_source import ImageSource
 from tests.index.write_points import WritePoints, forked
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import numpy as np
 from prometheus_client import Histogram
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -16,9 +15,7 @@ from hasse.index.errors import (
     HasseIndexError,
     IndexLockedError,
 )
-from hasse.index.segments import stored_pictures
 from hasse.index.store import Index
-from hasse.index.types import ImageRow
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.encoding import EncodingQueue, check_caption
@@ -26,7 +23,11 @@ from hasse.service.core.pictures import PictureReader
 from hasse.service.core.records import added_image
 from hasse.service.core.searching import ShownPaths
 from hasse.service.core.stages import Stages
-from hasse.service.core.writing.batch_writer import (
+from hasse.service.errors import ServiceError, invalid, unreachable
+from hasse.service.runtime.logs import event
+from hasse.service.schemas import AddedImage, UploadFields
+from hasse.service.settings import Settings
+from hasse.service.writing.batch_writer import (
     BatchWriter,
     Deletion,
     NewImage,
@@ -35,10 +36,6 @@ from hasse.service.core.writing.batch_writer import (
     Write,
     WriteResult,
 )
-from hasse.service.errors import ServiceError, invalid, unreachable
-from hasse.service.runtime.logs import event
-from hasse.service.schemas import AddedImage, UploadFields
-from hasse.service.settings import Settings
 
 _BATCH = 64
 _UNCHANGED = "nothing was changed, and searches go on"
@@ -97,26 +94,24 @@ class WriteQueue:
             raise invalid("caption", f"more than {self._settings.image_captions:,} captions")
         stages = Stages()
         async with self.admission.enter(stages):
-            inspected = await self._pictures.inspected(picture, stages)
-            point = await self._encoder.encode(inspected.pixels, stages)
-            caption_points = np.empty((0, len(point)), np.float32)
-            if captions:
-                caption_points = await self._encoder.captions(captions, stages)
-            row = ImageRow(
-                0,
-                file_name,
-                stored_pictures.path_of(inspected.sha256, inspected.suffix),
-                inspected.width,
-                inspected.height,
-                fields.split,
-                inspected.sha256,
+            inspected, thumbnail = await self._pictures.inspected(picture, stages)
+            stored = await self._submit(
+                "add",
+                NewImage(
+                    picture,
+                    inspected.facts,
+                    file_name,
+                    fields.split,
+                    fields.image_id,
+                    await self._encoder.encode(inspected.pixels, stages),
+                    captions,
+                    await self._encoder.captions(captions, stages),
+                ),
             )
-            new = NewImage(picture, row, fields.image_id, point, captions, caption_points)
-            stored = await self._submit("add", new)
         if not isinstance(stored, StoredImage):
             raise TypeError("the writer returns what it stored")
         with suppress(ServiceError):  # it may have been removed again
-            self._pictures.remember(self._index.path_of(stored.image.row), inspected.thumbnail)
+            self._pictures.remember(self._index.path_of(stored.image.row), thumbnail)
         return added_image(stored.image, self._paths, created=stored.created)
 
     async def remove(self, image_id: int) -> None:

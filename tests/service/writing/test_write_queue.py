@@ -20,13 +20,14 @@ from hasse.index.verify import verify
 from hasse.models.checkpoints import checkpoint
 from hasse.service.app import create_app
 from hasse.service.core.pictures import picture_missing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.scan import scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from hasse.service.pipelines.indexing import identity_of
 from hasse.service.questions.answers import CaptionAnswer
 from hasse.service.schemas import ID_MAXIMUM, AddedImage
 from hasse.service.settings import Settings
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.scan import scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.image_source import ImageSource
+from hasse.service.writing.indexing import identity_of
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 from tests.service.hostile_pictures import encoded

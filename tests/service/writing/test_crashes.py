@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-# Attempts of each kind, with their seed; `python -m tests.service.pipelines.crashes` does any.
+# Attempts of each kind, with their seed; `python -m tests.service.writing.crashes` does any.
 ATTEMPTS = [(2, 1), pytest.param((30, 0), marks=pytest.mark.slow)]
 
 
@@ -19,7 +19,7 @@ def outcomes(
     attempts, seed = request.param
     folder = tmp_path_factory.mktemp("crashes")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.service.pipelines.crashes", folder, str(seed), str(attempts)],
+        [sys.executable, "-m", "tests.service.writing.crashes", folder, str(seed), str(attempts)],
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 
 from hasse.index import build as index_build
-from hasse.index import durable
 from hasse.index.catalog.locations import Locations, folders_of
 from hasse.index.creation import open_catalog
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT
@@ -21,10 +20,9 @@ from hasse.index.store import Index
 from hasse.index.types import CaptionRow, FolderRow, Ids, ImageRow, ModelIdentity
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.images.taken import taken_at
 from hasse.models.model import Points
-from hasse.models.regular_file import raise_system_error
-from hasse.service.pipelines.dataset_encoding import ImageSource
+from hasse.service.writing.draft import image_row
+from hasse.service.writing.image_source import ImageSource
 
 CAPTIONS_PER_BLOCK = 2048
 
@@ -147,19 +145,23 @@ class _EncodedRows:
         every = self._dataset.images
         ids = [image.id for image in every]
         first = ids.index(done[-1]) + 1 if len(done) else 0
-        for part, points in self._source.blocks(self._model, every[first:]):
-            self.encoded.update(image.id for image in part)
-            yield (
-                [image_row(image, sha256(image, self._source)) for image in part],
-                points,
-            )
+        for block in self._source.blocks(self._model, every[first:]):
+            self.encoded.update(image.id for image in block.images)
+            if block.images:
+                yield (
+                    [
+                        image_row(image.id, image.file_name, str(image.path), image.split, facts)
+                        for image, facts in zip(block.images, block.facts, strict=True)
+                    ],
+                    block.points,
+                )
         if every and not self.encoded:
             raise self._source.none_of(self._dataset)
 
     def captions(self, done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
         """Yield the captions of all encoded images, after those that are done."""
         rows = (
-            caption_row(caption)
+            CaptionRow(caption.id, caption.image_id, caption.text)
             for image in self._dataset.images
             if image.id in self.encoded
             for caption in image.captions
@@ -169,46 +171,12 @@ class _EncodedRows:
             yield part, self._model.encode_captions([row.text for row in part])
 
 
-def image_row(image: Image, sha256: str) -> ImageRow:
-    """Return the catalog's row of an image; `sha256` is that of its picture, or ""."""
-    return ImageRow(
-        image.id,
-        image.file_name,
-        str(image.path),
-        image.width,
-        image.height,
-        image.split,
-        sha256,
-        taken=taken_at(image.path),
-    )
-
-
 def _folders(dataset: Dataset, index_folder: Path) -> list[FolderRow]:
     """Return the folders of the pictures, so that they can move with the index or without."""
     return [
         FolderRow(path, path, os.path.relpath(path, index_folder))
         for path in folders_of(str(image.path) for image in dataset.images)
     ]
-
-
-def caption_row(caption: Caption) -> CaptionRow:
-    """Return the catalog's row of a caption."""
-    return CaptionRow(caption.id, caption.image_id, caption.text)
-
-
-def sha256(image: Image, source: ImageSource) -> str:
-    """Return the SHA-256 of a picture that was read just now, so that it costs no disk.
-
-    By it the service recognizes the picture when it is sent by POST. Where features stand for
-    pictures none is read, and there is none ("").
-    """
-    if source.features is not None:
-        return ""
-    try:
-        return durable.sha256(image.path)
-    except OSError as error:  # it was removed since
-        raise_system_error(error)
-        return ""
 
 
 def _dataset_of(

@@ -1,6 +1,6 @@
 """Random histories of a followed folder, compared with a model of what its index must hold.
 
-    python -m tests.service.pipelines.folders.histories FOLDER SEED COUNT
+    python -m tests.service.writing.folders.histories FOLDER SEED COUNT
 
 Each history makes random changes to a folder and its index (moves, swaps, edits, copies, removals
 on disk and by name, broken files, unplugged sub-folders, syncs that are killed) and syncs now and
@@ -24,10 +24,11 @@ from hasse.index.store import Index
 from hasse.index.verify import verify
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.scan import scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
+from hasse.service.writing import indexing
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.scan import scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.image_source import ImageSource
 from tests.index.write_points import WritePoints, forked
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint

@@ -9,12 +9,13 @@ from hasse.index.store import Index
 from hasse.index.verify import verify
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.service.pipelines import indexing
-from hasse.service.pipelines.dataset_encoding import ImageSource
-from hasse.service.pipelines.folders.plan import Counts
-from hasse.service.pipelines.folders.scan import ScanOptions, scan
-from hasse.service.pipelines.folders.sync import Encoders, FolderSync
-from tests.service.pipelines.folders.folder import draw
+from hasse.service.writing import indexing
+from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.plan import Counts
+from hasse.service.writing.folders.scan import ScanOptions, scan
+from hasse.service.writing.folders.sync import FolderSync
+from hasse.service.writing.image_source import ImageSource
+from tests.service.writing.folders.folder import draw
 from tests.tiny import tiny_checkpoint
 
 

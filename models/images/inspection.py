@@ -1,0 +1,71 @@
+"""Everything that is kept of a new picture, read once while it is decoded."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from hasse.models.images.codecs import Decoded
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.taken import taken_at
+from hasse.models.regular_file import open_regular, raise_system_error
+
+
+class PictureFacts(NamedTuple):
+    """What an index remembers of a picture besides its point.
+
+    A further fact about every new picture is a field here that `inspect` fills in, whether the
+    picture was sent, lies in a folder or belongs to a dataset.
+
+    Attributes:
+        sha256: that of the file's bytes; "" where they were not read, or are gone.
+        suffix: of a file in this format, such as ".jpg".
+        width, height: as displayed, before any reduction; None where no picture was read.
+        taken: when it was taken, as in the catalog's `ImageRow`.
+    """
+
+    sha256: str
+    suffix: str
+    width: int | None
+    height: int | None
+    taken: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InspectedPicture:
+    """The facts of a picture, and its pixels as a model takes them: (crops, 3, H, W)."""
+
+    facts: PictureFacts
+    pixels: Tensor
+
+
+def inspect(
+    source: Path | bytes, decoded: Decoded, preprocessing: Preprocessing
+) -> InspectedPicture:
+    """Read what is kept of a picture from its bytes and from what they were decoded to.
+
+    Raises:
+        OSError: the system has no more open files or memory to give, or cannot reach the disk.
+    """
+    facts = PictureFacts(
+        _sha256(source),
+        decoded.format.suffix,
+        *decoded.size,
+        taken_at(source) if isinstance(source, Path) else None,
+    )
+    return InspectedPicture(facts, preprocessing.apply(decoded.image))
+
+
+def _sha256(source: Path | bytes) -> str:
+    if isinstance(source, bytes):
+        return hashlib.sha256(source).hexdigest()
+    try:
+        with open_regular(source) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:  # it was removed since it was decoded
+        raise_system_error(error)
+        return ""

@@ -1,1 +1,0 @@
-"""Folders that an index is kept in step with: looking, planning, applying, watching."""

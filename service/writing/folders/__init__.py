@@ -1,0 +1,1 @@
+"""Folders that an index follows: scan them, plan the changes, apply them, watch."""
