@@ -2,7 +2,7 @@
 
 If the model is calibrated for pairs of captions, captions are compared directly. Other models only
 know which captions are true of which pictures, so captions are compared through pictures. On
-scenes, whose truth is known, the former is far better (`studies/tables/lattice.py`).
+scenes, whose truth is known, the former is far better (`python -m hasse.studies.tables.scenes`).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Prepared:
             raise DatasetError(
                 f"the encoder {encoder.name} knows no word that {min_word_count} or more of these "
                 f"captions have: name the --model that learned from such captions, or lower "
-                f"--min-word-count"
+                f"min_word_count"
             )
         vocabulary = Vocabulary(sorted(kept, key=lambda word: (-counts[word], word)))
         uses = Counter(tag for sentence in train for tag in sentence.tags)

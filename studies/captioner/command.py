@@ -12,7 +12,7 @@ from hasse.models.captioning import DRAWS
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import consistent_options, stoppable, training_report
+from hasse.service.cli.terminal.long_running import stoppable, training_report
 from hasse.service.cli.terminal.options import (
     Captioner,
     DatasetFolder,
@@ -24,6 +24,7 @@ from hasse.service.cli.terminal.options import (
 )
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
+from hasse.studies.options import Options, with_options
 
 captioner = Commands(no_args_is_help=True, help="Learn to write captions for pictures.")
 
@@ -44,35 +45,17 @@ Out = Annotated[
         help="Where the captioner goes. The model's folder is where services look for it.",
     ),
 ]
-Epochs = Annotated[int, typer.Option(min=1, help="Passes; the best in validation is kept.")]
-Drop = Annotated[float, typer.Option(help="Share of the factors that a step leaves out.")]
-Joined = Annotated[
-    float,
-    typer.Option(
-        help="Share of captions that learn from the join of all captions of their picture, which "
-        "is near to the picture's point. 0 is the paper's way."
-    ),
-]
-MinWordCount = Annotated[
-    int, typer.Option(min=1, help="Write no words that fewer captions have than this.")
-]
-LearningRate = Annotated[float, typer.Option(help="Adam's at first.")]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed trains the same captioner.")]
 
 
+@captioner.add
 def train(
     *,
     dataset: DatasetFolder,
     model: Model = None,
     out: Out = None,
-    epochs: Epochs = 5,
-    learning_rate: LearningRate = 2e-3,
-    drop: Drop = 0.05,
-    joined: Joined = 0.5,
-    min_word_count: MinWordCount = 3,
     wordnet: WordNet = Path("/usr/share/wordnet"),
-    seed: Seed = 0,
     workers: Workers = None,
+    options: Options = None,
 ) -> None:
     """Learn to write from the captions of a dataset; no picture is needed.
 
@@ -96,15 +79,7 @@ def train(
     from hasse.studies.captioner.training import CaptionerTraining
     from hasse.studies.wordnet.lexicon import Lexicon
 
-    with consistent_options():
-        config = CaptionerTraining(
-            epochs=epochs,
-            learning_rate=learning_rate,
-            drop=drop,
-            joined=joined,
-            min_word_count=min_word_count,
-            seed=seed,
-        )
+    config = with_options(CaptionerTraining(), options)
     collection = load(dataset)
     encoder = checkpoint.load(named_models.find_or_default(model, collection))
     folder = out or folder_of(encoder)
@@ -121,12 +96,13 @@ def train(
             progress("training") as bar,
             stoppable(left, TrainingStopped) as stop,
         ):
-            report = training_report(bar, epochs, lambda found: f"perplexity {found:.3f}")
+            report = training_report(bar, config.epochs, lambda found: f"perplexity {found:.3f}")
             trained = request.train(prepared, folder, progress, report, stop)
     typer.echo(f"{folder}: perplexity {trained.metrics['perplexity']:.3f} in validation")
     typer.echo(f"next: hasse study captioner evaluate {dataset} --captioner {folder}", err=True)
 
 
+@captioner.add
 def evaluate(
     *,
     dataset: DatasetFolder,
@@ -200,7 +176,3 @@ def _print(found: dict[str, Any]) -> None:
         f"{found['images']:,} pictures, {found['draws']} draws each, "
         f"{found['milliseconds']:.0f} ms to write; perplexity {found['perplexity']:.3f}"
     )
-
-
-for command in (train, evaluate):
-    captioner.add(command)

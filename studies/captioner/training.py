@@ -27,14 +27,14 @@ class CaptionerTraining:
     """How to train.
 
     Attributes:
-        epochs: passes over the captions; the best in validation is kept.
+        epochs: maximum number of passes over the captions.
         batch_size: captions in a batch.
-        learning_rate: Adam's at first; it falls to 0 as a cosine does.
+        learning_rate: of Adam at first; it falls to 0 along a cosine.
         drop: share of the factors and slices that a step leaves out.
         joined: share of the captions whose u is the join of all captions of their picture: near to
             the point of the picture, as it is in use. 0 is the paper's.
         min_word_count: rarer words are not written.
-        seed: of everything random.
+        seed: random seed.
     """
 
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)

@@ -11,12 +11,12 @@ from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.long_running import (
     AGAIN,
-    consistent_options,
     stoppable,
     training_report,
 )
 from hasse.service.cli.terminal.options import DatasetFolder, Device, Workers
 from hasse.service.cli.terminal.progress import progress, tell
+from hasse.studies.options import Options, with_options
 
 if TYPE_CHECKING:
     from hasse.studies.distillation.pipeline import DistillationPlan
@@ -40,7 +40,6 @@ TeacherWeights = Annotated[
         help="The weights of a torchvision teacher: .safetensors, or torchvision's own .pth.",
     ),
 ]
-Student = Annotated[str, typer.Option(help="The torchvision network that learns, a smaller one.")]
 Start = Annotated[
     Path | None,
     typer.Option(
@@ -51,14 +50,6 @@ Start = Annotated[
     ),
 ]
 Split = Annotated[str, typer.Option(help="The pictures to learn from; captions are not read.")]
-Side = Annotated[int, typer.Option(min=32, help="Pixels along a side of the student's input.")]
-TeacherSide = Annotated[
-    int, typer.Option(min=32, help="Pixels along a side of the teacher's input.")
-]
-Epochs = Annotated[int, typer.Option(min=1, help="Passes over the pictures, each with new crops.")]
-Batch = Annotated[int, typer.Option(min=2, help="Crops at a time.")]
-LearningRate = Annotated[float, typer.Option(help="AdamW's highest rate.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
 def distill(
@@ -67,17 +58,11 @@ def distill(
     out: StudentFolder,
     teacher: Teacher = "torchvision/mobilenet_v2",
     weights: TeacherWeights = None,
-    student: Student = "torchvision/mnasnet1_0",
     start: Start = None,
     split: Split = "train",
-    side: Side = 128,
-    teacher_side: TeacherSide = 224,
-    epochs: Epochs = 60,
-    batch_size: Batch = 128,
-    learning_rate: LearningRate = 2e-3,
-    seed: Seed = 0,
     device: Device = "auto",
     workers: Workers = None,
+    options: Options = None,
 ) -> None:
     """Train a small network to predict the features of a larger one.
 
@@ -91,7 +76,7 @@ def distill(
     [bold]Examples[/bold]
       hasse study distill data/flickr8k --weights mobilenet_v2.safetensors \\
           --out data/student
-      hasse study distill data/flickr8k --teacher data/model --epochs 280 \\
+      hasse study distill data/flickr8k --teacher data/model --set epochs=280 \\
           --out data/student
       hasse study distill data/coco --teacher torchvision/resnet50 \\
           --weights resnet50.pth --out data/student
@@ -102,24 +87,16 @@ def distill(
     from hasse.studies.distillation.pipeline import DistillationPlan
 
     place = pick_device(device)
-    with consistent_options():
-        config = DistillationConfig(
-            student=student,
-            side=side,
-            teacher_side=teacher_side,
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            bfloat16=supports_bfloat16(place),
-            seed=seed,
-        )
+    usual = DistillationConfig(bfloat16=supports_bfloat16(place))
+    config = with_options(usual, options)
     plan = DistillationPlan.of(
         config, dataset, split, teacher=teacher, weights=weights, start=start
     )
     path = _learn(plan, out, place, workers)
-    typer.echo(f"{path}: weights of {student}")
-    advice = f"hasse lab features {dataset} --backbone {student} --weights {path}"
-    typer.echo(f"next: {advice} --resize {side} --crop {side} --framing whole --out ...", err=True)
+    typer.echo(f"{path}: weights of {config.student}")
+    advice = f"hasse lab features {dataset} --backbone {config.student} --weights {path}"
+    looks = f"--resize {config.side} --crop {config.side} --framing whole"
+    typer.echo(f"next: {advice} {looks} --out ...", err=True)
 
 
 def _learn(plan: DistillationPlan, out: Path, device: str, workers: int | None) -> Path:

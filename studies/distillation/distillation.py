@@ -92,6 +92,8 @@ class DistillationConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible options (ValueError)."""
+        if min(self.side, self.teacher_side) < 32 or self.epochs < 1 or self.batch_size < 2:
+            raise ValueError("sides are at least 32, epochs at least 1, batch_size at least 2")
         if not 0 < self.learning_rate <= LARGEST:
             raise ValueError(f"learning_rate is above 0 and at most {LARGEST:g}")
         if max(self.side, self.teacher_side) > MAX_SIDE:

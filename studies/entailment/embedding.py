@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hasse.models.encoders.text_encoder import (
@@ -22,11 +21,10 @@ from hasse.models.encoders.text_encoder import (
 from hasse.models.encoders.text_inference import TextInference
 from hasse.models.order import violation
 from hasse.models.vocabulary import Vocabulary
-from hasse.studies.entailment.pairs import SentencePair
+from hasse.studies.entailment.corpus import SentencePair
+from hasse.studies.labelled_pairs import Penalties
 
 Comparison = Literal["order", "symmetric"]
-
-Penalties = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hasse.models.checkpoints import checkpoint as retrieval
 from hasse.models.checkpoints.named_models import find
-from hasse.studies.entailment import Corpus, checkpoint
+from hasse.studies.entailment import checkpoint
+from hasse.studies.entailment.corpus import Corpus
 from hasse.studies.entailment.embedding import SentenceEmbedding
 from hasse.studies.entailment.training import (
     EntailmentRun,
@@ -15,11 +16,11 @@ from hasse.studies.entailment.training import (
     initial,
     start_from,
 )
-from hasse.studies.threshold import Threshold
+from hasse.studies.labelled_pairs import Threshold
 
 
-class SavedTraining:
-    """A training that saves its best model so far.
+class SavedRun(EntailmentRun):
+    """A training that writes its best model so far to a folder.
 
     Attributes:
         saved: how often the model was saved: as it began, and after each better epoch.
@@ -28,18 +29,16 @@ class SavedTraining:
     def __init__(
         self, config: EntailmentTraining, corpus: Corpus, out: Path, start: Path | None
     ) -> None:
-        """Prepare a training, from a retrieval checkpoint's caption encoder if one is named."""
+        """Prepare a training, from the caption encoder of a checkpoint if one is named."""
         begun = None if start is None else retrieval.load(find(start))
-        self.config = config if begun is None else start_from(begun, config)
-        self.corpus, self.out, self.saved = corpus, out, 0
+        config = config if begun is None else start_from(begun, config)
+        super().__init__(config, initial(config, corpus, begun), corpus)
+        self.out, self.saved = out, 0
         self.start = None if begun is None else begun.name
-        self.run = EntailmentRun(
-            self.config, initial(self.config, corpus, begun), corpus, self.save
-        )
+        self.save_best = self._write
         self._started = time.monotonic()
 
-    def save(self, model: SentenceEmbedding, threshold: Threshold) -> None:
-        """Write the checkpoint."""
+    def _write(self, model: SentenceEmbedding, threshold: Threshold) -> None:
         metrics = {
             "corpus": self.corpus.name,
             "pairs": len(self.corpus.train),

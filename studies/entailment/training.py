@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,11 +14,11 @@ from torch import Tensor
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.encoders.text_encoder import Ensemble
 from hasse.models.training.config import LARGEST
-from hasse.models.training.run import Progress, Run, Stop
+from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import UNKNOWN, Vocabulary
+from hasse.studies.entailment.corpus import Corpus, SentencePair, labels
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
-from hasse.studies.entailment.pairs import Corpus, EntailmentError, labels
-from hasse.studies.threshold import Threshold, best_threshold
+from hasse.studies.labelled_pairs import Accuracy, Labels, PairRun, Penalties
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +26,12 @@ class EntailmentTraining:
     """How to train; the defaults are the paper's (section 5.3), but that points have any length.
 
     Attributes:
-        epochs: passes over the pairs; 0 takes the starting point as it is and only chooses the
-            threshold.
+        epochs: maximum number of passes; 0 leaves the start as it is and chooses the threshold.
         batch_size: pairs in a batch.
-        learning_rate: Adam's.
-        margin: how far a pair that is not entailed is kept from being so.
+        learning_rate: of Adam.
+        margin: smallest penalty that pairs which are not entailed are pushed to.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
-        seed: of everything random.
+        seed: random seed.
     """
 
     model: SentenceConfig = field(default_factory=SentenceConfig)
@@ -57,9 +55,6 @@ class EntailmentTraining:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
 
-Save = Callable[[SentenceEmbedding, Threshold], None]
-
-
 def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> EntailmentTraining:
     """Give a training the shape of a retrieval model's caption encoder.
 
@@ -67,22 +62,22 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     length is what the training says.
 
     Raises:
-        EntailmentError: the model compares or reads captions in another way.
+        TrainingError: the model compares or reads captions in another way.
     """
     comparison = {"order": "order", "cosine": "symmetric"}.get(checkpoint.trained.config.score)
     if comparison is None:
-        raise EntailmentError(
+        raise TrainingError(
             f"{checkpoint.folder} compares by {checkpoint.trained.config.score}, as no model of "
             f"entailment does: choose a --start of the score order or cosine"
         )
     if comparison != config.model.comparison:
-        raise EntailmentError(
+        raise TrainingError(
             f"{checkpoint.folder} compares by {checkpoint.trained.config.score} and cannot start a "
             f"model that compares by {config.model.comparison}: choose the other --comparison"
         )
     of = checkpoint.trained.config
     if of.text_encoder != "gru" or of.states or of.word_vectors == "fixed":
-        raise EntailmentError(
+        raise TrainingError(
             f"{checkpoint.folder} does not read captions as a model of entailment does, by a GRU "
             f"on word vectors that learn: choose another --start"
         )
@@ -107,7 +102,7 @@ def initial(
     model's, and then the training pairs' others, which start as unknown words are read.
 
     Raises:
-        EntailmentError: the training pairs have no words.
+        TrainingError: the training pairs have no words.
     """
     torch.manual_seed(config.seed)
     try:
@@ -115,7 +110,7 @@ def initial(
             text for pair in corpus.train for text in (pair.premise, pair.hypothesis)
         )
     except ValueError:
-        raise EntailmentError(
+        raise TrainingError(
             f"the training pairs of {corpus.name} have no words: there is nothing to learn to read"
         ) from None
     if start is None:
@@ -133,45 +128,27 @@ def initial(
     return model
 
 
-class EntailmentRun(Run[NDArray[np.int64], Threshold]):
+class EntailmentRun(PairRun[NDArray[np.int64], SentenceEmbedding]):
     """The training of a model that compares sentences.
 
-    Attributes:
-        best: the model and its threshold as they were best in validation, at the start or after
-            an epoch.
+    The model is also measured as it starts, so `best` may be the start.
     """
 
-    best: tuple[SentenceEmbedding, Threshold]
-
     def __init__(
-        self,
-        config: EntailmentTraining,
-        model: SentenceEmbedding,
-        corpus: Corpus,
-        save: Save | None = None,
+        self, config: EntailmentTraining, model: SentenceEmbedding, corpus: Corpus
     ) -> None:
         """Take where to start, see `initial`; the model is changed.
 
         Args:
             corpus: what to learn from, and what to choose the threshold and the epoch by.
-            save: given the model and its threshold at the start, and whenever an epoch is better.
         """
         super().__init__(config.epochs, math.ceil(len(corpus.train) / config.batch_size))
-        self.config, self.model, self.corpus, self.save_best = config, model, corpus, save
+        self.config, self.model, self.corpus = config, model, corpus
         self.optimizer = torch.optim.Adam(model.parameters(), config.learning_rate)
         self.draw = np.random.default_rng([config.seed, 1])
         texts = (text for pair in corpus.train for text in (pair.premise, pair.hypothesis))
         self.tokens = {text: model.tokens(text) for text in dict.fromkeys(texts)}
         self.true = torch.from_numpy(labels(corpus.train))
-
-    def train(
-        self,
-        report: Callable[[Progress[Threshold]], None] | None = None,
-        stop: Stop | None = None,
-    ) -> tuple[SentenceEmbedding, Threshold]:
-        """Train to the end and return `best`; see `Run.run`."""
-        self.run(report, stop)
-        return self.best
 
     def begin(self) -> None:
         """Keep the model as it starts."""
@@ -186,7 +163,7 @@ class EntailmentRun(Run[NDArray[np.int64], Threshold]):
         yield from (order[start : start + size] for start in range(0, len(order), size))
 
     def step(self, epoch: int, step: int, batch: NDArray[np.int64]) -> Tensor:
-        """Pull what follows into order, and push all else out of it as far as the margin."""
+        """Pull entailed pairs into order, and push all others out of it as far as the margin."""
         pairs = [self.corpus.train[row] for row in batch]
         sides = [pair.premise for pair in pairs] + [pair.hypothesis for pair in pairs]
         premises, hypotheses = self.model([self.tokens[text] for text in sides]).chunk(2)
@@ -200,18 +177,19 @@ class EntailmentRun(Run[NDArray[np.int64], Threshold]):
         self.optimizer.step()
         return loss.detach() / len(pairs)
 
-    def measure(self, loss: float) -> Threshold:
-        """Choose the threshold on the validation part."""
+    def validate(self) -> tuple[Penalties, Labels]:
+        """Compare the pairs of the validation part."""
         self.model.eval()
         held = self.corpus.validation
-        return best_threshold(self.model.penalties(held), labels(held))
+        return self.model.penalties(held), labels(held)
 
-    def quality(self, measured: Threshold) -> float:
-        """Compare epochs by the share of pairs called right."""
-        return measured.accuracy
 
-    def keep(self, measured: Threshold) -> None:
-        """Copy and save the model."""
-        self.best = copy.deepcopy(self.model), measured
-        if self.save_best is not None:
-            self.save_best(*self.best)
+def evaluate(model: SentenceEmbedding, threshold: float, pairs: Sequence[SentencePair]) -> Accuracy:
+    """Measure a model on pairs, with a threshold chosen on others."""
+    return Accuracy.at(threshold, labels(pairs), model.penalties(pairs))
+
+
+def evaluate_majority(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) -> Accuracy:
+    """Measure the baseline that always answers with the majority class of the training."""
+    true = labels(pairs)
+    return Accuracy.of(true == bool(labels(train).mean() > 0.5), true)

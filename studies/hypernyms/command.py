@@ -12,15 +12,16 @@ import typer
 
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import consistent_options, training_report
+from hasse.service.cli.terminal.long_running import training_report
 from hasse.service.cli.terminal.options import Json
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
+from hasse.studies.options import Options, with_options
 
 if TYPE_CHECKING:
     from hasse.studies.hypernyms.query import Ancestor
     from hasse.studies.hypernyms.taxonomy import Taxonomy
-    from hasse.studies.threshold import Threshold
+    from hasse.studies.labelled_pairs import Threshold
 
 hypernyms = Commands(
     no_args_is_help=True, help="Learn from WordNet what is a kind of what, and ask."
@@ -58,26 +59,20 @@ ComparisonName = Annotated[
     Literal["order", "symmetric", "bilinear"],
     typer.Option(help="How concepts are compared: order, or one of the paper's baselines."),
 ]
-Dimension = Annotated[
-    int | None, typer.Option(min=1, show_default="50, the paper's", help="Coordinates of a point.")
-]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Passes; the best in validation is kept.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the split, and of everything random.")]
 HeldOut = Annotated[
     int, typer.Option(min=1, help="True pairs withheld for validation, and as many for the test.")
 ]
 
 
+@hypernyms.add
 def train(
     *,
     wordnet: WordNet,
     out: ModelFolder,
     protocol: ProtocolName = "clean",
     comparison: ComparisonName = "order",
-    dimension: Dimension = None,
-    epochs: Epochs = None,
-    seed: Seed = 0,
     held_out: HeldOut = 4000,
+    options: Options = None,
 ) -> None:
     """Learn concepts of WordNet as points in an order, from a part of its hypernyms.
 
@@ -91,25 +86,25 @@ def train(
     """
     from hasse.models.checkpoints.model_folder import new_model
     from hasse.studies.hypernyms import checkpoint
-    from hasse.studies.hypernyms import training as learning
     from hasse.studies.hypernyms.task import make_task
+    from hasse.studies.hypernyms.taxonomy import read_wordnet
+    from hasse.studies.hypernyms.training import PRESETS, HypernymRun
 
-    with consistent_options():
-        config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
-    taxonomy = _read(wordnet)
-    task = make_task(taxonomy, protocol, seed, held_out)
+    config = with_options(PRESETS[comparison], options)
+    taxonomy = read_wordnet(wordnet)
+    task = make_task(taxonomy, protocol, config.seed, held_out)
     started = time.monotonic()
     kept = "nothing is kept; it takes a few minutes from start to end"
     with resumable(lambda: kept), new_model(out):
-        with progress("training") as report:
-            show = training_report(report, config.epochs, _right)
-            model, threshold = learning.HypernymRun(config, task).train(show)
+        with progress("training") as bar:
+            report = training_report(bar, config.epochs, _summary)
+            model, threshold = HypernymRun(config, task).train(report)
         metrics = {
             "validation_accuracy": 100 * threshold.accuracy,
             "edges": len(task.train),
             "seconds": round(time.monotonic() - started, 1),
         }
-        withheld = checkpoint.Withheld(protocol, seed, held_out, task.fingerprint)
+        withheld = checkpoint.Withheld(protocol, config.seed, held_out, task.fingerprint)
         checkpoint.save(
             checkpoint.HypernymCheckpoint(
                 model, taxonomy, threshold.value, withheld, config, metrics, out
@@ -117,24 +112,24 @@ def train(
         )
     typer.echo(
         f"{out}: {len(taxonomy):,} concepts, learned from {len(task.train):,} pairs; "
-        f"{100 * threshold.accuracy:.2f} % right in validation"
+        f"{threshold.summary}"
     )
     typer.echo(f"next: hasse study hypernyms evaluate {out}", err=True)
 
 
+@hypernyms.add
 def evaluate(*, model: LearnedHierarchy, as_json: Json = False) -> None:
     """Measure a model on the pairs withheld from it, beside transitivity alone.
 
     The threshold is that of the validation pairs. No WordNet files are needed.
     """
-    from hasse.studies.hypernyms import checkpoint
-    from hasse.studies.hypernyms.evaluation import evaluate as measure
-    from hasse.studies.hypernyms.evaluation import evaluate_closure
+    from hasse.studies.hypernyms import checkpoint, evaluation
+    from hasse.studies.labelled_pairs import print_accuracies
 
     loaded = checkpoint.load(model)
     task = loaded.task()
-    learned = measure(loaded.model, loaded.threshold, task)
-    inferred = evaluate_closure(task)
+    learned = evaluation.evaluate(loaded.model, loaded.threshold, task)
+    inferred = evaluation.evaluate_closure(task)
     if as_json:
         result = {
             "protocol": task.protocol,
@@ -146,28 +141,14 @@ def evaluate(*, model: LearnedHierarchy, as_json: Json = False) -> None:
         }
         typer.echo(json.dumps(result, indent=2))
         return
-    print_table(
-        ("", "accuracy", "95 % interval", "of true", "of false"),
-        [
-            (
-                name,
-                f"{found.accuracy:.2f}",
-                f"{found.low:.2f} to {found.high:.2f}",
-                f"{found.of_true:.2f}",
-                f"{found.of_false:.2f}",
-            )
-            for name, found in (
-                ("transitive closure", inferred),
-                (loaded.model.comparison, learned),
-            )
-        ],
-    )
+    print_accuracies({"transitive closure": inferred, loaded.model.comparison: learned})
     typer.echo(
-        f"percent of {learned.pairs:,} pairs called right; protocol {task.protocol}, on which one "
-        f"who knows the hierarchy gets {100 * task.oracle:.2f}"
+        f"percent of {learned.pairs:,} pairs called right; protocol {task.protocol}, on which full "
+        f"knowledge of the hierarchy scores {100 * task.oracle:.2f}"
     )
 
 
+@hypernyms.add
 def query(
     *,
     word: Annotated[
@@ -239,6 +220,7 @@ def _show_ancestors(taxonomy: Taxonomy, concept: int, found: Sequence[Ancestor])
     print_table(("violation", "is a", "in WordNet", "meaning"), rows)
 
 
+@hypernyms.add
 def plot(
     *,
     wordnet: WordNet,
@@ -263,10 +245,11 @@ def plot(
     """
     from hasse.studies.hypernyms.drawing import draw
     from hasse.studies.hypernyms.plane import learn_plane
+    from hasse.studies.hypernyms.taxonomy import read_wordnet
     from hasse.studies.tables.plotter import require_matplotlib
 
     require_matplotlib()
-    taxonomy = _read(wordnet)
+    taxonomy = read_wordnet(wordnet)
     chosen = [_senses(taxonomy, word)[0] for word in words.split(",") if word.strip()]
     with progress("learning") as report:
         plane = learn_plane(taxonomy, chosen, seed, report)
@@ -275,16 +258,6 @@ def plot(
         f"{out}: {len(plane.names)} concepts, {len(plane.true) - len(plane.missed)} of "
         f"{len(plane.true)} direct hypernyms in order, {len(plane.spurious)} spurious"
     )
-
-
-def _right(threshold: Threshold) -> str:
-    return f"{100 * threshold.accuracy:.2f} % right in validation"
-
-
-def _read(wordnet: Path) -> Taxonomy:
-    from hasse.studies.hypernyms.taxonomy import read_wordnet
-
-    return read_wordnet(wordnet)
 
 
 def _senses(taxonomy: Taxonomy, word: str) -> list[int]:
@@ -308,5 +281,5 @@ def _short(gloss: str) -> str:
     return definition if len(definition) <= 70 else f"{definition[:69].rstrip()}…"
 
 
-for command in (train, evaluate, query, plot):
-    hypernyms.add(command)
+def _summary(threshold: Threshold) -> str:
+    return threshold.summary

@@ -11,17 +11,16 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from hasse.models.order import violation
 from hasse.studies.hypernyms.taxonomy import Edges
+from hasse.studies.labelled_pairs import Penalties
 
 Comparison = Literal["order", "symmetric", "bilinear"]
 COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)
 
-Penalties = NDArray[np.float32]
 BLOCK_PAIRS = 1 << 16
 
 

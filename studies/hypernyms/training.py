@@ -9,20 +9,19 @@ therefore continued inside with a minus sign, as the way that is left to the bor
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hasse.models.training.run import Progress, Run, set_learning_rate
+from hasse.models.training.run import set_learning_rate
 from hasse.studies.hypernyms.embedding import Comparison, ConceptEmbedding
 from hasse.studies.hypernyms.task import PairSet, Task, corrupt
 from hasse.studies.hypernyms.taxonomy import Edges, closure
-from hasse.studies.threshold import Threshold, best_threshold
+from hasse.studies.labelled_pairs import Labels, PairRun, Penalties
 
 # Of WordNet's 82,115 concepts. Their points are 1.3 GB then, of which learning keeps four.
 MOST_COORDINATES = 4096
@@ -34,14 +33,14 @@ class HypernymTraining:
 
     Attributes:
         dimension: N.
-        margin: how far a false pair is to be from true.
-        epochs: passes over the true pairs; the one best in validation is kept.
+        margin: smallest distance to order that false pairs are pushed to.
+        epochs: maximum number of passes over the true pairs.
         batch_size: true pairs in a batch.
         negatives: false pairs to each true one, drawn anew each time.
         specific: how often the more specific end of a true pair is replaced to make a false
             one. Most concepts have nothing below them, so another general end teaches little.
-        learning_rate: Adam's, falling to zero in a straight line.
-        seed: of everything random.
+        learning_rate: of Adam, falling to zero in a straight line.
+        seed: random seed, also of the split.
     """
 
     comparison: Comparison = "order"
@@ -75,31 +74,8 @@ PRESETS: Mapping[Comparison, HypernymTraining] = {
 }
 
 
-def preset(
-    comparison: Comparison,
-    *,
-    dimension: int | None = None,
-    epochs: int | None = None,
-    seed: int = 0,
-) -> HypernymTraining:
-    """Return a training that works well for a comparison; None keeps its default."""
-    config = PRESETS[comparison]
-    return replace(
-        config,
-        dimension=dimension or config.dimension,
-        epochs=epochs or config.epochs,
-        seed=seed,
-    )
-
-
-class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
-    """The training of a table of concepts, from the edges of a task and what follows from them.
-
-    Attributes:
-        best: the model and its threshold after the epoch that was best in validation.
-    """
-
-    best: tuple[ConceptEmbedding, Threshold]
+class HypernymRun(PairRun[tuple[Edges, Edges], ConceptEmbedding]):
+    """The training of a table of concepts, from the edges of a task and those that they imply."""
 
     def __init__(self, config: HypernymTraining, task: Task) -> None:
         self.config, self.task = config, task
@@ -114,13 +90,6 @@ class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
         self.edges = inferred(task.train)
         self.known = PairSet(self.edges, task.concepts)
         super().__init__(config.epochs, math.ceil(len(self.edges) / config.batch_size))
-
-    def train(
-        self, report: Callable[[Progress[Threshold]], None] | None = None
-    ) -> tuple[ConceptEmbedding, Threshold]:
-        """Train to the end and return `best`; see `Run.run`."""
-        self.run(report)
-        return self.best
 
     def batches(self, epoch: int, first: int) -> Iterator[tuple[Edges, Edges]]:
         """Yield true pairs, and false ones made of them."""
@@ -171,18 +140,10 @@ class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
         push = (self.config.margin - compare(below[true:], above[true:])).clamp(min=0).sum()
         return pull + push
 
-    def measure(self, loss: float) -> Threshold:
-        """Choose the threshold on the validation pairs."""
+    def validate(self) -> tuple[Penalties, Labels]:
+        """Compare the validation pairs."""
         held = self.task.validation
-        return best_threshold(self.model.penalties(held.pairs), held.true)
-
-    def quality(self, measured: Threshold) -> float:
-        """Compare epochs by the share of pairs called right."""
-        return measured.accuracy
-
-    def keep(self, measured: Threshold) -> None:
-        """Copy the model."""
-        self.best = copy.deepcopy(self.model), measured
+        return self.model.penalties(held.pairs), held.true
 
 
 def _descend(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,16 +28,15 @@ import numpy as np
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG
 from hasse.models.files import write_atomically
-from hasse.models.model import Points
 from hasse.models.training.distributed import World
 from hasse.models.training.recipe import Recipe, find
-from hasse.models.training.state import read_notes
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.studies.grounding.command import RECIPES_OF_GROUNDING, choices_with, lessons_of
 from hasse.studies.grounding.decoder import DecodingOptions
 from hasse.studies.grounding.word_vectors import WordVectors
-from hasse.studies.tables.recipes import report
-from hasse.studies.transfer.evaluation import PairFeatures, evaluate
+from hasse.studies.tables.report import parser_of, say, silent
+from hasse.studies.tables.seeds import add_trainings, seeds_of, train
+from hasse.studies.transfer.evaluation import evaluate
 from hasse.studies.transfer.sentence_encoder import SentenceEncoder
 from hasse.studies.transfer.tasks import read_tasks
 from hasse.studies.transfer.words import read_word_pairs, similarity
@@ -67,74 +65,19 @@ def trained(name: str, recipe: str, seed: int, options: argparse.Namespace) -> P
         recipes=folders,
         lessons=options_of_lessons,
     )
-    notes = read_notes(folder)
     if name == TWIN and (folder / CONFIG).is_file():
         return folder
-    if notes is not None and notes["epoch"] == notes["config"]["epochs"]:
-        return folder
     plan = TrainingPlan.of(request, options.device)
-    training = plan.prepare(
-        World(options.device),
-        lambda label: nullcontext(lambda done, total: None),
-        lambda line: None,
-        lessons_of(plan, vectors),
-    )
+    lessons = lessons_of(plan, vectors)
     if name == TWIN:
         folder.mkdir(parents=True, exist_ok=True)
+        training = plan.prepare(
+            World(options.device), lambda label: nullcontext(silent), lambda line: None, lessons
+        )
         checkpoint.save(folder, training.model, name, {})
     else:
-        training.train(partial(report, folder.name))
+        train(plan, options.device, lessons)
     return folder
-
-
-class Embeddings:
-    """Sentences and words as each model has them, and side by side with word vectors.
-
-    What was encoded last is kept, since all columns of a table measure the same sentences.
-    """
-
-    def __init__(self, models: Mapping[str, Path], vectors: WordVectors, beside: bool) -> None:
-        self._encoders = {
-            name: SentenceEncoder.of([folder], None, "cpu") for name, folder in models.items()
-        }
-        self._encoders[VECTORS] = SentenceEncoder([], [], vectors)
-        self._kept: dict[tuple[str, tuple[str, ...]], Points] = {}
-        self.columns = [*self._encoders, *(f"{BESIDE}{name}" for name in models if beside)]
-
-    def begin(self) -> None:
-        """Forget the sentences of the task before."""
-        self._kept.clear()
-
-    def sentences(self, column: str) -> Callable[[Sequence[str]], Points]:
-        """Return the encoder of sentences for a column."""
-        return lambda texts: self._encoded(column, tuple(texts), SentenceEncoder.encode)
-
-    def words(self, column: str) -> Callable[[Sequence[str]], Points]:
-        """Return the encoder of single words for a column."""
-        return lambda texts: self._encoded(column, tuple(texts), SentenceEncoder.encode_words)
-
-    def knows(self, text: str) -> bool:
-        """Tell whether a word has a vector, which all models read."""
-        return self._encoders[VECTORS].knows(text)
-
-    def _encoded(
-        self,
-        column: str,
-        texts: tuple[str, ...],
-        encode: Callable[[SentenceEncoder, Sequence[str]], Points],
-    ) -> Points:
-        if column.startswith(BESIDE):
-            parts = (column.removeprefix(BESIDE), VECTORS)
-            return np.concatenate([_unit(self._encoded(one, texts, encode)) for one in parts], 1)
-        if (column, texts) not in self._kept:
-            self._kept[column, texts] = encode(self._encoders[column], texts)
-        return self._kept[column, texts]
-
-
-def _unit(points: Points) -> Points:
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    unit: Points = points / np.maximum(length, 1e-12)
-    return unit
 
 
 def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int) -> Scores:
@@ -144,30 +87,27 @@ def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int)
     """
     kept = options.out / f"scores-{seed}.json"
     found: Scores = json.loads(kept.read_bytes()) if kept.is_file() else {}
-    embeddings = Embeddings(models, WordVectors.read(options.vectors), not options.brief)
+    vectors = WordVectors.read(options.vectors)
+    alone = {name: SentenceEncoder.of([folder], None, "cpu") for name, folder in models.items()}
+    columns = {**alone, VECTORS: SentenceEncoder([], [], vectors)}
+    if not options.brief:
+        columns |= {f"{BESIDE}{name}": replace(one, vectors=vectors) for name, one in alone.items()}
     for pairs in read_word_pairs(options.tasks):
         found[pairs.name] = {
             column: value
-            for column in embeddings.columns
-            if (value := similarity(pairs, embeddings.words(column), embeddings.knows).value)
+            for column, encoder in columns.items()
+            if (value := similarity(pairs, encoder.encode_words, columns[VECTORS].knows).value)
             is not None
         }
     for task in read_tasks(options.tasks):
         if options.task and task.name not in options.task:
             continue
-        directed = task.train.second and not options.brief
-        kinds: tuple[PairFeatures, ...] = ("paper", "directed") if directed else ("paper",)
-        for kind in kinds:
-            name = task.name if kind == "paper" else f"{task.name}, directed"
-            row = found.setdefault(name, {})
-            columns = [one for one in embeddings.columns if kind == "paper" or BESIDE not in one]
-            for column in columns:
-                if column not in row:
-                    encode = embeddings.sentences(column)
-                    row[column] = evaluate(task, encode, kind, most=options.most, seed=seed).value
-                    write_atomically(kept, json.dumps(found, indent=1).encode())
-                    print(f"seed {seed}: {name}, {column}", file=sys.stderr, flush=True)
-        embeddings.begin()
+        row = found.setdefault(task.name, {})
+        for column, encoder in columns.items():
+            if column not in row:
+                row[column] = evaluate(task, encoder.encode, most=options.most, seed=seed).value
+                write_atomically(kept, json.dumps(found, indent=1).encode())
+                say(f"seed {seed}: {task.name}, {column}")
     return found
 
 
@@ -223,33 +163,16 @@ def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, s
 
 def main() -> None:
     """Train and measure missing models, and print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     parser.add_argument("vectors", type=Path, help="word vectors as text")
     parser.add_argument("tasks", type=Path, help="the folder of 'hasse study transfer'")
-    parser.add_argument("--out", type=Path, required=True, help="where all is kept")
-    parser.add_argument("--weights", type=Path, help="those the features were made with")
-    parser.add_argument("--seeds", type=int, choices=range(1, 11), default=3)
-    parser.add_argument(
-        "--once", nargs="*", default=[], choices=GROUNDED, help="trained with the first seed alone"
-    )
+    add_trainings(parser, GROUNDED)
     parser.add_argument("--task", nargs="*", metavar="NAME", help="these sentence tasks alone")
-    parser.add_argument(
-        "--brief", action="store_true", help="nothing side by side, and no directed features"
-    )
+    parser.add_argument("--brief", action="store_true", help="nothing side by side")
     parser.add_argument("--most", type=int, default=100_000, help="training examples of a task")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--set",
-        dest="choices",
-        nargs="*",
-        default=[],
-        metavar="NAME=VALUE",
-        help="in all trainings",
-    )
     options = parser.parse_args()
-    options.choices = dict(choice.split("=", 1) for choice in options.choices)
     recipes = {TWIN: "cap2img", **{name: name for name in GROUNDED}}
     scores: list[Scores] = []
     folders: dict[str, list[Path]] = {name: [] for name in recipes}
@@ -257,7 +180,7 @@ def main() -> None:
         models = {
             name: trained(name, recipe, seed, options)
             for name, recipe in recipes.items()
-            if seed == 0 or name not in options.once
+            if seed in seeds_of(name, options)
         }
         for name, folder in models.items():
             folders[name].append(folder)

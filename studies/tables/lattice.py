@@ -1,36 +1,31 @@
 """Which composition of points answers questions about several things best?
 
-    python -m hasse.studies.tables.lattice data/scenes models/pretrained/scenes
-
-Scenes know their meaning, so the truth of every answer over a split is known. Four tables:
+Scenes know their meaning, so the truth of every answer over a split is known. Five tables of
+`studies.tables.scenes`, with the service's own way marked:
 
     all of      two captions of one concept each, neither of which entails the other: mean average
                 precision of ranking the pictures that both are true of
     common      two pictures: mean average precision of ranking the captions that are true of both,
                 and how often one of those stands above one that is true of only one of the two
     exchange    a picture, plus something, minus something: how often the first picture found (never
-                the one started from) shows what was put in and not what was taken out, and how
-                often it does so in the same place, of the questions where there is such a picture.
+                the one started from) shows what was put in and not what was taken out.
                 Colours by words alone ("red"), by phrases ("a red ball"), and kinds of animals.
                 Words alone are read in the captions of the split that were written for other
                 pictures and that the model holds true of this one.
-    diagram     captions that the model holds true of a picture, in pairs: which entails which, told
-                by the violation between them, or by the pictures that each is likely true of.
+    diagram     captions that the model holds true of a picture, in pairs: which entails which, by
+                the violation between them, or by the pictures that each is likely true of.
                 Precision and recall of all that either says, with what follows by transitivity
-
-Intervals are 95 % bootstrap intervals over questions; the service's own way is marked.
+    entailment  captions of the split, in ordered pairs: average precision of the entailed ones, of
+                which one pair in eighty is, and precision and recall at the model's own threshold
 """
 
 from __future__ import annotations
 
-import argparse
-import platform
 import random
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -38,45 +33,37 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.models.analogy import is_bare, reworded, substitute
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
-from hasse.models.datasets import Dataset
-from hasse.models.datasets import load as load_dataset
 from hasse.models.diagram import by_violation, closure, through_pictures
-from hasse.models.evaluation.bootstrap import half_width
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.ranking import average_precisions
-from hasse.models.images.decoding import open_picture
 from hasse.models.order import meet, pairwise_violation
 from hasse.scenes import Scene, SceneTable, Statement, entails, sample_statements
 from hasse.scenes.concepts import THING_COLOURS, is_a, leaves
+from hasse.studies.tables.report import Values
+
+if TYPE_CHECKING:
+    from hasse.studies.tables.scenes import Bench
 
 SEED = 0
 OURS = "*"
 SOME = 250  # pictures of the collection, or all there are, through which captions are compared
 TRUE = 1000  # the captions truest of a picture, in which the service reads a word
 
-Values = NDArray[np.float64]
-GroundTruth = NDArray[np.bool_]
+CAPTIONS = 2000  # or all there are, whose pairs are compared
+
+Measured = dict[str, list[Values]]  # the columns of each way
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """A model, a split and its points."""
-
-    checkpoint: Checkpoint
-    dataset: Dataset
-    scenes: list[Scene]
-    images: Tensor  # (I, N)
-
-    def captions(self, texts: Sequence[str]) -> Tensor:
-        """Encode captions, each once: (C, N)."""
-        once = list(dict.fromkeys(texts))
-        points = torch.from_numpy(self.checkpoint.model.encode_captions(once))
-        place = {text: at for at, text in enumerate(once)}
-        return points[[place[text] for text in texts]]
+def tables(bench: Bench, count: int) -> Iterator[tuple[str, list[str], Measured]]:
+    """Yield titles, heads and rows: so many questions of each kind; one diagram to ten of them."""
+    yield "all of", ["mAP"], all_of(bench, count)
+    yield "common", ["mAP", "above unshared"], common(bench, count)
+    yield "exchange: first hit is right", ["word", "phrase", "animal"], exchange(bench, count)
+    yield "diagram", ["precision", "recall"], diagram(bench, count // 10)
+    yield "entailment", ["average precision", "precision", "recall"], entailment(bench)
 
 
-def all_of(bench: Bench, questions: int) -> dict[str, list[Values]]:
+def all_of(bench: Bench, questions: int) -> Measured:
     """Measure ways to ask for pictures that two captions are true of."""
     draw = random.Random(SEED)
     statements = sample_statements(draw, 1000, concepts=1)
@@ -107,7 +94,7 @@ def all_of(bench: Bench, questions: int) -> dict[str, list[Values]]:
     }
 
 
-def common(bench: Bench, questions: int) -> dict[str, list[Values]]:
+def common(bench: Bench, questions: int) -> Measured:
     """Measure ways to ask for captions that are true of two pictures."""
     texts = [caption.text for caption in bench.dataset.captions]
     rows = np.unique(np.unique(texts, return_index=True)[1])
@@ -146,7 +133,6 @@ class Exchange:
     plus: str
     minus: str
     right: frozenset[int]
-    here: frozenset[int]  # of `right`, those in the same place
 
 
 def exchanges(scenes: Sequence[Scene], questions: int) -> dict[str, list[Exchange]]:
@@ -157,11 +143,6 @@ def exchanges(scenes: Sequence[Scene], questions: int) -> dict[str, list[Exchang
         for entity in scene.situation.entities:
             kinds.setdefault(entity.kind, set()).add(row)
             coloured.setdefault((entity.kind, entity.colour), set()).add(row)
-
-    def exchange(row: int, plus: str, minus: str, right: set[int]) -> Exchange:
-        place = scenes[row].situation.place
-        here = {other for other in right if scenes[other].situation.place == place}
-        return Exchange(row, plus, minus, frozenset(right), frozenset(here))
 
     words, phrases, animals = [], [], []
     for row, scene in enumerate(scenes):
@@ -175,12 +156,12 @@ def exchanges(scenes: Sequence[Scene], questions: int) -> dict[str, list[Exchang
                 right = right - coloured[entity.kind, entity.colour]
                 if colour != entity.colour and right:
                     old, new = (_a(f"{c} {entity.kind}") for c in (entity.colour, colour))
-                    words.append(exchange(row, colour, str(entity.colour), right))
-                    phrases.append(exchange(row, new, old, right))
+                    words.append(Exchange(row, colour, str(entity.colour), frozenset(right)))
+                    phrases.append(Exchange(row, new, old, frozenset(right)))
             for kind in leaves("animal") if is_a(entity.kind, "animal") else ():
                 right = kinds.get(kind, set()) - kinds[entity.kind]
                 if right and all(other.kind != kind for other in entities):
-                    animals.append(exchange(row, _a(kind), _a(entity.kind), right))
+                    animals.append(Exchange(row, _a(kind), _a(entity.kind), frozenset(right)))
     draw = random.Random(SEED)
     return {
         name: draw.sample(found, min(questions, len(found)))
@@ -227,9 +208,9 @@ def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> Tensor:
     )
 
 
-def exchange(bench: Bench, questions: int) -> dict[str, list[Values]]:
+def exchange(bench: Bench, questions: int) -> Measured:
     """Measure ways to put one thing in the place of another."""
-    measured: dict[str, list[Values]] = {}
+    measured: Measured = {}
     for asked in exchanges(bench.scenes, questions).values():
         like = bench.images[[question.row for question in asked]]
         plus = bench.captions([question.plus for question in asked])
@@ -240,23 +221,17 @@ def exchange(bench: Bench, questions: int) -> dict[str, list[Values]]:
             "words alone left as they are": torch.stack(
                 [substitute("order", x, p[None], m[None]) for x, p, m in rows]
             ),
-            "plus alone": plus,
         }
         for name, points in ways.items():
             violations = pairwise_violation(bench.images, points)  # (I, Q)
             violations[[question.row for question in asked], torch.arange(len(asked))] = torch.inf
-            found = violations.argmin(0).tolist()
-            pairs = list(zip(asked, found, strict=True))
-            measured.setdefault(name, []).extend(
-                (
-                    np.array([row in q.right for q, row in pairs], np.float64),
-                    np.array([row in q.here for q, row in pairs if q.here], np.float64),
-                )
-            )
+            first = violations.argmin(0).tolist()
+            right = [row in question.right for question, row in zip(asked, first, strict=True)]
+            measured.setdefault(name, []).append(np.array(right, np.float64))
     return measured
 
 
-def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
+def diagram(bench: Bench, pictures: int) -> Measured:
     """Measure ways to put the captions that are true of a picture in order: (P,) each."""
     known = bench.checkpoint.calibration
     if known.image is None or known.caption is None:
@@ -268,7 +243,7 @@ def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
     pictures = min(pictures, there)
     some = random.Random(SEED).sample(range(there), min(pictures + SOME, there))
     likely = known.image.probability(pairwise_violation(bench.images[some], points).numpy())
-    measured: dict[str, list[Values]] = {}
+    measured: Measured = {}
     for row in range(pictures):
         kept = np.flatnonzero(likely[row] >= 0.5)
         said = [statements[texts[at]] for at in kept]
@@ -291,53 +266,27 @@ def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
     return measured
 
 
+def entailment(bench: Bench) -> Measured:
+    """Measure which of two distinct captions follows from the other, over all ordered pairs.
+
+    Precision and recall are left out where the model has no threshold for captions.
+    """
+    own = {c.text: Statement.from_json(c.meaning or {}) for c in bench.dataset.captions}
+    every = list(own)
+    texts = [every[row] for row in np.unique(np.linspace(0, len(every) - 1, CAPTIONS).astype(int))]
+    statements = [own[text] for text in texts]
+    points = bench.captions(texts)
+    violations = pairwise_violation(points, points).numpy()
+    premises = SceneTable(statements)
+    true = np.stack([premises.holds(hypothesis) for hypothesis in statements], axis=1)
+    others = ~np.eye(len(texts), dtype=np.bool_)
+    scores, labels = violations[others], true[others]
+    columns = [average_precisions(scores[None], labels[None])]
+    if (known := bench.checkpoint.calibration.caption) is not None:
+        called = scores < known.threshold
+        columns += [np.array([both.mean()]) for both in (labels[called], called[labels])]
+    return {f"violation {OURS}": columns}
+
+
 def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
-def show(title: str, heads: Sequence[str], measured: dict[str, list[Values]]) -> None:
-    """Print a table, its columns named by `heads`; none where nothing could be measured."""
-    if not measured:
-        return
-    width = max(len(name) for name in measured) + 2
-    print(f"\n{title:<{width}}" + "".join(f"{head:>18}" for head in heads))
-    for name, columns in measured.items():
-        cells = [
-            f"{100 * v.mean():.1f}" + (f" ± {100 * half_width(v):.1f}" if len(v) > 1 else "")
-            for v in columns
-        ]
-        print(f"{name:<{width}}" + "".join(f"{cell:>18}" for cell in cells))
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import scenes'")
-    parser.add_argument("model", type=Path, help="a checkpoint folder, of score order")
-    parser.add_argument("--split", default="test", help="the pictures and captions asked about")
-    parser.add_argument("--questions", type=int, default=500, help="of each kind")
-    options = parser.parse_args(arguments)
-
-    started = time.monotonic()
-    dataset = load_dataset(options.dataset).split(options.split)
-    checkpoint = load(options.model)
-    if checkpoint.model.config.score != "order":
-        parser.error(f"{checkpoint.name} has the score {checkpoint.model.config.score}, not order")
-    images = checkpoint.model.encode_images([open_picture(i.path) for i in dataset.images])
-    scenes = [Scene.from_json(image.meaning or {}) for image in dataset.images]
-    bench = Bench(checkpoint, dataset, scenes, torch.from_numpy(images))
-    count = options.questions
-    show("all of", ["mAP"], all_of(bench, count))
-    show("common", ["mAP", "above unshared"], common(bench, count))
-    heads = [head for name in ("word", "phrase", "animal") for head in (name, "in its place")]
-    show("exchange: first hit is right", heads, exchange(bench, count))
-    show("diagram", ["precision", "recall"], diagram(bench, count // 10))
-    print(
-        f"\n{len(dataset)} images of the {options.split} split, {count} questions of each kind; "
-        f"percent; model {checkpoint.fingerprint[:12]}; {time.monotonic() - started:.0f} s, "
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -16,21 +16,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hasse.models.checkpoints.checkpoint import load
-from hasse.models.datasets import Dataset
-from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.bootstrap import SAMPLES
-from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
+from hasse.models.evaluation.retrieval import Evaluation, Retrieval
 from hasse.models.evaluation.significance import (
     Floats,
     Interval,
@@ -40,14 +35,9 @@ from hasse.models.evaluation.significance import (
     resampled,
     same_queries,
 )
-from hasse.models.training.distributed import World
-from hasse.models.training.inputs import ImageInput, available, dataset_points
-from hasse.models.training.lesson import Measurement
-from hasse.models.training.recipe import Recipe, find
-from hasse.models.training.run import Progress
-from hasse.models.training.trainer import RetrievalTraining
-from hasse.service.pipelines.training import split_for_training
-from hasse.service.pipelines.training_inputs import from_features
+from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.studies.tables.report import parser_of
+from hasse.studies.tables.seeds import add_trainings, retrieved, seeds_of, train
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +114,22 @@ COMPARED = (
 )
 
 
-def measured(folder: Path, held_out: Dataset, features: ImageInput) -> Retrieval:
-    """Rank the held-out split with the checkpoint in a folder."""
-    model = load(folder).trained
-    return retrieve(held_out, *dataset_points(model, held_out, features), model.config.score)
-
-
 def trained(
     recipe: Change, seed: int, options: argparse.Namespace, folder: Path
 ) -> tuple[Retrieval, float]:
-    """Train a recipe, or find it trained, and return what it retrieves and how long it took."""
-    learned, held_out = split_for_training(load_dataset(options.dataset), "train", "val")
-    first = Recipe.read(find(recipe.start)).config
-    first = first.on(options.device).suited(len(learned))
-    choices = {"seed": seed, **recipe.changes, **options.choices}
-    config = Recipe(first).with_options(choices).config
-    collections = (learned, held_out)
-    config, inputs = from_features(config, options.features, options.weights, collections)
-    RetrievalTraining(config, folder, inputs, world=World(options.device)).run(
-        partial(report, folder.name)
+    """Train a recipe, or find it trained; return its rankings and the seconds it took."""
+    request = TrainingRequest(
+        options.dataset,
+        folder,
+        recipe.start,
+        {"seed": seed, **recipe.changes, **options.choices},
+        features=options.features,
+        weights=options.weights,
     )
-    images = inputs.validation[1]
+    plan = TrainingPlan.of(request, options.device)
+    train(plan, options.device)
     seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
-    return measured(folder, available(held_out, images), images), float(seconds)
+    return retrieved(folder, plan.collections[1], options.features), float(seconds)
 
 
 def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
@@ -172,13 +155,6 @@ def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Fl
     shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
     mean: Floats = np.einsum("st,tdms->dms", shares, every)
     return mean
-
-
-def report(name: str, progress: Progress[Measurement]) -> None:
-    """Print the validation of an epoch."""
-    if progress.measured is not None:
-        found = progress.measured.summary
-        print(f"{name}: epoch {progress.epoch + 1}, {found}", file=sys.stderr, flush=True)
 
 
 def row(name: str, runs: list[tuple[Retrieval, float]]) -> str:
@@ -220,26 +196,19 @@ def _difference(words: str, gap: float, interval: Interval) -> str:
 
 def main() -> None:
     """Train missing models and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
-    parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
-    parser.add_argument("--weights", type=Path, help="those the features were made with")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")
+    add_trainings(parser, RECIPES)
     parser.add_argument("--only", nargs="*", choices=RECIPES, metavar="NAME", help="these recipes")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--set", dest="choices", nargs="*", default=[], metavar="NAME=VALUE", help="in every recipe"
-    )
     options = parser.parse_args()
-    options.choices = dict(choice.split("=", 1) for choice in options.choices)
     names = options.only or list(RECIPES)
 
     started = time.monotonic()
     runs = {
         name: [
             trained(RECIPES[name], seed, options, options.out / f"{name}-{seed}")
-            for seed in range(options.seeds)
+            for seed in seeds_of(name, options)
         ]
         for name in RECIPES
         if name in names

@@ -1,75 +1,101 @@
-"""How well does a model find *every* scene that a caption is true of?
+"""How well does a model find every scene that a caption is true of, and what else does it know?
 
-    python -m hasse.studies.tables.scenes data/scenes MODEL [MODEL ...]
+    python -m hasse.studies.tables.scenes data/scenes [MODEL ...]
 
-Scenes know their meaning, so the truth of any caption for any picture is known, and a general
-caption can be held to its promise: all the pictures that it is true of, before all others. The
-table gives, over the test split,
+Scenes know their meaning, so the truth of any caption for any picture is known. The first table
+compares models, over the test split:
 
-    1 concept, 2 concepts   mean average precision of set retrieval for captions of one concept
-                            ("an animal") and two ("a red kite"), sampled from the language of
-                            captions and not from the split
+    1 concept, 2 concepts   mean average precision of the pictures that a caption of one concept
+                            ("an animal") or two ("a red kite") is true of; the captions are
+                            sampled from the language of captions and not from the split
     full R@10               captions that say all there is: a true picture among the first ten
     any caption             mean average precision over the split's own captions, of all levels
     caption R@1             pictures asking for captions: is the first one true?
 
-each with the half-width of a 95 % bootstrap interval over queries, and, for every model after
-the first, the difference to the first with its interval, the same queries drawn for both.
+with half of the 95 % bootstrap interval over queries, and, for every model after the first, the
+difference to the first on the same queries. The other tables are of the first model, which has to
+have the score order: `studies.tables.lattice` describes them.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import random
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.named_models import find, pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.bootstrap import half_width
 from hasse.models.evaluation.ranking import average_precisions, best_ranks
 from hasse.models.images.decoding import open_picture
 from hasse.models.score import penalties_between
 from hasse.scenes import Scene, SceneTable, Statement, sample_statements
+from hasse.service.cli.terminal.table import print_table
+from hasse.studies.tables import lattice
+from hasse.studies.tables.report import Values, machine, parser_of, percent, show
 
-Values = NDArray[np.float64]
+GroundTruth = NDArray[np.bool_]
+Questions = dict[str, tuple[list[str], GroundTruth]]  # texts (Q,), and what is true of what (Q, I)
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """Captions and, for each, the test images it is true of: (Q, I)."""
+class Bench:
+    """A model, a split and the points of its pictures."""
 
-    texts: list[str]
-    true: NDArray[np.bool_]
+    checkpoint: Checkpoint
+    dataset: Dataset
+    scenes: list[Scene]
+    images: Tensor  # (I, N)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, dataset: Dataset) -> Self:
+        """Encode the pictures of a split."""
+        points = checkpoint.model.encode_images([open_picture(i.path) for i in dataset.images])
+        scenes = [Scene.from_json(image.meaning or {}) for image in dataset.images]
+        return cls(checkpoint, dataset, scenes, torch.from_numpy(points))
+
+    def captions(self, texts: Sequence[str]) -> Tensor:
+        """Encode captions, each once: (C, N)."""
+        once = list(dict.fromkeys(texts))
+        points = torch.from_numpy(self.checkpoint.model.encode_captions(once))
+        place = {text: at for at, text in enumerate(once)}
+        return points[[place[text] for text in texts]]
 
 
-def questions(statements: list[Statement], table: SceneTable) -> Questions:
-    """Keep the captions that are true of some images and false of others."""
-    true = np.stack([table.holds(statement) for statement in statements])
-    kept = np.flatnonzero(true.any(1) & ~true.all(1))
-    return Questions([statements[row].text for row in kept], true[kept])
+def questions_of(dataset: Dataset, number: int) -> Questions:
+    """Return the captions of each column; those true of no picture or of all are left out."""
+    table = SceneTable([Scene.from_json(image.meaning or {}) for image in dataset.images])
+    own = [Statement.from_json(caption.meaning or {}) for caption in dataset.captions]
+    draw = random.Random(0)
+    found: Questions = {}
+    for name, statements in (
+        ("1 concept", sample_statements(draw, number, concepts=1)),
+        ("2 concepts", sample_statements(draw, number, concepts=2)),
+        ("full R@10", [statement for statement in own if statement.full]),
+        ("any caption", own),
+    ):
+        true = np.stack([table.holds(statement) for statement in statements])
+        kept = np.flatnonzero(true.any(1) & ~true.all(1))
+        found[name] = [statements[row].text for row in kept], true[kept]
+    return found
 
 
-def measure(
-    checkpoint: Checkpoint, dataset: Dataset, asked: dict[str, Questions]
-) -> dict[str, Values]:
-    """Return, for each column of the table, one value in [0, 1] per query."""
-    model, score = checkpoint.model, checkpoint.model.config.score
-    pictures = [open_picture(image.path) for image in dataset.images]
-    images = model.encode_images(pictures)  # (I, N)
+def retrieval(bench: Bench, questions: Questions) -> dict[str, Values]:
+    """Return, for each column of the first table, one value in [0, 1] per query."""
+    score = bench.checkpoint.model.config.score
 
-    def ask(kind: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        captions = model.encode_captions(asked[kind].texts)  # (Q, N)
-        return penalties_between(score, images, captions).T, asked[kind].true
+    def ask(kind: str) -> tuple[NDArray[np.float32], GroundTruth]:
+        texts, true = questions[kind]
+        return penalties_between(score, bench.images.numpy(), bench.captions(texts).numpy()).T, true
 
     every, true = ask("any caption")
     values = {kind: average_precisions(*ask(kind)) for kind in ("1 concept", "2 concepts")}
@@ -79,67 +105,48 @@ def measure(
     return values
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import scenes'")
-    parser.add_argument("models", type=Path, nargs="+", help="checkpoint folders")
-    parser.add_argument("--queries", type=int, default=1000, help="sampled, of two concepts")
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
-    options = parser.parse_args()
-
-    dataset = load_dataset(options.dataset).split("test")
-    table = SceneTable([Scene.from_json(image.meaning or {}) for image in dataset.images])
-    own = [Statement.from_json(caption.meaning or {}) for caption in dataset.captions]
-    draw = random.Random(0)
-    asked = {
-        "1 concept": questions(sample_statements(draw, options.queries, concepts=1), table),
-        "2 concepts": questions(sample_statements(draw, options.queries, concepts=2), table),
-        "full R@10": questions([statement for statement in own if statement.full], table),
-        "any caption": questions(own, table),
-    }
-    results: dict[str, dict[str, Values]] = {}
-    started = time.monotonic()
-    for folder in options.models:
-        checkpoint = load(folder)
-        score = checkpoint.model.config.score
-        results[f"{checkpoint.name} ({score})"] = measure(checkpoint, dataset, asked)
-    seconds = time.monotonic() - started
-    if options.json:
-        report = {
-            name: {
-                column: {
-                    "value": 100 * float(values.mean()),
-                    "half_width": 100 * half_width(values),
-                    "queries": len(values),
-                }
-                for column, values in columns.items()
-            }
-            for name, columns in results.items()
-        }
-        json.dump(report, sys.stdout, indent=2)
-        return
-    print_table(results)
-    print(
-        f"\n{len(dataset)} images of the test split; percent; 95 % bootstrap intervals; "
-        f"{seconds:.0f} s, torch {torch.__version__}, {torch.get_num_threads()} threads, "
-        f"{platform.machine()}"
-    )
-
-
-def print_table(results: dict[str, dict[str, Values]]) -> None:
+def print_retrieval(results: dict[str, dict[str, Values]]) -> None:
     """Print one row a model, and one for each difference to the first."""
     first_name, first = next(iter(results.items()))
-    heads = [f"{column} ({len(values)})" for column, values in first.items()]
-    width = max(len(name) for name in results) + 12
-    print(" " * width + "".join(f"{head:>20}" for head in heads))
+    rows = []
     for name, columns in results.items():
-        cells = [f"{100 * v.mean():.1f} ± {100 * half_width(v):.1f}" for v in columns.values()]
-        print(f"{name:<{width}}" + "".join(f"{cell:>20}" for cell in cells))
+        rows.append((name, *(percent(values) for values in columns.values())))
         if name != first_name:
-            gaps = [columns[column] - first[column] for column in columns]
-            cells = [f"{100 * v.mean():+.1f} ± {100 * half_width(v):.1f}" for v in gaps]
-            print(f"{'  less ' + first_name:<{width}}" + "".join(f"{c:>20}" for c in cells))
+            gaps = (columns[column] - first[column] for column in columns)
+            rows.append((f"less {first_name}", *(percent(gap, signed=True) for gap in gaps)))
+    print_table(("retrieval", *(f"{name} ({len(one)})" for name, one in first.items())), rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = parser_of(__doc__)
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import scenes'")
+    parser.add_argument("models", type=Path, nargs="*", help="checkpoints; the built-in one")
+    parser.add_argument("--split", default="test", help="the pictures and captions asked about")
+    parser.add_argument("--queries", type=int, default=1000, help="of each kind in the first table")
+    parser.add_argument("--questions", type=int, default=500, help="of each kind in the others")
+    options = parser.parse_args(arguments)
+
+    started = time.monotonic()
+    dataset = load_dataset(options.dataset).split(options.split)
+    checkpoints = [load(find(each)) for each in options.models or [pretrained("scenes")]]
+    benches = [Bench.of(each, dataset) for each in checkpoints]
+    questions = questions_of(dataset, options.queries)
+    print_retrieval(
+        {
+            f"{one.checkpoint.name} ({one.checkpoint.model.config.score})": retrieval(
+                one, questions
+            )
+            for one in benches
+        }
+    )
+    if checkpoints[0].model.config.score == "order":
+        for title, heads, measured in lattice.tables(benches[0], options.questions):
+            show(title, heads, measured)
+    print(
+        f"\n{len(dataset)} images of the {options.split} split; percent; 95 % bootstrap intervals; "
+        f"model {checkpoints[0].fingerprint[:12]}; {time.monotonic() - started:.0f} s, {machine()}"
+    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,13 +46,6 @@ Vectors = Annotated[
 Only = Annotated[
     list[str] | None, typer.Option("--task", help="Measure this task alone; repeat it for more.")
 ]
-Pairs = Annotated[
-    Literal["paper", "senteval", "directed"],
-    typer.Option(
-        help="Features of a pair u, v. paper: u, v, u*v, |u-v|. senteval: u*v, |u-v|. directed: "
-        "|u-v| in its two directions."
-    ),
-]
 Most = Annotated[
     int, typer.Option(min=100, help="Draw so many training examples of a task that has more.")
 ]
@@ -64,7 +57,6 @@ def transfer(
     model: Models = None,
     vectors: Vectors = None,
     task: Only = None,
-    pairs: Pairs = "paper",
     most: Most = 100_000,
     seed: Annotated[int, typer.Option(help="Another seed draws other folds.")] = 0,
     device: Device = "auto",
@@ -101,7 +93,7 @@ def transfer(
     with progress("measuring") as report:
         for at, one in enumerate(tasks):
             report(at, len(tasks), one.name)
-            results.append(evaluate(one, encoder.encode, pairs, most=most, seed=seed))
+            results.append(evaluate(one, encoder.encode, most=most, seed=seed))
     similarities = [similarity(one, encoder.encode_words, encoder.knows) for one in lists]
     if as_json:
         typer.echo(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from hasse.studies.transfer.logistic import PENALTIES, Features, LogisticRegress
 from hasse.studies.transfer.tasks import SCORES, WITHHELD, Examples, Metric, Task
 
 Encode: TypeAlias = Callable[[Sequence[str]], Features]
-PairFeatures = Literal["paper", "senteval", "directed"]
 FOLDS = 10
 _NORMAL = 1.96  # of 95 %
 
@@ -38,9 +37,7 @@ class Result:
     note: str = ""
 
 
-def evaluate(
-    task: Task, encode: Encode, pairs: PairFeatures = "paper", *, most: int = 100_000, seed: int = 0
-) -> Result:
+def evaluate(task: Task, encode: Encode, *, most: int = 100_000, seed: int = 0) -> Result:
     """Measure embeddings on a task: its test part, or each of ten folds in its turn.
 
     The penalty is chosen on the validation part, or on a tenth of the training examples. Of more
@@ -48,46 +45,34 @@ def evaluate(
     """
     draw = np.random.default_rng(seed)
     train = _first(task.train, draw, most)
-    features = pair_features(train, encode, pairs)
+    features = pair_features(train, encode)
     targets = train.targets
     note = task.note
     if len(train.first) < len(task.train.first):
         note = f"{most:,} of {len(task.train.first):,} training examples"
     if task.test is None:
-        said = np.empty_like(targets)
+        predicted = np.empty_like(targets)
         for fold in np.array_split(draw.permutation(len(targets)), FOLDS):
             rest = np.setdiff1d(np.arange(len(targets)), fold)
             model = _fitted(features[rest], targets[rest], None, draw)
-            said[fold] = model.probabilities(features[fold])
-        return _result(task, targets, said, note)
+            predicted[fold] = model.probabilities(features[fold])
+        return _result(task, targets, predicted, note)
     validation = None
     if task.validation is not None:
         part = task.validation
-        validation = pair_features(part, encode, pairs), part.targets
+        validation = pair_features(part, encode), part.targets
     model = _fitted(features, targets, validation, draw)
-    tested = pair_features(task.test, encode, pairs)
+    tested = pair_features(task.test, encode)
     return _result(task, task.test.targets, model.probabilities(tested), note)
 
 
-def pair_features(examples: Examples, encode: Encode, pairs: PairFeatures) -> Features:
-    """Return the features of sentences or of pairs (u, v).
-
-    "paper": u, v, u * v and |u - v|, as Kiela et al. have them. "senteval": u * v and |u - v|, as
-    SentEval's code has them. "directed": of the paper's the products, and max(0, u - v) and
-    max(0, v - u), which an order tells apart.
-    """
+def pair_features(examples: Examples, encode: Encode) -> Features:
+    """Return the features of sentences, or of pairs (u, v): u, v, u * v and |u - v|."""
     first = encode(examples.first)
     if not examples.second:
         return first
     second = encode(examples.second)
-    product, gap = first * second, first - second
-    if pairs == "senteval":
-        parts = [product, np.abs(gap)]
-    elif pairs == "directed":
-        parts = [first, second, product, np.maximum(gap, 0), np.maximum(-gap, 0)]
-    else:
-        parts = [first, second, product, np.abs(gap)]
-    return np.concatenate(parts, axis=1)
+    return np.concatenate([first, second, first * second, np.abs(first - second)], axis=1)
 
 
 def _fitted(
@@ -114,21 +99,20 @@ def _fitted(
     return LogisticRegression.fit(features, targets, PENALTIES[best])
 
 
-def _result(task: Task, targets: Features, said: Features, note: str) -> Result:
+def _result(task: Task, targets: Features, probabilities: Features, note: str) -> Result:
     if task.metric == "pearson":
         scores = np.arange(1, SCORES + 1)
-        value, low, high = correlation(said @ scores, targets @ scores)
-        return Result(task.name, "pearson", value, low, high, len(said), note=note)
-    told, truth = said.argmax(1), targets.argmax(1)
-    right = (told == truth).astype(np.float64)
+        value, low, high = correlation(probabilities @ scores, targets @ scores)
+        return Result(task.name, "pearson", value, low, high, len(targets), note=note)
+    predicted, actual = probabilities.argmax(1), targets.argmax(1)
+    right = (predicted == actual).astype(np.float64)
     low, high = interval(right)
-    found = Result(
-        task.name, "accuracy", 100 * right.mean(), 100 * low, 100 * high, len(right), note=note
-    )
+    f1 = None
     if task.train.second and targets.shape[1] == 2:
-        both = ((told == 1) & (truth == 1)).sum()
-        return replace(found, f1=100 * 2 * both / max(1, (told == 1).sum() + (truth == 1).sum()))
-    return found
+        positive, true = predicted == 1, actual == 1
+        f1 = 100 * 2 * float((positive & true).sum() / max(1, positive.sum() + true.sum()))
+    shares = 100 * right.mean(), 100 * low, 100 * high
+    return Result(task.name, "accuracy", *shares, len(right), f1, note)
 
 
 def correlation(

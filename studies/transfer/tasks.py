@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.errors import HasseError
+from hasse.studies.sentence_pairs import NO_LABEL, SNLI_LABELS, read_sick, read_snli
 
 Metric = Literal["accuracy", "pearson"]
 Targets = NDArray[np.float32]  # (n, classes), the share of each class
 SCORES = 5  # SICK's relatedness is from 1 to 5
 WITHHELD = 0.1  # of the training examples, to choose the penalty by, where no part is for that
-_SNLI = ("contradiction", "entailment", "neutral")
 
 
 class TransferError(HasseError):
@@ -115,15 +114,10 @@ def _mrpc(name: str, paths: Sequence[Path]) -> Task:
 def _snli(name: str, paths: Sequence[Path]) -> Task:
     parts = []
     for path in paths:
-        try:
-            rows = [json.loads(line) for line in _lines(path)]
-            kept = [row for row in rows if row["gold_label"] in _SNLI]
-            first, second = ([str(row[key]) for row in kept] for key in ("sentence1", "sentence2"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise TransferError(f"{path} is not SNLI's JSON lines ({error})") from error
-        parts.append(
-            _classified(first, second, [_SNLI.index(row["gold_label"]) for row in kept], 3)
-        )
+        rows = [row for row in read_snli(path) if row[2] != NO_LABEL]
+        classes = [SNLI_LABELS.index(row[2]) for row in rows]
+        first, second = [row[0] for row in rows], [row[1] for row in rows]
+        parts.append(_classified(first, second, classes, len(SNLI_LABELS)))
     return Task(name, parts[0], parts[1], parts[2])
 
 
@@ -137,20 +131,12 @@ _READERS: Mapping[str, tuple[tuple[str, ...], _Reader]] = {
     "MRPC": (("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"), _mrpc),
     "SNLI": (("snli_1.0_train.jsonl", "snli_1.0_dev.jsonl", "snli_1.0_test.jsonl"), _snli),
 }
-TASKS = (*_READERS, "SICK-E", "SICK-R")
 
 
 def _sick(path: Path) -> list[Task]:
-    header, *lines = (line.split("\t") for line in _lines(path))
-    names = ("sentence_A", "sentence_B", "entailment_label", "relatedness_score", "SemEval_set")
-    if missing := [name for name in names if name not in header]:
-        raise TransferError(f"{path} has no column {missing[0]}: give SICK.txt as it comes")
-    columns = [header.index(name) for name in names]
-    rows = [[fields[at].strip() for at in columns] for fields in lines]
-    labels = sorted({row[2] for row in rows})
-    parts: dict[str, list[list[str]]] = {"TRAIN": [], "TRIAL": [], "TEST": []}
-    for row in rows:
-        parts[row[4]].append(row)
+    columns = ("sentence_A", "sentence_B", "entailment_label", "relatedness_score")
+    parts = read_sick(path, dict.fromkeys(columns))
+    labels = sorted({row[2] for rows in parts.values() for row in rows})
     note = ""
     if not parts["TEST"]:
         parts["TEST"], parts["TRIAL"] = parts["TRIAL"], []

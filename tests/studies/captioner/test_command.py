@@ -12,10 +12,11 @@ from hasse.models.datasets import save
 from hasse.service.pipelines.scenes import generate
 from tests.service.cli.shell import hasse
 from tests.studies.captioner.prepared import captioned
+from tests.studies.chosen import options
 from tests.tiny import tiny_checkpoint
 from tests.wordnet import write_wordnet
 
-QUICK = ("--epochs", 1, "--min-word-count", 1)
+QUICK = options("epochs=1", "min_word_count=1")
 
 
 def test_one_command_trains_and_one_measures_on_scenes(tmp_path: Path) -> None:
@@ -23,25 +24,25 @@ def test_one_command_trains_and_one_measures_on_scenes(tmp_path: Path) -> None:
     wordnet = write_wordnet(tmp_path / "wordnet")
     model = tiny_checkpoint(tmp_path / "model")
     asked = (tmp_path / "scenes", "--model", model)
-    trained = hasse("study captioner", "train", *asked, "--wordnet", wordnet, *QUICK)
+    trained = hasse("study captioner train", *asked, "--wordnet", wordnet, *QUICK)
     assert trained.status == 0, trained.err
     assert f"{model / 'captioner'}: perplexity" in trained.out
     loaded = captioners.load(model / "captioner", checkpoint.load(model))
     assert loaded.judgement is not None  # since the truth of scenes is known
     assert f"{loaded.metrics['perplexity']:.3f} in validation" in trained.out
 
-    found = json.loads(hasse("study captioner", "evaluate", *asked, "--draws", 20, "--json").out)
+    found = json.loads(hasse("study captioner evaluate", *asked, "--draws", 20, "--json").out)
     assert (found["images"], found["draws"]) == (4, 20)
     for name in ("order", "paper", "random likely text"):
         row = found[name]
         assert row["true_main"] <= row["true"] <= 100
         assert 1 <= row["mean_rank_of_picture"] <= 4
         assert len(row["bleu"]) == 4
-    shown = hasse("study captioner", "evaluate", *asked, "--most", 2)
+    shown = hasse("study captioner evaluate", *asked, "--most", 2)
     assert "BLEU-4" in shown.out
     assert "2 pictures, 300 draws each" in shown.out
 
-    again = hasse("study captioner", "train", *asked, "--wordnet", wordnet)
+    again = hasse("study captioner train", *asked, "--wordnet", wordnet)
     assert again.status == 1
     assert "holds a model already" in again.err
 
@@ -50,7 +51,7 @@ def test_dataset_without_captions_is_refused(tmp_path: Path) -> None:
     save(captioned(texts=("",)), tmp_path / "data")
     asked = ("--model", tiny_checkpoint(tmp_path / "model"), "--out", tmp_path / "out")
     wordnet = write_wordnet(tmp_path / "wordnet")
-    refused = hasse("study captioner", "train", tmp_path / "data", *asked, "--wordnet", wordnet)
+    refused = hasse("study captioner train", tmp_path / "data", *asked, "--wordnet", wordnet)
     assert refused.status == 1
     assert "no captions in English" in refused.err
     assert not (tmp_path / "out" / "config.json").exists()
@@ -65,6 +66,6 @@ def test_training_without_pictures_on_the_disk_and_without_splits_needs_none(
     asked = ("--model", tiny_checkpoint(tmp_path / "model"), "--out", tmp_path / "out")
     wordnet = write_wordnet(tmp_path / "wordnet")
     assert not hasse(
-        "study captioner", "train", tmp_path / "data", *asked, "--wordnet", wordnet, *QUICK
+        "study captioner train", tmp_path / "data", *asked, "--wordnet", wordnet, *QUICK
     ).status
     assert (tmp_path / "out" / "config.json").exists()

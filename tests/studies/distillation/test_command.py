@@ -31,12 +31,13 @@ from hasse.studies.distillation.distillation import Distillation, DistillationCo
 from hasse.studies.distillation.pipeline import DistillationPlan
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
+from tests.studies.chosen import options
 from tests.tiny import tiny_checkpoint
 
 COUNT = 48
 TINY = (
-    *("--student", "torchvision/mobilenet_v2", "--side", 48, "--teacher-side", 64),
-    *("--epochs", 1, "--batch-size", 8, "--device", "cpu"),
+    *options("student=torchvision/mobilenet_v2", "side=48", "teacher_side=64"),
+    *(*options("epochs=1", "batch_size=8"), "--device", "cpu"),
 )
 
 
@@ -84,8 +85,8 @@ def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_pa
         ("lab features", home / "data", "--backbone", "torchvision/mobilenet_v2",
          "--weights", weights, *looks, "--out", tmp_path / "features"),
         ("lab train", home / "data", "--features", tmp_path / "features", "--recipe", "order",
-         "--set", "dimension=16", "--set", "word_dimension=8", "--set", "saved_dtype=float16",
-         "--epochs", 1, "--out", tmp_path / "model"),
+         *options("dimension=16", "word_dimension=8", "saved_dtype=float16", "epochs=1"),
+         "--out", tmp_path / "model"),
     ):  # fmt: skip
         outcome = hasse(*command)
         assert outcome.status == 0, outcome.err
@@ -125,7 +126,7 @@ def plan(
 
 
 def test_distill_passes_its_options_on(home: Path, tmp_path: Path) -> None:
-    done = distill(home, tmp_path, "--seed", 5, "--learning-rate", 0.004)
+    done = distill(home, tmp_path, *options("seed=5", "learning_rate=0.004"))
     assert done.status == 0, done.err
     assert "--resize 48 --crop 48 --framing whole --out" in done.err
     config = DistillationConfig(
@@ -260,24 +261,26 @@ def test_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_pat
 
 
 def test_options_that_nothing_is_learned_with_are_one_sentence(home: Path, tmp_path: Path) -> None:
-    for option, value in (
-        ("--learning-rate", "nan"),
-        ("--learning-rate", -1),
-        ("--learning-rate", "1e30"),
-        ("--seed", -1),
-        ("--side", 10**20),
-        ("--teacher-side", 10**20),
+    for option in (
+        "learning_rate=nan",
+        "learning_rate=-1",
+        "learning_rate=1e30",
+        "seed=-1",
+        "epochs=0",
+        "side=16",
+        f"side={10**20}",
+        f"teacher_side={10**20}",
     ):
-        outcome = distill(home, tmp_path / "student", option, value)
+        outcome = distill(home, tmp_path / "student", *options(option))
         assert "do not go together" in outcome.error
-        assert option[2:].replace("-", "_") in outcome.error
+        assert option.partition("=")[0].removeprefix("teacher_") in outcome.error
 
 
 @pytest.mark.parametrize("student", ["torchvision/nosuch", "torchvision/shufflenet_v2_x0_5"])
 def test_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
     home: Path, tmp_path: Path, student: str
 ) -> None:
-    outcome = distill(home, tmp_path / "student", "--student", student)
+    outcome = distill(home, tmp_path / "student", *options(f"student={student}"))
     assert outcome.status == 1
     assert student.rpartition("/")[2] in outcome.error
     assert not (tmp_path / "student").exists()
@@ -285,7 +288,7 @@ def test_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
 
 def test_too_few_pictures_are_told_before_they_are_read(home: Path, tmp_path: Path) -> None:
     for many in (48, 10**20):
-        outcome = distill(home, tmp_path / "student", "--batch-size", many)
+        outcome = distill(home, tmp_path / "student", *options(f"batch_size={many}"))
         assert f"a batch of {many:,} needs " in outcome.error
         assert not (tmp_path / "student").exists()
 
@@ -339,17 +342,17 @@ def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folder
     torch.manual_seed(1)
     network = tmp_path / "network.safetensors"
     save_file(build_backbone("torchvision/mobilenet_v2").network.state_dict(), network)
-    for dataset, options, differing in (
-        (home / "data", ("--teacher-side", 72), "config"),
+    for dataset, more, differing in (
+        (home / "data", options("teacher_side=72"), "config"),
         (home / "data", ("--weights", network), "teacher"),
         (home / "data", ("--start", network), "start"),
         (tmp_path / "fewer", (), "images"),
         (tmp_path / "others", (), "images"),
-        (tmp_path / "fewer", ("--seed", 9), "config"),
+        (tmp_path / "fewer", options("seed=9"), "config"),
     ):
         outcome = hasse(
             *("study distill", dataset, "--weights", home / "teacher.safetensors", "--split", ""),
-            *("--out", tmp_path / "student", *TINY, *options),
+            *("--out", tmp_path / "student", *TINY, *more),
         )
         assert f"holds a training with another {differing} (" in outcome.error
         assert {path: path.read_bytes() for path in (tmp_path / "student").rglob("*.*")} == before

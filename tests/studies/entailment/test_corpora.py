@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hasse.studies.entailment import EntailmentError, read
-from hasse.studies.entailment.pairs import SentencePair
+from hasse.studies.entailment.corpus import SentencePair, read
+from hasse.studies.sentence_pairs import SentencePairsError
 from tests.studies.entailment.corpora import SICK_HEADER, facts, sick, snli
 
 
@@ -86,7 +86,7 @@ def test_sick_without_its_test_part_is_measured_on_trial(tmp_path: Path) -> None
 def test_a_line_that_is_not_snlis_is_named(tmp_path: Path, line: str, reason: str) -> None:
     file = snli(tmp_path) / "snli_1.0_dev.jsonl"
     file.write_text(file.read_text() + line + "\n")
-    with pytest.raises(EntailmentError, match=rf"dev\.jsonl, line {len(facts()) + 2}.*{reason}"):
+    with pytest.raises(SentencePairsError, match=rf"dev\.jsonl, line {len(facts()) + 2}.*{reason}"):
         read(tmp_path)
 
 
@@ -101,14 +101,14 @@ def test_a_line_that_is_not_snlis_is_named(tmp_path: Path, line: str, reason: st
 def test_a_line_that_is_not_sicks_is_named(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "SICK.txt"
     path.write_text(f"{SICK_HEADER}\n{line}\n")
-    with pytest.raises(EntailmentError, match=rf"line 2.*{reason}"):
+    with pytest.raises(SentencePairsError, match=rf"line 2.*{reason}"):
         read(path)
 
 
 def test_what_is_neither_is_refused_with_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(EntailmentError, match=r"SNLI's folder or the file SICK\.txt"):
+    with pytest.raises(SentencePairsError, match=r"SNLI's folder or the file SICK\.txt"):
         read(tmp_path / "nowhere")
-    with pytest.raises(EntailmentError, match=r"no file named \*_train\.jsonl"):
+    with pytest.raises(SentencePairsError, match=r"no file named \*_train\.jsonl"):
         read(tmp_path)
     path = tmp_path / "SICK.txt"
     for content, reason in (
@@ -118,11 +118,11 @@ def test_what_is_neither_is_refused_with_what_is_expected(tmp_path: Path) -> Non
         (f"{SICK_HEADER}\n".encode(), "too few lines of TRAIN"),
     ):
         path.write_bytes(content)
-        with pytest.raises(EntailmentError, match=reason):
+        with pytest.raises(SentencePairsError, match=reason):
             read(path)
     for split in ("train", "dev", "test"):
         (tmp_path / f"snli_1.0_{split}.jsonl").mkdir()
-    with pytest.raises(EntailmentError, match=r"_train\.jsonl cannot be read: it is not a file"):
+    with pytest.raises(SentencePairsError, match=r"_train\.jsonl cannot be read: it is not a file"):
         read(tmp_path)
 
 
@@ -137,14 +137,14 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 def test_a_file_in_which_nobody_agreed_is_named(tmp_path: Path) -> None:
     file = snli(tmp_path) / "snli_1.0_test.jsonl"
     file.write_text('{"gold_label": "-", "sentence1": "a", "sentence2": "b"}')
-    with pytest.raises(EntailmentError, match=r"_test\.jsonl has no pair with a label"):
+    with pytest.raises(SentencePairsError, match=r"_test\.jsonl has no pair with a label"):
         read(tmp_path)
 
 
 def test_two_files_of_one_split_are_refused(tmp_path: Path) -> None:
     folder = snli(tmp_path / "snli")
     (folder / "snli_2.0_dev.jsonl").touch()
-    with pytest.raises(EntailmentError, match=r"2 files named \*_dev\.jsonl"):
+    with pytest.raises(SentencePairsError, match=r"2 files named \*_dev\.jsonl"):
         read(folder)
 
 

@@ -16,22 +16,21 @@ from hasse.models.encoders.text_encoder import MOST_COORDINATES
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding
-from hasse.models.training.run import Progress, TrainingStopped
+from hasse.models.training.run import Progress, TrainingError, TrainingStopped
 from hasse.models.vocabulary import Vocabulary, words
-from hasse.studies import entailment
 from hasse.studies.entailment import checkpoint
 from hasse.studies.entailment.checkpoint import EntailmentCheckpoint
+from hasse.studies.entailment.corpus import Corpus, SentencePair, labels, read
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
-from hasse.studies.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
-from hasse.studies.entailment.pairs import Corpus, EntailmentError, SentencePair, labels
 from hasse.studies.entailment.training import (
     EntailmentRun,
     EntailmentTraining,
-    Save,
+    evaluate,
+    evaluate_majority,
     initial,
     start_from,
 )
-from hasse.studies.threshold import Threshold, best_threshold
+from hasse.studies.labelled_pairs import Accuracy, Threshold, best_threshold
 from tests.studies.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint, tiny_model
 
@@ -48,14 +47,16 @@ def train(
     model: SentenceEmbedding,
     corpus: Corpus,
     report: Callable[[Progress[Threshold]], None] | None = None,
-    keep: Save | None = None,
+    keep: Callable[[SentenceEmbedding, Threshold], object] | None = None,
 ) -> tuple[SentenceEmbedding, Threshold]:
-    return EntailmentRun(config, model, corpus, keep).train(report)
+    run = EntailmentRun(config, model, corpus)
+    run.save_best = keep or run.save_best
+    return run.train(report)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return entailment.read(snli(tmp_path_factory.mktemp("snli")))
+    return read(snli(tmp_path_factory.mktemp("snli")))
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +87,8 @@ def test_the_majority_answers_what_is_more_frequent(corpus: Corpus) -> None:
 def test_what_is_measured_is_in_percent_and_its_interval_too() -> None:
     right, true = np.array([True, True, False, True] * 5), np.array([True, False] * 10)
     penalty = np.arange(20, dtype=np.float32)
-    found = EntailmentAccuracy.of(right, true, penalty)
-    assert (found.accuracy, found.pairs, found.entailed) == (75, 20, 10)
+    found = Accuracy.of(right, true, penalty)
+    assert (found.accuracy, found.pairs, found.true) == (75, 20, 10)
     assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
     expected = np.mean([hits / (2 * hits - 1) for hits in range(1, 11)])
     assert found.average_precision == pytest.approx(100 * expected)
@@ -262,17 +263,17 @@ def _learned(found: tuple[SentenceEmbedding, Threshold]) -> tuple[SentenceEmbedd
 
 def test_a_start_that_compares_otherwise_is_refused(tmp_path: Path) -> None:
     cosine = retrieval.load(tiny_checkpoint(tmp_path / "model", "cosine"))
-    with pytest.raises(EntailmentError, match="compares by cosine and cannot start"):
+    with pytest.raises(TrainingError, match="compares by cosine and cannot start"):
         start_from(cosine, SMALL)
     reverse = retrieval.load(tiny_checkpoint(tmp_path / "reverse", "order-reversed"))
     for comparison in ("order", "symmetric"):
         shape = replace(SMALL.model, comparison=comparison)
-        with pytest.raises(EntailmentError, match="as no model of entailment does"):
+        with pytest.raises(TrainingError, match="as no model of entailment does"):
             start_from(reverse, replace(SMALL, model=shape))
     model = tiny_model()
     model.config = replace(model.config, text_encoder="lstm")
     other = replace(cosine, model=model)
-    with pytest.raises(EntailmentError, match="by a GRU"):
+    with pytest.raises(TrainingError, match="by a GRU"):
         start_from(other, SMALL)
 
 
@@ -366,5 +367,5 @@ def test_the_symmetric_comparison_is_of_directions_whatever_the_length_says() ->
 
 def test_pairs_without_words_are_said(corpus: Corpus) -> None:
     silent = replace(corpus, train=(SentencePair("...", "!?", entailed=True),))
-    with pytest.raises(EntailmentError, match="have no words"):
+    with pytest.raises(TrainingError, match="have no words"):
         initial(SMALL, silent)

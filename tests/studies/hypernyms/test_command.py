@@ -15,6 +15,7 @@ from hasse.models.files import lock_folder
 from hasse.studies.hypernyms import command as commands
 from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse
+from tests.studies.chosen import options
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
 from tests.tiny import seal, tiny_checkpoint
 
@@ -28,7 +29,7 @@ def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(wordnet: Path) -> Path:
     out = wordnet.parent / "model"
     trained = hasse(
-        *("study hypernyms", "train", wordnet, "--out", out, "--held-out", 60, "--epochs", 60)
+        *("study hypernyms train", wordnet, "--out", out, "--held-out", 60, *options("epochs=60"))
     )
     assert trained.status == 0, trained.err
     assert "% right in validation" in trained.out
@@ -36,10 +37,10 @@ def model(wordnet: Path) -> Path:
 
 
 def test_model_is_measured_beside_transitivity(model: Path) -> None:
-    shown = hasse("study hypernyms", "evaluate", model)
+    shown = hasse("study hypernyms evaluate", model)
     assert "transitive closure" in shown.out
     assert "120 pairs" in shown.out
-    found = json.loads(hasse("study hypernyms", "evaluate", model, "--json").out)
+    found = json.loads(hasse("study hypernyms evaluate", model, "--json").out)
     assert found["protocol"] == "clean"
     assert found["transitive_closure"]["of_false"] == 100
     assert found["model"]["pairs"] == 120
@@ -47,12 +48,12 @@ def test_model_is_measured_beside_transitivity(model: Path) -> None:
 
 
 def test_word_is_answered_with_what_is_above_it(model: Path) -> None:
-    found = json.loads(hasse("study hypernyms", "query", "w0123", "--model", model, "--json").out)
+    found = json.loads(hasse("study hypernyms query", "w0123", "--model", model, "--json").out)
     names = [one["name"] for one in found["ancestors"]]
     assert found["concept"]["gloss"].startswith("what a w0123 is")
     assert "w" in names
     assert {"violation", "known", "key", "words"} <= found["ancestors"][0].keys()
-    shown = hasse("study hypernyms", "query", "w0123", "--model", model, "-k", 3)
+    shown = hasse("study hypernyms query", "w0123", "--model", model, "-k", 3)
     assert shown.out.startswith("w0123: what a w0123 is\n")
     assert len(shown.out.splitlines()) <= 5
 
@@ -62,15 +63,15 @@ def test_word_with_nothing_above_it_is_told_so(model: Path, tmp_path: Path) -> N
     config = json.loads((strict / "config.json").read_text())
     (strict / "config.json").write_text(json.dumps(config | {"threshold": 0}))
     seal(strict)
-    ask = ("study hypernyms", "query", "w0", "--model", strict)
+    ask = ("study hypernyms query", "w0", "--model", strict)
     assert hasse(*ask).out == "w0: what a w0 is\nthe model puts nothing above it\n"
     assert json.loads(hasse(*ask, "--json").out)["ancestors"] == []
 
 
 def test_word_that_wordnet_does_not_have_is_a_mistake(model: Path) -> None:
-    wrong = hasse("study hypernyms", "query", "unicorn", "--model", model)
+    wrong = hasse("study hypernyms query", "unicorn", "--model", model)
     assert "no 'unicorn'" in wrong.error
-    beyond = hasse("study hypernyms", "query", "w", "--sense", 2, "-m", model)
+    beyond = hasse("study hypernyms query", "w", "--sense", 2, "-m", model)
     assert "'w' has no meaning 2 here: the last --sense is 1" in beyond.error
 
 
@@ -78,39 +79,38 @@ def test_plot_is_a_picture_of_every_word(tmp_path: Path) -> None:
     wordnet = write(tmp_path / "wordnet")
     out = tmp_path / "plots" / "animals.svg"
     drawn = hasse(
-        "study hypernyms", "plot", wordnet, "--words", "entity,animal, dog,cat", "--out", out
+        "study hypernyms plot", wordnet, "--words", "entity,animal, dog,cat", "--out", out
     )
     assert drawn.status == 0, drawn.err
     assert "3 of 3 direct hypernyms in order, 0 spurious" in drawn.out
     assert all(f">{word}<" in out.read_text() for word in ("entity", "animal", "dog", "cat"))
-    assert (
-        "no 'elf'" in hasse("study hypernyms", "plot", wordnet, "--words", "elf", "-o", out).error
-    )
+    assert "no 'elf'" in hasse("study hypernyms plot", wordnet, "--words", "elf", "-o", out).error
 
 
 def test_bad_files_of_wordnet_are_one_clear_line(tmp_path: Path) -> None:
     out = ("--out", tmp_path / "model")
-    assert "apt-get install wordnet-base" in hasse("study hypernyms", "train", tmp_path, *out).error
+    assert "apt-get install wordnet-base" in hasse("study hypernyms train", tmp_path, *out).error
     write(tmp_path, dict(SMALL) | {"animal": ("object", "poodle")})
-    assert "circle" in hasse("study hypernyms", "train", tmp_path, *out).error
+    assert "circle" in hasse("study hypernyms train", tmp_path, *out).error
     write(tmp_path)
-    assert "too few to withhold" in hasse("study hypernyms", "train", tmp_path, *out).error
-    assert "no model of hypernyms" in hasse("study hypernyms", "evaluate", tmp_path / "model").error
+    assert "too few to withhold" in hasse("study hypernyms train", tmp_path, *out).error
+    assert "no model of hypernyms" in hasse("study hypernyms evaluate", tmp_path / "model").error
 
 
 def test_more_coordinates_than_any_model_has_are_refused(wordnet: Path, tmp_path: Path) -> None:
-    train = ("study hypernyms", "train", wordnet, "--out", tmp_path / "model")
+    train = ("study hypernyms train", wordnet, "--out", tmp_path / "model")
     for wide in (4097, 10**20):
-        assert "dimension is at most 4,096" in hasse(*train, "--dimension", wide).error
+        assert "dimension is at most 4,096" in hasse(*train, *options(f"dimension={wide}")).error
 
 
 def test_seed_that_numpy_or_torch_does_not_take_is_refused(wordnet: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "model")
-    assert hasse("study hypernyms", "train", wordnet, *out, "--seed", -1).status == 2
+    assert hasse("study hypernyms train", wordnet, *out, *options("seed=-1")).status == 1
     assert (
-        "seed is a whole" in hasse("study hypernyms", "train", wordnet, *out, "--seed", 2**63).error
+        "seed is a whole"
+        in hasse("study hypernyms train", wordnet, *out, *options(f"seed={2**63}")).error
     )
-    plot = ("study hypernyms", "plot", wordnet, "--words", "w,w0", *out)
+    plot = ("study hypernyms plot", wordnet, "--words", "w,w0", *out)
     assert "seed is a whole" in hasse(*plot, "--seed", 2**64).error
 
 
@@ -121,7 +121,7 @@ def test_ctrl_c_says_that_nothing_is_kept(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(commands, "progress", interrupted)
-    stopped = hasse("study hypernyms", "train", wordnet, "-o", tmp_path / "m", "--held-out", 60)
+    stopped = hasse("study hypernyms train", wordnet, "-o", tmp_path / "m", "--held-out", 60)
     assert stopped.status == 130
     assert "nothing is kept" in stopped.err
 
@@ -130,13 +130,21 @@ def test_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path: 
     captions = tiny_checkpoint(tmp_path / "captions")
     with pytest.raises(CheckpointError, match="holds a model of hypernyms, not of retrieval"):
         checkpoint.load(model)
-    refused = hasse("study hypernyms", "evaluate", captions)
+    refused = hasse("study hypernyms evaluate", captions)
     assert "holds a model of retrieval, not of hypernyms: name a folder that" in refused.error
 
 
 def test_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) -> None:
     before = {path.name: path.read_bytes() for path in model.iterdir()}
-    command = ("study hypernyms", "train", wordnet, "--out", model, "--held-out", 60, "--epochs", 1)
+    command = (
+        "study hypernyms train",
+        wordnet,
+        "--out",
+        model,
+        "--held-out",
+        60,
+        *options("epochs=1"),
+    )
     assert "holds a model already: choose another --out" in hasse(*command).error
     assert {path.name: path.read_bytes() for path in model.iterdir()} == before
 
@@ -145,17 +153,25 @@ def test_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) -> N
 def test_model_that_was_not_written_whole_is_trained_by_the_same_command(
     wordnet: Path, tmp_path: Path, written: int
 ) -> None:
-    command = ("study hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60, "--epochs", 1)
+    command = (
+        "study hypernyms train",
+        wordnet,
+        "-o",
+        tmp_path,
+        "--held-out",
+        60,
+        *options("epochs=1"),
+    )
     with room_for(written):
         assert "free some space and run the same command again" in hasse(*command).error
     assert len([path for path in tmp_path.iterdir() if path.suffix != ".partial"]) == written
-    assert "no model of hypernyms" in hasse("study hypernyms", "evaluate", tmp_path).error
+    assert "no model of hypernyms" in hasse("study hypernyms evaluate", tmp_path).error
     again = hasse(*command)
     assert again.status == 0, again.err
 
 
 def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
     with lock_folder(tmp_path):
-        refused = hasse("study hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60)
+        refused = hasse("study hypernyms train", wordnet, "-o", tmp_path, "--held-out", 60)
     assert "another process is writing" in refused.error
     assert list(tmp_path.iterdir()) == []

@@ -9,9 +9,10 @@ import torch
 
 from hasse.models.evaluation.bootstrap import interval
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
-from hasse.studies.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
+from hasse.studies.hypernyms.evaluation import evaluate, evaluate_closure
 from hasse.studies.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
 from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, closure, read_wordnet
+from hasse.studies.labelled_pairs import Accuracy
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
 
 
@@ -103,6 +104,7 @@ def test_the_closure_of_edges_is_what_follows_from_them(tmp_path: Path) -> None:
 
 def test_the_closure_baseline_says_what_follows_and_nothing_else(taxonomy: Taxonomy) -> None:
     found = evaluate_closure(make_task(taxonomy, "clean", held_out=100))
+    assert found.of_true is not None
     assert found.of_false == 100
     assert 50 < found.of_true < 100
     assert found.accuracy == pytest.approx((found.of_true + found.of_false) / 2)
@@ -119,7 +121,7 @@ def test_the_closure_baseline_knows_the_pairs_of_validation_too() -> None:
 
 def test_what_is_measured_is_in_percent_and_apart_for_true_and_false_pairs() -> None:
     right, true = np.array([True, True, True, False] * 5), np.array([True, True, False, False] * 5)
-    found = HypernymAccuracy.of(right, true)
+    found = Accuracy.of(right, true)
     assert (found.accuracy, found.of_true, found.of_false, found.pairs) == (75, 100, 50, 20)
     assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
     held = LabelledPairs(np.array([[0, 1], [1, 0], [1, 2]]), np.array([True, False, False]))

@@ -27,9 +27,8 @@ from hasse.studies.hypernyms.training import (
     HypernymTraining,
     distance_to_order,
     inferred,
-    preset,
 )
-from hasse.studies.threshold import Threshold, best_threshold
+from hasse.studies.labelled_pairs import Threshold, best_threshold
 from tests.studies.hypernyms.dictionary import tree, write
 from tests.tiny import seal
 
@@ -133,12 +132,6 @@ def test_a_step_moves_points_by_the_rate_of_its_place(task: Task) -> None:
         run.step(0, step, next(run.batches(0, 0)))
         moved.append(float((run.model.points - before).abs().max()))
     assert moved[0] == pytest.approx(2 * moved[1], rel=0.01)
-
-
-def test_a_preset_is_left_what_is_not_chosen() -> None:
-    assert preset("symmetric") == PRESETS["symmetric"]
-    chosen = preset("symmetric", dimension=7, epochs=3, seed=5)
-    assert chosen == replace(PRESETS["symmetric"], dimension=7, epochs=3, seed=5)
 
 
 def test_the_same_seed_trains_the_same_model(task: Task) -> None:

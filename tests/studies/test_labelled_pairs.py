@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasse.studies.threshold import best_threshold, called_right
+from hasse.studies.labelled_pairs import best_threshold, called_right
 
 PAIRS = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=30)
 
