@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from hasse.models.datasets import Dataset, DatasetError, Image
-from hasse.models.files import publish_file, write_atomically
+from hasse.models.files import write_at, write_atomically
 from hasse.models.images.decoding import open_picture, picture_stamp
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 
-PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
+PIXELS, MANIFEST = "pixels.u8", "pixels.json"
 CHUNK = 512  # pictures decoded between two commits
 
 
@@ -60,43 +60,37 @@ def cache_pixels(
         DatasetError: no picture could be read.
     """
     size = preprocessing.resize
-    wanted = _Contents(
-        _identity(dataset, preprocessing), [picture_stamp(image.path) for image in dataset.images]
-    )
-    listed = _read(folder / MANIFEST)
-    stored = (folder / PIXELS).stat().st_size if (folder / PIXELS).is_file() else 0
-    if not wanted.match(listed) or stored != len(listed["image_ids"]) * size * size * 3:
-        folder.mkdir(parents=True, exist_ok=True)
-
-        def squares(images: Sequence[Image]) -> Iterator[tuple[int, bytes]]:
-            for image, pixels in _squares(images, preprocessing, workers, limits):
-                if isinstance(pixels, PictureError):
-                    skipped(f"{image.subject}: {pixels}: skipped")
-                else:
-                    yield image.id, pixels.tobytes()
-
-        _decode(dataset, size * size * 3, folder, wanted, squares, progress, chunk)
-        listed = _read(folder / MANIFEST)
-    ids = np.array(listed["image_ids"], dtype=np.int64)
+    identity = _identity(dataset, preprocessing)
+    stamps = [picture_stamp(image.path) for image in dataset.images]  # before they are decoded
+    found = _read(folder, size**2 * 3)
+    before = found.get("stamps", [])
+    same = found.get("identity") == identity and len(before) == len(stamps)
+    # Pictures that are gone (stamp 0) stay.
+    if not same or any(now not in (0, then) for now, then in zip(stamps, before, strict=True)):
+        found = {"identity": identity, "stamps": stamps, "done": 0, "image_ids": []}
+        _write(folder, found)  # before its pictures are overwritten
+    while found["done"] < len(dataset):
+        images = dataset.images[found["done"] : found["done"] + chunk]
+        squares = {}
+        for image, pixels in _squares(images, preprocessing, workers, limits):
+            if isinstance(pixels, PictureError):
+                skipped(f"{image.subject}: {pixels}: skipped")
+            else:
+                squares[image.id] = pixels.tobytes()
+        at = len(found["image_ids"]) * size**2 * 3
+        write_at(folder / PIXELS, at, b"".join(squares.values()))
+        done = found["done"] + len(images)
+        found |= {"done": done, "image_ids": [*found["image_ids"], *squares]}
+        _write(folder, found)
+        progress(done, len(dataset))
+    ids = np.array(found["image_ids"], dtype=np.int64)
+    if not len(ids):
+        raise DatasetError(
+            f"no picture of the dataset '{dataset.name}' could be read: "
+            f"check the paths in its dataset.json, or import it again"
+        )
     pixels = np.memmap(folder / PIXELS, np.uint8, mode="r", shape=(len(ids), size, size, 3))
     return PixelCache(ids, pixels, preprocessing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """Which pictures a cache holds; `stamps` are `picture_stamp` of each, before decoding."""
-
-    identity: str
-    stamps: list[int]
-
-    def match(self, manifest: dict[str, Any]) -> bool:
-        """Tell whether a manifest is of these pictures, except those that are gone (stamp 0)."""
-        stamps = manifest.get("stamps", [])
-        return (
-            manifest.get("identity") == self.identity
-            and len(stamps) == len(self.stamps)
-            and all(now in (0, then) for now, then in zip(self.stamps, stamps, strict=True))
-        )
 
 
 def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
@@ -106,54 +100,23 @@ def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Read a manifest: an empty one if it is missing or damaged, so that all is decoded again."""
+def _read(folder: Path, picture_bytes: int) -> dict[str, Any]:
+    """Read the manifest of a cache: an empty one if a file is missing or damaged.
+
+    A manifest of 0.2.0 has no "done": it was written when all pictures were.
+    """
     try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return content
+        found: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        if (folder / PIXELS).stat().st_size >= len(found["image_ids"]) * picture_bytes:
+            return {"done": len(found["stamps"])} | found
+    except (OSError, ValueError, KeyError):
+        pass
+    return {}
 
 
-def _decode(
-    dataset: Dataset,
-    picture_bytes: int,
-    folder: Path,
-    wanted: _Contents,
-    squares: Callable[[Sequence[Image]], Iterator[tuple[int, bytes]]],
-    progress: Callable[[int, int], None],
-    chunk: int,
-) -> None:
-    """Write all pictures, chunk by chunk, and then the manifest."""
-    unfinished = _read(folder / UNFINISHED)
-    partial = folder / f"{PIXELS}.partial"
-    # A run that was killed at its very end has renamed the pictures already.
-    goes_on = wanted.match(unfinished) and partial.is_file()
-    ids: list[int] = unfinished["image_ids"] if goes_on else []
-    done: int = unfinished["done"] if goes_on else 0
-    with partial.open("r+b" if goes_on else "w+b") as file:
-        file.truncate(len(ids) * picture_bytes)
-        file.seek(0, os.SEEK_END)
-        while done < len(dataset):
-            images = dataset.images[done : done + chunk]
-            for image_id, pixels in squares(images):
-                file.write(pixels)
-                ids.append(image_id)
-            done += len(images)
-            file.flush()
-            os.fsync(file.fileno())
-            state = {**asdict(wanted), "done": done, "image_ids": ids}
-            write_atomically(folder / UNFINISHED, json.dumps(state).encode())
-            progress(done, len(dataset))
-    if not ids:
-        raise DatasetError(
-            f"no picture of the dataset '{dataset.name}' could be read: "
-            f"check the paths in its dataset.json, or import it again"
-        )
-    (folder / MANIFEST).unlink(missing_ok=True)  # it lists the pictures that these replace
-    publish_file(partial, folder / PIXELS)
-    write_atomically(folder / MANIFEST, json.dumps({**asdict(wanted), "image_ids": ids}).encode())
-    (folder / UNFINISHED).unlink()
+def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / MANIFEST, json.dumps(manifest).encode())
 
 
 def _squares(
