@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.report import megabytes, milliseconds
+from benchmarks.report import machine, megabytes, milliseconds, table
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
 from hasse.index.search.query import Query
@@ -60,7 +60,6 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     # Not above: torch comes with it, and the processes that are measured do without.
     from benchmarks.search import source
-    from benchmarks.search.report import machine, table
 
     points = source.load(asked.points)
     lines: list[tuple[str, str]] = []
@@ -77,8 +76,8 @@ def main(arguments: list[str] | None = None) -> None:
         _grow(asked.folder / "small", points, asked.additions, say)
     finally:
         shutil.rmtree(asked.folder, ignore_errors=True)
-    about = machine()
-    print(f"{about['processor']}, {about['cores']} cores, load {about['load']}; {points.name}\n")
+    print(f"{machine()}; {points.name}
+")
     print(table(("", "measured"), lines))
 
 

@@ -10,7 +10,6 @@ than the call before it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -26,7 +25,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from benchmarks.reliability.connection import search
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.service.runtime import logs
 from hasse.service.runtime.server import run
 from hasse.service.runtime.sockets import listen
@@ -192,7 +191,7 @@ def _receive(connection: socket.socket) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--calls", metavar="PATH", help="list the calls of a path")
     given = parser.parse_args()
     at, recorder = machine(), Recorder()

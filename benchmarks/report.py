@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,19 +46,28 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:,.2f} ms"
 
 
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a markdown table whose columns line up as text."""
+    columns = list(zip(heads, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    lines = [heads, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |"
+        for line in lines
+    )
+
+
 def finish(title: str, lines: Sequence[Line], at: str) -> None:
     """Print a table; end the program with 1 when a promise was not kept."""
-    rows = [("", "measured", "promised"), ("---", "---", "---")]
-    rows += [
+    rows = [
         (line.what, line.measured, f"{line.promised}{'' if line.kept else ' (BROKEN)'}")
         for line in lines
     ]
-    widths = [max(len(row[at]) for row in rows) for at in range(3)]
-    print(f"\n{title}\n{at}\n")
-    for row in rows:
-        fill = "-" if row[0] == "---" else " "
-        cells = (cell.ljust(width, fill) for cell, width in zip(row, widths, strict=True))
-        print(f"| {' | '.join(cells)} |")
-    sys.stdout.flush()
+    print(f"\n{title}\n{at}\n\n{table(('', 'measured', 'promised'), rows)}", flush=True)
     if not all(line.kept for line in lines):
         raise SystemExit(1)
+
+
+def parser_of(document: str | None) -> argparse.ArgumentParser:
+    """Return a parser of options described by the first line of a program's docstring."""
+    return argparse.ArgumentParser(description=(document or "").partition("\n")[0])

@@ -8,7 +8,6 @@ one processor each.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cluster.nodes import Nodes
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
 from hasse.models.model import Points
@@ -28,7 +27,7 @@ from hasse.service.writing.image_source import EncodedImages, ImageSource
 
 def main() -> None:
     """Encode the same pictures in each way, and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--model", type=Path, required=True, help="a checkpoint")
     parser.add_argument("--pictures", type=int, default=1000)

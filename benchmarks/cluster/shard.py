@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.cluster.trial import new_database
 from benchmarks.learning.scarcity import forget, limited
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from benchmarks.search import processes, source
 from benchmarks.search.growth import Growth
 from benchmarks.search.oracle import same
@@ -86,7 +86,7 @@ class Searched:
 
 def main() -> None:
     """Build the shard if it is not there, search it, and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--points", type=Path, required=True)
     parser.add_argument("--database", required=True, help="a PostgreSQL server")

@@ -8,7 +8,6 @@ for searches. Processor time is of all threads; on a busy machine it tells more 
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.report import machine
+from benchmarks.report import machine, parser_of
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.registry import build_backbone
@@ -51,7 +50,7 @@ def speed(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("encoders", nargs="+", help="names as of 'hasse lab features --backbone'")
     parser.add_argument("--pictures", type=int, default=500)

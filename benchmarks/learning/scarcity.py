@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.report import megabytes, milliseconds
+from benchmarks.report import machine, megabytes, milliseconds, parser_of, table
 from benchmarks.search import processes
 from hasse.index.search.query import Query
 from hasse.index.search.top_k import Hits
@@ -62,7 +62,7 @@ class Answered:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what the command line asks for and print its table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--points", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -72,7 +72,6 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     # Not above: torch comes with it, and the processes that are measured do without.
     from benchmarks.search import source
-    from benchmarks.search.report import machine, table
 
     points = source.load(asked.points)
     if asked.folder.exists():
@@ -83,8 +82,8 @@ def main(arguments: list[str] | None = None) -> None:
         parser.exit(1, f"{error}\n")
     finally:
         shutil.rmtree(asked.folder, ignore_errors=True)
-    about = machine()
-    print(f"{about['processor']}, {about['cores']} cores, load {about['load']}; {points.name}\n")
+    print(f"{machine()}; {points.name}
+")
     print(table((f"{asked.rows:,} x {points.dimension:,}", "in plenty", "in scarcity"), lines))
 
 

@@ -15,7 +15,6 @@ by the hubness correction of the recipe `hasse`; alone a point waits for the ref
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
@@ -30,6 +29,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
+from benchmarks.report import parser_of
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
@@ -127,7 +127,7 @@ def evening(rounds: int) -> list[tuple[int, float, float]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

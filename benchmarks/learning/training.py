@@ -17,7 +17,6 @@ arithmetic in the fastest square product of their type, measured in the same run
 
 from __future__ import annotations
 
-import argparse
 import platform
 import statistics
 import tempfile
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from benchmarks.report import parser_of
 from benchmarks.search.clock import wait
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.models.encoders.mixed_precision import supports_bfloat16
@@ -255,7 +255,7 @@ def peak(dtype: torch.dtype, device: str) -> float:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=8, help="of a round, each contender")
     parser.add_argument("--rounds", type=int, default=2, help="how often they take turns")
     parser.add_argument("--threads", type=int, default=1)

@@ -9,7 +9,6 @@ before, at its highest and after. FOLDER keeps the collection for the next run.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -31,7 +30,7 @@ from benchmarks.reliability.connection import Connection, get, search
 from benchmarks.reliability.hostile import post
 from benchmarks.reliability.served import Served, served
 from benchmarks.reliability.soak import form
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.service.settings import Settings
 
 LIVEZ_SECONDS = 0.1
@@ -269,7 +268,7 @@ def seconds_to_stop(service: Served, attack: Attack) -> float:
 
 def main() -> None:
     """Attack and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=12_000)
     parser.add_argument("--seconds", type=float, default=8.0)

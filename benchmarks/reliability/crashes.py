@@ -9,7 +9,6 @@ sides of every commit. After each, the index is verified, opened, searched and c
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import tempfile
 from collections import Counter, defaultdict
 
 from benchmarks.reliability.served import ROOT
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 
 HARNESSES = ("tests.index.crashes", "tests.service.crashes")
 WAYS = {"kill": "killed", "full": "disk full"}
@@ -43,7 +42,7 @@ def crash(harness: str, folder: str, seed: int, count: int) -> list[dict[str, ob
 
 def main() -> None:
     """Crash and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     given = parser.parse_args()

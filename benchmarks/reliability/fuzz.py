@@ -9,7 +9,6 @@ is printed with the seed and the number of the case, and `--case` runs that one 
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import shutil
@@ -25,7 +24,7 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Query
 from hasse.index.store import Index
@@ -223,7 +222,7 @@ def fuzz(
 
 def main() -> None:
     """Fuzz and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="run this case alone")

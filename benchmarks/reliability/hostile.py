@@ -8,7 +8,6 @@ an answer or a refusal that the table of errors names. FOLDER keeps the collecti
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections import Counter
@@ -18,7 +17,7 @@ from benchmarks.reliability.collection import collection
 from benchmarks.reliability.connection import Connection, search
 from benchmarks.reliability.served import Served, served
 from benchmarks.reliability.soak import form
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.service.errors import REASONS
 from hasse.service.settings import Settings
 from tests.service.hostile_pictures import BAD, GOOD
@@ -79,7 +78,7 @@ def send(service: Served, requests: dict[str, bytes]) -> dict[str, str]:
 
 def main() -> None:
     """Send and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()

@@ -23,7 +23,6 @@ compared with itself, and not with one that has fewer clients beside it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, together, until_normal
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.service.settings import Settings
 
 TIMES = 4
@@ -147,7 +146,7 @@ def _at_rest(service: Served) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=30.0)

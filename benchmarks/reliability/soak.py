@@ -8,7 +8,6 @@ keeps the collection for the next run.
 
 from __future__ import annotations
 
-import argparse
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, get, search
 from benchmarks.reliability.load import Tally, closed_loop, run
 from benchmarks.reliability.served import Served, Usage, served
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 
 CLIENTS = 16
 SETTLED = 0.2  # of all requests: caches are full, heaps have their size
@@ -125,7 +124,7 @@ def lines(tally: Tally, settled: Usage, ended: Usage) -> list[Line]:
 
 def main() -> None:
     """Soak and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=100_000)

@@ -9,7 +9,6 @@ collection for the next run.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from time import perf_counter
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Connection, search
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 
 CLIENTS = 50
 WARM_SECONDS = 1.0
@@ -71,7 +70,7 @@ def stop(service: Served, requests: list[bytes]) -> Ending:
 
 def main() -> None:
     """Stop several services and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -8,7 +8,6 @@ there is. The images of an answer must be exactly those of the generation that i
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import shutil
@@ -21,7 +20,7 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 
@@ -104,7 +103,7 @@ def swap(folder: Path, swaps: int) -> Watch:
 
 def main() -> None:
     """Swap and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--swaps", type=int, default=100)
     given = parser.parse_args()

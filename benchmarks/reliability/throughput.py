@@ -10,7 +10,6 @@ run.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 
 CLIENTS = 32
 ROUNDS = 3
@@ -44,7 +43,7 @@ async def answered(service: Served, requests: Sequence[bytes], seconds: float) -
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=20.0)

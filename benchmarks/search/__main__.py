@@ -6,7 +6,7 @@
 The first run encodes a dataset with a trained model into --points; later runs read them. The real
 points are grown to every size (see `benchmarks.search.growth`), indexed, and searched in both
 directions, with other engines taking turns in the same run. Every `certified` answer is compared
-with the `exact` one, and some with numpy. Writes search.md, search.json and search.svg to --out.
+with the `exact` one, and some with numpy. Writes search.md and search.json to --out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROWS = (10_000, 30_000, 120_000, 1_000_000, 10_000_000)
-BESIDE = ("flat", "panorama", "torch", "ivf", "hnsw", "usearch")
+BESIDE = ("flat", "panorama", "hnsw")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--graph-rows",
         type=int,
         default=150_000,
-        help="build no graph (HNSW, USearch) over more rows: they take long",
+        help="build no graph (HNSW) over more rows: it takes long",
     )
     parser.add_argument("--read-mb", type=int, default=512, help="to measure the memory with")
     parser.add_argument("--work", type=Path, default=Path("data/bench"), help="scratch; emptied")

@@ -16,7 +16,6 @@ bit for bit.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.report import parser_of
 from benchmarks.search import oracle, source
 from benchmarks.search.clock import wait
 from benchmarks.search.growth import Growth
@@ -89,7 +89,7 @@ def plain(points: Tensor, queries: Tensor, kind: Kind) -> Tensor:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--points", type=Path, required=True, help="real ones, as kept there")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=256, help="asked together")

@@ -9,7 +9,6 @@ compared with the exact one.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from benchmarks.report import machine
+from benchmarks.report import machine, parser_of
 from benchmarks.search.clock import CLOCKS
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.query import Answer, Query
@@ -73,7 +72,7 @@ def measure(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("vectors", type=Path, help="an .npy file of embeddings, one a row")
     parser.add_argument("--queries", type=int, default=200, help="rows that ask, and are no hits")
     parser.add_argument("--k", type=int, default=10, help="hits")

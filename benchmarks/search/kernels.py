@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.search.report import table
+from benchmarks.report import table
 from hasse.index.bounds import byte_codes, nibble_scan
 from hasse.index.bounds.quantizer import LEVELS
 from hasse.index.bounds.query_tables import GROUP, MOST

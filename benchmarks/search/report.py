@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from importlib.metadata import version
 from typing import Any
 
 import faiss as _faiss
 import numpy as np
 
+from benchmarks.report import machine, table
 from benchmarks.search.contenders import Flat, Graph
 from benchmarks.search.growth import Profile
 from benchmarks.search.trial import Row, Settings, Trial
@@ -27,7 +25,7 @@ faiss: Any = _faiss
 FROM_ROWS = 100_000
 MANY_ROWS = 1_000_000
 DIRECTIONS: dict[Kind, str] = {"image": "images by caption", "caption": "captions by image"}
-_PACKAGES = ("numpy", "numba", "faiss-cpu", "usearch", "torch")
+_PACKAGES = ("numpy", "numba", "faiss-cpu", "torch")
 _CLOCKS = {"wall": "wall clock", "processor": "seconds of the processor: others used it too"}
 _HEADS = (
     "contender",
@@ -44,7 +42,6 @@ _HEADS = (
     "build, s",
     "setting",
 )
-_OURS, _OTHERS = ("o", "-", 2.2), ("s", "--", 1.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +146,7 @@ class Report:
             "source": self.source,
             "command": self.command,
             "machine": machine(),
+            "versions": _versions(),
             "settings": asdict(self.settings),
             "profiles": {
                 kind: {name: asdict(profile) for name, profile in profiles.items()}
@@ -164,15 +162,13 @@ class Report:
         return json.dumps(_plain(document), indent=1, allow_nan=False)
 
     def _head(self) -> str:
-        settings, about = self.settings, machine()
+        settings = self.settings
+        threads = "1 thread" if settings.threads == 1 else f"{settings.threads} threads"
         return (
             f"`{self.command}`\n\n"
-            f"{self.source}. {settings.k} hits, {settings.threads} "
-            f"{'thread' if settings.threads == 1 else 'threads'}, contenders in turns of one run, "
-            f"{_CLOCKS[settings.clock]}, "
-            f"medians over {settings.queries} queries. {about['processor']}, {about['cores']} "
-            f"cores, {about['memory_gb']} GB, load {about['load']}; {about['versions']}; "
-            f"{about['date']}."
+            f"{self.source}. {settings.k} hits, {threads}, contenders in turns of one run, "
+            f"{_CLOCKS[settings.clock]}, medians over {settings.queries} queries. {machine()}; "
+            f"{_versions()}; {datetime.now(UTC):%Y-%m-%d}."
         )
 
     def _profiles(self, kind: Kind) -> str:
@@ -255,38 +251,9 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2g} x" if ratio < 100 else f"{ratio:.0f} x"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a markdown table whose columns line up as text."""
-    columns = list(zip(heads, *rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    lines = [heads, ["-" * width for width in widths], *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |"
-        for line in lines
-    )
-
-
-def machine() -> dict[str, Any]:
-    """Say what this runs on."""
-    cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    names = [line.split(":", 1)[1].strip() for line in cpu.splitlines() if "model name" in line]
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {
-        "processor": names[0] if names else platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gb": round(pages / 1e9),
-        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
-        "versions": ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
-        + f", FAISS's instructions {faiss.SIMDConfig.get_level_name()}",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+def _versions() -> str:
+    installed = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return f"{installed}, FAISS's instructions {faiss.SIMDConfig.get_level_name()}"
 
 
 def _plain(value: Any) -> Any:
@@ -295,42 +262,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def draw(trials: Sequence[Trial], path: Path) -> None:
-    """Write an SVG: the median of one query and of one in a batch, over rows, per direction.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    kinds: list[Kind] = list(dict.fromkeys(trial.kind for trial in trials))
-    # A fixed salt and no date: the same figures give the same bytes.
-    with rc_context({"svg.hashsalt": "hasse", "font.size": 9}):
-        figure = Figure(figsize=(10, 4.2 * len(kinds)), layout="constrained")
-        axes = figure.subplots(len(kinds), 2, squeeze=False, sharex=True, sharey="row")
-        for across, kind in zip(axes, kinds, strict=True):
-            own = sorted((t for t in trials if t.kind == kind), key=lambda trial: trial.rows)
-            names = dict.fromkeys(row.contender for trial in own for row in trial.table)
-            for axis, batched in zip(across, (False, True), strict=True):
-                for name in names:
-                    marker, line, width = _OURS if name.startswith("hasse") else _OTHERS
-                    at, milliseconds = zip(*_line(own, name, batched), strict=True)
-                    axis.plot(at, milliseconds, line, marker=marker, lw=width, ms=4, label=name)
-                axis.set(xscale="log", yscale="log", xlabel="rows")
-                axis.set_title(f"{DIRECTIONS[kind]}, {'in batches' if batched else 'one query'}")
-                axis.grid(visible=True, which="both", lw=0.3)
-            across[0].set_ylabel("milliseconds a query, median")
-            across[0].legend(fontsize=7)
-        figure.savefig(path, metadata={"Date": None})
-
-
-def _line(trials: Sequence[Trial], name: str, batched: bool) -> list[tuple[int, float]]:
-    return [
-        (trial.rows, 1e3 * (row.batched if batched else row.single).median)
-        for trial in trials
-        for row in trial.table
-        if row.contender == name
-    ]

@@ -15,10 +15,9 @@ import torch
 from benchmarks.search import source, trial
 from benchmarks.search.growth import profiles
 from benchmarks.search.oracle import WrongAnswerError
-from benchmarks.search.report import DIRECTIONS, Report, draw
+from benchmarks.search.report import DIRECTIONS, Report
 from benchmarks.search.trial import Settings
 from hasse.index.types import Kind
-from hasse.models.errors import pip_install
 
 faiss: Any = _faiss
 
@@ -107,11 +106,6 @@ def _write(report: Report, folder: Path) -> str:
     text = report.markdown()
     (folder / "search.md").write_text(text, encoding="utf-8")
     (folder / "search.json").write_text(report.json(), encoding="utf-8")
-    try:
-        if report.trials:
-            draw(report.trials, folder / "search.svg")
-    except ImportError:
-        sys.stderr.write(f"no plot, for want of matplotlib: {pip_install('bench')}\n")
     return text
 
 

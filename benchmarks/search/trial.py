@@ -21,20 +21,15 @@ from benchmarks.search.contenders import (
     Flat,
     Graph,
     Hasse,
-    Lists,
     Panorama,
-    PlainTorch,
-    USearch,
     recall,
     tune_graph,
-    tune_lists,
 )
 from benchmarks.search.growth import Growth
 from benchmarks.search.processes import Building, Serving
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import Ids, Kind, Mode, Points
-from hasse.models.errors import pip_install
 
 BURST = 4  # calls in a row: one after another's turn finds the caches cold
 FEWEST_TURNS, MOST_TURNS = 3, 40
@@ -113,8 +108,7 @@ def _turns(contender: Contender, queries: Points, seconds: float, clock: Clock) 
 class Settings:
     """What all trials of a run have in common.
 
-    `beside` names the other engines that take part: flat, panorama, torch, ivf, hnsw,
-    usearch.
+    `beside` names the other engines that take part: flat, panorama, hnsw.
     `graph_rows`: no graph is built over more rows, because that takes long. `seconds`: time for
     each contender, once for single queries and once for batches. `clock` is "wall", or "processor"
     where others keep the cores busy: with one thread, both say the same on a machine at rest.
@@ -123,7 +117,7 @@ class Settings:
     k: int = 10
     batch: int = 32
     threads: int = 1
-    beside: tuple[str, ...] = ("flat", "panorama", "torch", "ivf", "hnsw", "usearch")
+    beside: tuple[str, ...] = ("flat", "panorama", "hnsw")
     queries: int = 128
     checked: int = 8
     seconds: float = 4.0
@@ -293,15 +287,13 @@ def _others(
     tell: Callable[[str], None],
 ) -> tuple[list[Contender], dict[str, str]]:
     """Build the contenders that are not ours, as far as the memory allows; say who is absent."""
-    dimension, k, threads = growth.real.shape[1], settings.k, settings.threads
-    small, beside = rows <= settings.graph_rows, settings.beside
-    # Points in FAISS, rotated, as bytes in lists, and once more in USearch.
-    again = ("panorama" in beside) + (small and "usearch" in beside)
-    needed = rows * dimension * (4 + ("ivf" in beside) + 4 * again)
+    dimension, k, beside = growth.real.shape[1], settings.k, settings.beside
+    # Points in FAISS, and rotated.
+    needed = rows * dimension * 4 * (1 + ("panorama" in beside))
     if needed > 0.8 * _available():
         return [], {"all others": f"they need {needed / 1e9:.0f} GB of memory"}
     flat = faiss.IndexFlatIP(dimension)
-    linked = small and "hnsw" in beside
+    linked = "hnsw" in beside and rows <= settings.graph_rows
     graph = faiss.IndexHNSW(flat, LINKS) if linked else flat
     spent = 0.0
     tell("FAISS HNSW: building" if linked else "faiss.IndexFlatIP: building")
@@ -310,38 +302,20 @@ def _others(
         graph.add(block)
         spent += settings.seconds_now() - began
     points = faiss.rev_swig_ptr(flat.get_xb(), rows * dimension).reshape(rows, dimension)
-    every_row: dict[str, Callable[[], Contender]] = {
-        "flat": lambda: Flat(flat, k),
-        "panorama": lambda: Panorama(points, k, settings.seconds_now),
-        "torch": lambda: PlainTorch(points, kind, k),
-    }
-    contenders = [make() for name, make in every_row.items() if name in beside]
+    contenders: list[Contender] = [Flat(flat, k)] if "flat" in beside else []
+    if "panorama" in beside:
+        contenders.append(Panorama(points, k, settings.seconds_now))
     absent: dict[str, str] = {}
-    low = f"does not reach the recall {wanted:.3f}; the row says what it does"
-    if "ivf" in beside:
-        tell("FAISS IVF: building and tuning")
-        lists = Lists(points, kind, k, threads, settings.seconds_now)
-        if not tune_lists(lists, queries, truth, wanted, settings.seconds_now):
-            absent[Lists.name] = low
-        contenders.append(lists)
-    grown: list[Graph | USearch] = []
     if linked:
-        grown.append(Graph(graph, spent, points, kind, k, threads))
-    if small and "usearch" in beside:
-        tell("USearch: building")
-        try:
-            grown.append(USearch(points, kind, k, threads, settings.seconds_now))
-        except ImportError:
-            absent[USearch.name] = f"not installed: {pip_install('bench')}"
-    for contender in grown:
+        contender = Graph(graph, spent, points, kind, k, settings.threads)
         tell(f"{contender.name}: tuning")
         if not tune_graph(contender, queries, truth, wanted):
-            absent[contender.name] = low
+            absent[contender.name] = (
+                f"does not reach the recall {wanted:.3f}; the row says what it does"
+            )
         contenders.append(contender)
-    if not small:
-        reason = f"not built over more than {settings.graph_rows:,} rows (--graph-rows)"
-        names = {"hnsw": Graph.name, "usearch": USearch.name}
-        absent |= {name: reason for key, name in names.items() if key in beside}
+    elif "hnsw" in beside:
+        absent[Graph.name] = f"not built over more than {settings.graph_rows:,} rows (--graph-rows)"
     return contenders, absent
 
 

@@ -12,10 +12,7 @@ from benchmarks.search.__main__ import main
 from benchmarks.search.contenders import (
     Flat,
     Graph,
-    Lists,
     Panorama,
-    PlainTorch,
-    USearch,
     least,
     recall,
 )
@@ -24,7 +21,7 @@ from tests.benchmarks.samples import points_folder
 TINY = ["--queries=8", "--checked=4", "--batch=4", "--seconds=0.01", "--read-mb=1", "--threads=1"]
 OURS = ["hasse exact", "hasse certified", "hasse fast"]
 EVERYONE = [*OURS]
-EVERYONE += [one.name for one in (Flat, Panorama, PlainTorch, Lists, Graph, USearch)]
+EVERYONE += [one.name for one in (Flat, Panorama, Graph)]
 
 
 @pytest.mark.slow
@@ -43,7 +40,7 @@ def test_one_command_measures_everyone_in_both_directions(
         for row in trial["table"]:
             assert 0 < row["single"]["median"] <= row["single"]["p95"]
             assert row["batched"]["samples"] >= 12
-            if row["contender"] in {*OURS[:2], PlainTorch.name}:
+            if row["contender"] in OURS[:2]:
                 assert row["recall"] == 1
         assert trial["bandwidth"] > 0
         assert trial["building"]["rows_per_second"] > 0
@@ -53,7 +50,6 @@ def test_one_command_measures_everyone_in_both_directions(
     assert printed == (out / "search.md").read_text()
     assert "Captions by image: 400 x 64" in printed
     assert "`certified` equals `exact` in 8 of 8 queries, all proved" in printed
-    assert "</svg>" in (out / "search.svg").read_text()
     assert not list(work.iterdir())
 
 
@@ -65,10 +61,9 @@ def test_graphs_that_would_take_hours_are_left_out_and_said(
     places = [f"--points={points}", f"--out={tmp_path / 'out'}", f"--work={tmp_path / 'work'}"]
     assert main([*places, *TINY, "--rows=600", "--kinds=image", "--graph-rows=500"]) == 0
     (trial,) = json.loads((tmp_path / "out" / "search.json").read_text())["trials"]
-    assert [row["contender"] for row in trial["table"]] == EVERYONE[:-2]
+    assert [row["contender"] for row in trial["table"]] == EVERYONE[:-1]
     printed = capsys.readouterr().out
-    for name in EVERYONE[-2:]:
-        assert f"{name}: not built over more than 500 rows" in printed
+    assert f"{Graph.name}: not built over more than 500 rows" in printed
 
 
 def test_sizes_that_the_disk_cannot_hold_are_left_out_and_said(
