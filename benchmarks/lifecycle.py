@@ -76,8 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
         _grow(asked.folder / "small", points, asked.additions, say)
     finally:
         shutil.rmtree(asked.folder, ignore_errors=True)
-    print(f"{machine()}; {points.name}
-")
+    print(f"{machine()}; {points.name}\n")
     print(table(("", "measured"), lines))
 
 

@@ -82,8 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.exit(1, f"{error}\n")
     finally:
         shutil.rmtree(asked.folder, ignore_errors=True)
-    print(f"{machine()}; {points.name}
-")
+    print(f"{machine()}; {points.name}\n")
     print(table((f"{asked.rows:,} x {points.dimension:,}", "in plenty", "in scarcity"), lines))
 
 

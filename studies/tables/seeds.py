@@ -13,9 +13,10 @@ from hasse.models.datasets import Dataset
 from hasse.models.evaluation.retrieval import Retrieval
 from hasse.models.training.distributed import World
 from hasse.models.training.lesson import Lesson
-from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.pipelines.training import TrainingPlan
+from hasse.service.writing.image_source import ImageSource
 from hasse.studies.tables.report import report_of, silent
 
 
