@@ -52,7 +52,7 @@ def build(
 
     `images(done)`, and then `captions(done)`, yield blocks of rows with their points (R, N),
     without the `done` ids that an earlier run has finished: the order of rows must not change from
-    run to run. `source` tells one build from another (the dataset's name and size, say); a build
+    run to run. `source` identifies the build, such as the dataset's name and size; a build
     of another source, or with another model, starts anew. `folders` hold the pictures. `progress`
     is called with the number of rows finished, images and captions together, and `total`.
 

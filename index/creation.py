@@ -32,7 +32,7 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
     Raises:
         IndexExistsError: there is an index already; where two processes make one, the second sees
             this.
-        NotAnIndexError: files of somebody else have the names of parts of an index.
+        NotAnIndexError: other files have the names of parts of an index.
         DiskFullError: there is no room.
     """
     with disk_full_reported(folder):

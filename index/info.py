@@ -36,7 +36,7 @@ class IndexInfo:
     """Description of an index; `bytes` are those of the segments' files.
 
     A certified search reads `resident` bytes over and over: all but the points of segments with
-    bounds, of which it reads a few rows.
+    bounds, which it reads a few rows of.
     """
 
     folder: Path

@@ -156,10 +156,10 @@ def require_server(folder: Path, catalog: Catalog) -> None:
 
 def sizes(plan: ShardPlan, records: Sequence[SegmentRecord]) -> list[ShardSize]:
     """Return how large each shard of a plan is."""
-    found = []
+    shard_sizes = []
     for shard in range(plan.shards):
         own = plan.of(shard, records)
-        found.append(
+        shard_sizes.append(
             ShardSize(
                 {kind: sum(one.rows for one in own if one.kind == kind) for kind in KINDS},
                 len(own),
@@ -167,4 +167,4 @@ def sizes(plan: ShardPlan, records: Sequence[SegmentRecord]) -> list[ShardSize]:
                 sum(one.files[POINTS].bytes for one in own),
             )
         )
-    return found
+    return shard_sizes

@@ -97,7 +97,7 @@ class Index:
 
         Raises:
             IndexExistsError: there is an index already.
-            NotAnIndexError: files of somebody else have the names of parts of an index.
+            NotAnIndexError: other files have the names of parts of an index.
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
@@ -209,8 +209,8 @@ class Index:
         if query.relation is not None:
             return list(search_similar(snapshot, queries, query, query.relation, self._workers))
         costs = self._thresholds.costs
-        found = search(snapshot, queries, query, self._workers, self._accelerator, costs)
-        return self._reader.with_same_texts(query, found)
+        answers = search(snapshot, queries, query, self._workers, self._accelerator, costs)
+        return self._reader.with_same_texts(query, answers)
 
     def search_jointly(self, query: Query, parts: ArrayLike) -> Answer:
         """Return the rows whose worst violation over `parts` is smallest.
@@ -225,8 +225,8 @@ class Index:
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
             raise BadQueryError("there are no parts to search by: give at least one")
-        found = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
-        return self._reader.with_same_texts(query, [found])[0]
+        answer = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
+        return self._reader.with_same_texts(query, [answer])[0]
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""

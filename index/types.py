@@ -27,8 +27,8 @@ Ids: TypeAlias = NDArray[np.int64]
 class Orientation(IntEnum):
     """Which of a stored point s and a query q is the more general one; kernels branch on it."""
 
-    QUERY_GENERAL = 0  # || max(0, q - s) ||^2: what the query asks for and the row lacks
-    STORED_GENERAL = 1  # || max(0, s - q) ||^2: what the row claims and the query lacks
+    QUERY_GENERAL = 0  # || max(0, q - s) ||^2: what the query has and the row lacks
+    STORED_GENERAL = 1  # || max(0, s - q) ||^2: what the row has and the query lacks
     COSINE = 2  # 1 - <s, q>: neither
 
 

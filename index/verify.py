@@ -73,18 +73,18 @@ def changed_pictures(
     with closing(open_catalog(folder)) as catalog:
         sha256, rows = catalog.sha256s(), catalog.all_paths()
         locations = catalog.locations(folder.resolve())
-    found: list[str] = []
+    faults: list[str] = []
     for at, row in enumerate(sorted(rows, key=lambda row: row.path), start=1):
         path = Path(locations.absolute(row.path))
         try:
             if not path.is_file():
-                found.append(f"{path} of image {row.image_id} is missing")
+                faults.append(f"{path} of image {row.image_id} is missing")
             elif (known := sha256.get(row.image_id)) and durable.sha256(path) != known:
-                found.append(f"{path} is no longer the picture of image {row.image_id}")
+                faults.append(f"{path} is no longer the picture of image {row.image_id}")
         except OSError as error:
-            found.append(f"{path} of image {row.image_id} cannot be read: {error.strerror}")
+            faults.append(f"{path} of image {row.image_id} cannot be read: {error.strerror}")
         progress(at, len(rows))
-    return tuple(found)
+    return tuple(faults)
 
 
 def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Verification:
@@ -102,19 +102,19 @@ def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Ver
             done += read
             progress(done, total)
 
-        found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
+        stored_ids: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
         whole = set(KINDS)
         for record in state.segments:
             ids, faults = _checked(folder / SEGMENTS_FOLDER / record.name, record, state, count)
             if ids is None:
                 whole.discard(record.kind)
             else:
-                found[record.kind].append(ids)
+                stored_ids[record.kind].append(ids)
             findings += faults
         for kind in KINDS:
             # The rows of a damaged segment are unknown, and the damage is a finding already.
             if kind in whole:
-                findings += _disagreements(catalog, kind, found[kind], known[kind])
+                findings += _disagreements(catalog, kind, stored_ids[kind], known[kind])
     finally:
         lease.release()
     return Verification(
@@ -199,9 +199,9 @@ def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     return np.asarray(ids[~np.isin(ids, gone)])
 
 
-def _disagreements(catalog: Catalog, kind: Kind, found: list[Ids], known: Ids) -> Iterator[str]:
+def _disagreements(catalog: Catalog, kind: Kind, parts: list[Ids], known: Ids) -> Iterator[str]:
     """Compare the ids that searches return with those the catalog describes."""
-    stored = np.concatenate(found) if found else np.empty(0, np.int64)
+    stored = np.concatenate(parts) if parts else np.empty(0, np.int64)
     for ids, what in (
         (np.setdiff1d(stored, known), "is in a segment and not in the catalog"),
         (np.setdiff1d(known, stored), "is in the catalog and in no segment"),

@@ -34,7 +34,7 @@ class Specificity:
     def of(
         self, texts: Mapping[int, str], points: Callable[[list[int]], Mapping[int, Points]]
     ) -> dict[int, float]:
-        """Return how specific captions are, by id; `points` gives the points of those it asks for.
+        """Return how specific captions are, by id; `points` returns points by id.
 
         A caption whose point is no longer there is left out.
         """

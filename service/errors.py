@@ -36,7 +36,7 @@ from hasse.service.runtime.logs import event
 Model = TypeVar("Model", bound=BaseModel)
 
 MEDIA_TYPE = "application/problem+json"
-# A browser asks for a password, which is the key. Programs send the key as a token.
+# A browser prompts for a password, which is the key. Programs send the key as a token.
 CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="Hasse", charset="UTF-8"'}
 
 # Errors that reading an intact index can raise. SQLite also writes when it reads: it merges its

@@ -1,4 +1,4 @@
-"""Every limit and choice of the service, each with one sentence that says what it is for.
+"""Every limit and choice of the service, each with one sentence about its purpose.
 
 A setting is given on the command line, or in the environment as `HASSE_` and its name in
 capitals (`HASSE_PORT=8080`). The command line wins.
@@ -24,7 +24,7 @@ Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot w
 
 
 class Settings(BaseSettings):
-    """What `hasse serve` is told. Sizes are in bytes, times in seconds."""
+    """The settings of `hasse serve`. Sizes are in bytes, times in seconds."""
 
     model_config = SettingsConfigDict(env_prefix="HASSE_", frozen=True)
 
@@ -288,12 +288,12 @@ class Settings(BaseSettings):
 
     @property
     def takes_writes(self) -> bool:
-        """Whether there is anybody who may write."""
+        """Whether writing is allowed at all."""
         return bool(self.write_keys) or self.open_writes
 
     @property
     def writes_need_key(self) -> bool:
-        """Whether who writes needs a key: one to write, or else the one to read."""
+        """Whether writing needs a key: one to write, or else the one to read."""
         return bool(self.write_keys or self.read_keys)
 
     @field_validator(

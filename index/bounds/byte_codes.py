@@ -175,12 +175,15 @@ def survivors_of(
     rows: NDArray[np.int32], starts: Ids, possible: NDArray[np.bool_]
 ) -> tuple[Ids, Ids]:
     """Return the rows that are possible, in ascending order for each query, and their starts."""
-    found, found_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
+    remaining, remaining_starts = (
+        np.empty(rows.shape[0], np.int64),
+        np.zeros(starts.shape[0], np.int64),
+    )
     count = 0
     for b in range(starts.shape[0] - 1):
         for at in range(starts[b], starts[b + 1]):
-            found[count] = rows[at]
+            remaining[count] = rows[at]
             count += possible[at]
-        found_starts[b + 1] = count
-        found[found_starts[b] : count].sort()
-    return found[:count], found_starts
+        remaining_starts[b + 1] = count
+        remaining[remaining_starts[b] : count].sort()
+    return remaining[:count], remaining_starts

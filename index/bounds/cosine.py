@@ -72,7 +72,7 @@ class CosineBounds(Bounds):
         shape: tuple[int, int],
         page: int = PAGE,
     ) -> CosineBounds:
-        """Map the codes of a segment of (R, N) points, of which `step` is the largest length.
+        """Map the codes of a segment of (R, N) points, the longest of which has the length `step`.
 
         Raises:
             DamagedIndexError: a file disagrees with the segment.

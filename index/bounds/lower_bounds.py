@@ -141,14 +141,14 @@ class Bounds:
         workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
         self._finish(bounded)
         queries = len(sums)
-        found = np.empty((queries, min(count, self.rows)), np.int64)
+        chosen = np.empty((queries, min(count, self.rows)), np.int64)
         counts, rests = np.empty(queries, np.int64), np.empty(queries)
 
         def choose(edges: tuple[int, int]) -> None:
-            nibble_scan.smallest(sums, self.rows, excluded, *edges, found, counts, rests)
+            nibble_scan.smallest(sums, self.rows, excluded, *edges, chosen, counts, rests)
 
         workers.map(choose, workers.ranges(queries, sums[0].nbytes))
-        pairs = zip(found, counts.tolist(), strict=True)
+        pairs = zip(chosen, counts.tolist(), strict=True)
         least = tables.bases + rests * tables.units
         return Candidates.of([rows[:n] for rows, n in pairs]), least
 
@@ -197,7 +197,7 @@ class Bounds:
         blocks, dimension, half = self.columns.shape
 
         def part(edges: tuple[int, int]) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-            found = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
+            listed = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
             counts, added = np.zeros(count, np.int64), np.zeros(count, np.int64)
             nibble_scan.rule_out(
                 self.columns,
@@ -210,11 +210,11 @@ class Bounds:
                 bounded.done,
                 *edges,
                 bounded.sums,
-                found,
+                listed,
                 counts,
                 added,
             )
-            return [rows[:n] for rows, n in zip(found, counts.tolist(), strict=True)], added
+            return [rows[:n] for rows, n in zip(listed, counts.tolist(), strict=True)], added
 
         # About as much of the columns remains to be read as was read to propose, if anything was.
         ahead = int(bounded.read.sum()) // blocks or half * dimension * count // 4

@@ -35,7 +35,7 @@ _LOOK = 4  # groups between two counts of the possible rows
 # rows then takes less than ruling out some more of them.
 _FEW = 24
 
-_SAMPLED = 16  # one in so many strips of sums tells where the smallest begin
+_SAMPLED = 16  # one strip of sums in so many is sampled for the first threshold
 _STEP = 64  # the precision of that
 
 _ONE = np.uint64(1)  # a signed difference may not overflow
@@ -78,11 +78,11 @@ def _look_up(builder: Any, table: Any, places: Any) -> Any:
     """Emit table[place] for every byte of `places`, which are below 16."""
     if _LOOKUP:
         return llvm.call(builder, _LOOKUP, _BYTES, table, places)
-    found = llvm.anything(_BYTES)
+    chosen = llvm.anything(_BYTES)
     for at in map(llvm.lane, range(_WIDTH)):
         one = builder.extract_element(table, builder.extract_element(places, at))
-        found = builder.insert_element(found, one, at)
-    return found
+        chosen = builder.insert_element(chosen, one, at)
+    return chosen
 
 
 def _adder(
@@ -141,10 +141,10 @@ def _add_vector(builder: Any, columns: Any, at: Any, shift: Any, sums: Any) -> N
         llvm.prefetch(builder, builder.gep(later, [at]))
         upper = builder.bitcast(builder.lshr(builder.bitcast(pairs, _SHORTS), four), _BYTES)
         for half, levels in enumerate((pairs, upper)):
-            found = _look_up(builder, table, builder.and_(levels, low))
-            found = builder.bitcast(found, _SHORTS)
-            even = builder.and_(found, llvm.filled(_SHORTS, 255))
-            odd = builder.lshr(found, eight)
+            looked_up = _look_up(builder, table, builder.and_(levels, low))
+            looked_up = builder.bitcast(looked_up, _SHORTS)
+            even = builder.and_(looked_up, llvm.filled(_SHORTS, 255))
+            odd = builder.lshr(looked_up, eight)
             for part, value in ((2 * half, even), (2 * half + 1, odd)):
                 totals[part] = builder.add(totals[part], value)
     first = builder.gep(sums, [builder.mul(at, llvm.const(2))])
@@ -165,8 +165,8 @@ def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (stored,) = llvm.arrays(context, builder, signature, args, (0,))
         kind = ir.VectorType(ir.IntType(16), STRIP)
-        found = llvm.load(builder, kind, stored.data, args[1])
-        within = builder.icmp_unsigned("<=", found, _repeated(builder, kind, args[2]))
+        sums = llvm.load(builder, kind, stored.data, args[1])
+        within = builder.icmp_unsigned("<=", sums, _repeated(builder, kind, args[2]))
         return builder.bitcast(within, llvm.INT)
 
     return types.uint64(sums, types.int64, types.uint16), generate
@@ -231,19 +231,19 @@ def smallest(
     excluded: NDArray[np.bool_],
     start: int,
     stop: int,
-    found: Ids,
+    smallest_rows: Ids,
     counts: NDArray[np.int64],
     rests: NDArray[np.float64],
 ) -> None:
     """Choose the live rows with the smallest of all sums (B, R / 2H, 2H) of queries [start, stop).
 
-    found[b, :counts[b]] are those of query b, in ascending order: as many as there is room for, or
+    smallest_rows[b, :counts[b]] are those of query b, in ascending order: as many as fit, or
     all. No other live row has a sum below rests[b].
     """
     for b in range(start, stop):
-        chosen, rests[b] = _smallest(sums[b], rows, excluded, found.shape[1])
+        chosen, rests[b] = _smallest(sums[b], rows, excluded, smallest_rows.shape[1])
         counts[b] = chosen.shape[0]
-        found[b, : counts[b]] = chosen
+        smallest_rows[b, : counts[b]] = chosen
 
 
 @kernel
@@ -265,14 +265,14 @@ def _smallest(
         while limit <= MOST and left > 0:
             left -= sampled[limit // _STEP]
             limit += _STEP
-        found, theirs = _below(sums, limit, rows, excluded)
-        if found.shape[0] > count or limit > MOST:
+        below, theirs = _below(sums, limit, rows, excluded)
+        if below.shape[0] > count or limit > MOST:
             break
         wanted *= 4
-    if found.shape[0] <= count:
-        return np.sort(found), np.inf
+    if below.shape[0] <= count:
+        return np.sort(below), np.inf
     order = np.argsort(theirs)
-    return np.sort(found[order[:count]]), np.float64(theirs[order[count]])
+    return np.sort(below[order[:count]]), np.float64(theirs[order[count]])
 
 
 @kernel
@@ -287,7 +287,7 @@ def _below(
     # The live rows whose sums are below the limit, which are few, and these sums.
     half = sums.shape[1] // 2
     last = np.uint16(limit - 1)
-    found, theirs = np.empty(rows, np.int64), np.empty(rows, np.uint16)
+    listed, theirs = np.empty(rows, np.int64), np.empty(rows, np.uint16)
     count = 0
     for block in range(sums.shape[0]):
         for first in range(0, 2 * half, STRIP):
@@ -297,9 +297,9 @@ def _below(
                 bits &= bits - _ONE
                 row = block * 2 * half + row_of(place, half)
                 if _is_live(row, rows, excluded):
-                    found[count], theirs[count] = row, sums[block, place]
+                    listed[count], theirs[count] = row, sums[block, place]
                     count += 1
-    return found[:count], theirs[:count]
+    return listed[:count], theirs[:count]
 
 
 @kernel
@@ -315,7 +315,7 @@ def rule_out(
     start: int,
     stop: int,
     sums: NDArray[np.uint16],
-    found: NDArray[np.int32],
+    listed: NDArray[np.int32],
     counts: NDArray[np.int64],
     added: NDArray[np.int64],
 ) -> None:
@@ -323,7 +323,7 @@ def rule_out(
 
     `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to; they may be
     anything where none is done. A block is left once few of its rows are possible. For each
-    query b, found[b, :counts[b]] are rows in any order, and added[b] counts the groups that were
+    query b, listed[b, :counts[b]] are rows in any order, and added[b] counts the groups that were
     added, over all blocks.
     """
     half, groups = columns.shape[2], shifts.shape[1]
@@ -339,7 +339,7 @@ def rule_out(
                 for one in range(group, last):
                     _add(columns, block, order[b], entries[b], one, shifts[b, one], own)
                 group = last
-            counts[b] = _list(own, limit, block, rows, half, excluded, found[b], counts[b])
+            counts[b] = _list(own, limit, block, rows, half, excluded, listed[b], counts[b])
 
 
 @kernel
@@ -350,7 +350,7 @@ def _list(
     rows: int,
     half: int,
     excluded: NDArray[np.bool_],
-    found: NDArray[np.int32],
+    listed: NDArray[np.int32],
     count: int,
 ) -> int:
     for first in range(0, 2 * half, STRIP):
@@ -359,6 +359,6 @@ def _list(
             row = block * 2 * half + row_of(first + _lowest(bits), half)
             bits &= bits - _ONE
             if _is_live(row, rows, excluded):
-                found[count] = row
+                listed[count] = row
                 count += 1
     return count

@@ -136,7 +136,7 @@ def _tabulate(
     shifts: NDArray[np.int64],
 ) -> None:
     exact, share = np.zeros((GROUP, LEVELS)), np.zeros((GROUP, LEVELS))
-    kept = np.empty(LEVELS)
+    totals = np.empty(LEVELS)
     scale = (1 - 2.0**-40) / unit
     for group in range(groups):
         top = 0.0
@@ -157,11 +157,11 @@ def _tabulate(
         most = -1.0
         for shift in range(_SHIFTS):
             size, part = 2.0**shift, 2.0**-shift
-            kept[:] = 0
+            totals[:] = 0
             for g in range(GROUP):
                 for at in range(LEVELS):  # each level by itself, so that vectors can add
-                    kept[at] += share[g, at] * _entry(exact[g, at] * part)
-            total = kept.sum() * size
+                    totals[at] += share[g, at] * _entry(exact[g, at] * part)
+            total = totals.sum() * size
             if total > most:
                 most, shifts[group] = total, shift
             if top <= 255 * size:
@@ -175,7 +175,7 @@ def _tabulate(
 @kernel
 def _sort(weights: NDArray[np.float64], order: NDArray[np.int32]) -> None:
     """List the weights (n,) in descending order, to about a hundredth of each."""
-    # A number's bits ascend with it: 11 of its exponent, then 52 of which 6 tell a hundredth.
+    # A number's bits ascend with it: 11 of its exponent, then 52; 6 of them resolve a hundredth.
     keys = weights.view(np.int64) >> 46
     top = keys.max()
     starts = np.zeros(_PLACES + 1, np.int64)

@@ -51,10 +51,10 @@ def _compiled(function: F, **options: Any) -> F:
 
 def digest(folders: list[Path]) -> str:
     """Return the SHA-256 of all Python files in some folders."""
-    found = hashlib.sha256()
+    fingerprint = hashlib.sha256()
     for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        fingerprint.update(path.read_bytes())
+    return fingerprint.hexdigest()
 
 
 _SOURCES = digest([_PACKAGE / "kernels", _PACKAGE / "bounds"])

@@ -63,12 +63,12 @@ def scan_rows(
     start: int,
     stop: int,
     violations: Points,
-    found: Ids,
+    best_ids: Ids,
 ) -> None:
     """Score the live rows [start, stop) with all queries, and keep the best of each.
 
     points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N). The violations
-    and ids found, (B, k), are heaps (`hasse.index.kernels.heap`).
+    and ids best_ids, (B, k), are heaps (`hasse.index.kernels.heap`).
     """
     masked = excluded.shape[0] > 0
     for row in range(start, stop):
@@ -77,7 +77,7 @@ def scan_rows(
         for b in range(queries.shape[0]):
             one = violation(points[row], queries[b], orientation)
             if one <= violations[b, 0]:
-                push(violations[b], found[b], one, ids[row])
+                push(violations[b], best_ids[b], one, ids[row])
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Compile every kernel of a search before somebody waits for one.
+"""Compile every kernel of a search before the first one.
 
 Numba keeps the machine code on disk, so that this takes seconds once for each installation and
 little afterwards. The kernels are the same whatever an index holds: two small segments, with and

@@ -75,8 +75,8 @@ class _Texts:
         if at == len(self.first) or self.first[at] != caption_id:
             return []
         start, end = self.starts[self.place[at]], self.starts[self.place[at] + 1]
-        found: list[int] = self.ids[start + 1 : min(end, start + 1 + _SAME)].tolist()
-        return found
+        others: list[int] = self.ids[start + 1 : min(end, start + 1 + _SAME)].tolist()
+        return others
 
 
 class DistinctTexts:

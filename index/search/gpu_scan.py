@@ -104,8 +104,8 @@ class Resident:
         bound = limit
         if len(values) > k:
             bound = min(limit, float(self._near(np.partition(values, k - 1)[k - 1], norm)))
-        kept = (values <= self._near(np.float64(bound), norm)) & (values < np.inf)
-        return np.asarray(rows[kept])
+        near = (values <= self._near(np.float64(bound), norm)) & (values < np.inf)
+        return np.asarray(rows[near])
 
     def _near(self, values: Any, norm: float) -> Any:
         """Bound the violations of rows on the device from above, given those on disk; or back.
@@ -139,17 +139,17 @@ class Accelerator:
         """Hold the large ones of these segments, as many as fit, and let go of all others."""
         with self._lock:
             names = {segment.record.name for segment in segments}
-            kept = {name: one for name, one in self._residents.items() if name in names}
-            room = self._memory - sum(one.columns.nbytes for one in kept.values())
+            residents = {name: one for name, one in self._residents.items() if name in names}
+            room = self._memory - sum(one.columns.nbytes for one in residents.values())
             for segment in sorted(segments, key=lambda segment: -segment.rows):
                 name, size = segment.record.name, 2 * math.prod(shape_of(*segment.points.shape))
-                if name in kept or not self._smallest <= size <= room:
+                if name in residents or not self._smallest <= size <= room:
                     continue
                 with segment.read_in_order():
                     if segment.points.min() >= -_LARGEST and segment.points.max() <= _LARGEST:
-                        kept[name] = self._uploaded(segment)
+                        residents[name] = self._uploaded(segment)
                         room -= size
-            self._residents = kept
+            self._residents = residents
 
     def resident(self, segment: Segment) -> Resident | None:
         """Return a segment's points on the device, if they are there."""

@@ -131,9 +131,9 @@ def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
             "the query has a coordinate that is not finite or negative: encode it again"
         )
     longest = float(max(most, -least)) * queries.shape[1] ** 0.5
-    if longest > LONGEST and (found := too_long(queries)) is not None:
+    if longest > LONGEST and (longest_query := too_long(queries)) is not None:
         raise BadQueryError(
-            f"the query has the length {found[1]:.3g}, and points are no longer than "
+            f"the query has the length {longest_query[1]:.3g}, and points are no longer than "
             f"{LONGEST:.0e}: encode it again"
         )
     queries = queries.view()

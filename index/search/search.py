@@ -5,7 +5,7 @@ violation known so far. Once every row with so small a bound has been scored exa
 those are the k best of all, and the answer is proved. Small segments are scanned.
 
 A joint search has several parts and ranks a row by the one that it fits worst. A row that precedes
-the join of some captions precedes each of them, so their join asks for images of which all are true
+the join of some captions precedes each of them, so the join searches images that all are true of
 (and the meet of images, for captions true of all). Where the order holds only nearly, violations of
 parts add up in the join, and a row that misses a little of every part loses to one that lacks a
 whole one. The worst part,
@@ -122,7 +122,7 @@ def _answers(
     if query.mode == "certified":
         for one in searches:
             one.score_survivors(best)
-    limits, found = best.limits(), best.hits()
+    limits, best_hits = best.limits(), best.hits()
     ended = time.perf_counter()
 
     certified = np.ones(batch, np.bool_)
@@ -150,7 +150,7 @@ def _answers(
             seconds=seconds,
         )
         for hits, proved, (rescored, *counts) in zip(
-            found, certified.tolist(), work.T.tolist(), strict=True
+            best_hits, certified.tolist(), work.T.tolist(), strict=True
         )
     ], searches
 
@@ -286,9 +286,9 @@ class _SegmentSearch:
         """Write the violations of those of the hits (k,) that live here with each part: (k, P)."""
         rows = np.concatenate([_NO_ROWS.rows, *self._hits])
         own = self.live.segment.ids[rows]
-        _, places, found = np.intersect1d(ids, own, assume_unique=True, return_indices=True)
+        _, places, there = np.intersect1d(ids, own, assume_unique=True, return_indices=True)
         for at, part in enumerate(self._parts):
-            each[places, at] = self._score(Candidates.of([rows[found]]), part)
+            each[places, at] = self._score(Candidates.of([rows[there]]), part)
 
     def _add(self, candidates: Candidates, best: TopK) -> None:
         if len(self._parts) == 1:
@@ -359,14 +359,14 @@ def scan(
     """
 
     def part(edges: tuple[int, int]) -> tuple[Ids, Points]:
-        violations, found = best.heaps(min(best.k, edges[1] - edges[0]))
-        scan_rows(points, ids, excluded, queries, int(orientation), *edges, violations, found)
-        return found, violations
+        violations, best_ids = best.heaps(min(best.k, edges[1] - edges[0]))
+        scan_rows(points, ids, excluded, queries, int(orientation), *edges, violations, best_ids)
+        return best_ids, violations
 
     ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))
-    for found, violations in workers.map(part, ranges):
-        starts = np.arange(len(queries) + 1) * found.shape[1]
-        best.add(found.reshape(-1), starts, violations.reshape(-1))
+    for best_ids, violations in workers.map(part, ranges):
+        starts = np.arange(len(queries) + 1) * best_ids.shape[1]
+        best.add(best_ids.reshape(-1), starts, violations.reshape(-1))
 
 
 def score_rows(

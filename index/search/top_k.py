@@ -69,11 +69,11 @@ class TopK:
 
 
 @brief
-def _add(ids: Ids, starts: Ids, violations: Points, heaps: Points, found: Ids) -> None:
-    for b in range(found.shape[0]):
+def _add(ids: Ids, starts: Ids, violations: Points, heaps: Points, best_ids: Ids) -> None:
+    for b in range(best_ids.shape[0]):
         for at in range(starts[b], starts[b + 1]):
             if violations[at] <= heaps[b, 0]:
-                push(heaps[b], found[b], violations[at], ids[at])
+                push(heaps[b], best_ids[b], violations[at], ids[at])
 
 
 @brief

@@ -88,8 +88,8 @@ def oldest_leased(folder: Path, catalog: Database, generation: int) -> int:
     """Return the oldest generation that a process on any machine reads; at most this one."""
     if not catalog.is_server:
         return oldest(folder, generation)
-    found = catalog.shared_locks.smallest()
-    return generation if found is None else min(found, generation)
+    oldest_shared = catalog.shared_locks.smallest()
+    return generation if oldest_shared is None else min(oldest_shared, generation)
 
 
 def oldest(folder: Path, generation: int) -> int:
@@ -101,10 +101,10 @@ def oldest(folder: Path, generation: int) -> int:
         # The kernel returns any of several locks: look for an older one before it.
         while generation:
             request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
-            found = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
-            if found[0] == fcntl.F_UNLCK:
+            lock = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
+            if lock[0] == fcntl.F_UNLCK:
                 break
-            generation = found[2]
+            generation = lock[2]
     except OSError:
         pass
     finally:

@@ -90,8 +90,8 @@ class Loader:
             # An id is deleted here when it was deleted after the segment was written.
             ids, generations = deleted[record.kind]
             segments.append(live.without(ids[generations > since]))
-        found = tuple(segments)
-        return Snapshot(state.generation, state.model, found, self._searched(found), lease)
+        opened = tuple(segments)
+        return Snapshot(state.generation, state.model, opened, self._searched(opened), lease)
 
     def _open(self, record: SegmentRecord, state: State) -> Segment:
         check_fit(self._folder, record, state.model)
@@ -129,9 +129,9 @@ def check_fit(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None
 
 def deletions_of(state: State) -> Deletions:
     """Return the deleted ids of each kind and the generations that deleted them, (D,) each."""
-    found: dict[Kind, tuple[Ids, Ids]] = {}
+    by_kind: dict[Kind, tuple[Ids, Ids]] = {}
     for kind in KINDS:
         pairs = [(one.id, one.generation) for one in state.deleted if one.kind == kind]
         ids, generations = np.array(pairs, np.int64).reshape(-1, 2).T
-        found[kind] = (ids, generations)
-    return found
+        by_kind[kind] = (ids, generations)
+    return by_kind

@@ -9,7 +9,7 @@
 
 Bounds and a prefilter are made only for segments large enough to gain from them, and a prefilter
 only where the bounds' heaviest coordinates propose worse candidates.
-A segment is written under a name that nobody reads, every file and folder is synced, and it is
+A segment is written under a temporary name, every file and folder is synced, and it is
 renamed; then one transaction of the catalog makes it visible.
 """
 
@@ -238,8 +238,8 @@ class Segment:
 def _checked_step(path: Path, record: SegmentRecord) -> float | None:
     try:
         manifest = json.loads(path.read_bytes())
-        said = file_records(manifest["files"])
-        agrees = said == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
+        listed = file_records(manifest["files"])
+        agrees = listed == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
             manifest[fact] == getattr(record, fact)
             for fact in ("kind", "rows", "dimension", "dtype", "score")
         )

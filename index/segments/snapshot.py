@@ -83,12 +83,12 @@ class Snapshot:
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""
-        found: dict[int, Points] = {}
+        by_id: dict[int, Points] = {}
         for live in self.of(kind):
             for row in np.flatnonzero(np.isin(live.segment.ids, np.asarray(ids, np.int64))):
                 if not (len(live.excluded) and live.excluded[row]):
-                    found[int(live.segment.ids[row])] = np.array(live.segment.points[row])
-        return found
+                    by_id[int(live.segment.ids[row])] = np.array(live.segment.points[row])
+        return by_id
 
     def live(self, kind: Kind) -> int:
         """Return the number of rows that a search over `kind` sees."""

@@ -79,14 +79,14 @@ def sweep(folder: Path, catalog: Catalog) -> list[Path]:
 
 def faults(folder: Path, catalog: Catalog) -> list[str]:
     """Return a sentence for each stored picture that is missing or was changed."""
-    found = {
+    faults_by_image = {
         image: fault
         for image in _stored(catalog)
         if (fault := _fault(folder / image.path, image.sha256)) is not None
     }
     # The picture of an image that was removed meanwhile has gone after it.
-    there = set(_stored(catalog)) if found else set()
-    return [fault for image, fault in found.items() if image in there]
+    there = set(_stored(catalog)) if faults_by_image else set()
+    return [fault for image, fault in faults_by_image.items() if image in there]
 
 
 def _fault(path: Path, sha256: str) -> str | None:

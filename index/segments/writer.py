@@ -76,7 +76,7 @@ class Writer:
         self.segments = folder / SEGMENTS_FOLDER
 
     def workspace(self) -> Path:
-        """Return a new folder for a segment that nobody sees yet."""
+        """Return a new folder for a segment that is not visible yet."""
         return self.segments / f"{_PARTIAL}{secrets.token_hex(6)}"
 
     def publish(self, *finished: Finished) -> list[SegmentRecord]:
@@ -222,7 +222,7 @@ class Writer:
         return generation
 
     def sweep(self) -> list[Path]:
-        """Remove the segment folders that no generation shows and nobody needs; return them.
+        """Remove the segment folders that no generation and no reader uses; return them.
 
         A writer that was killed or ran out of disk leaves such folders. So does a merge, until
         nobody reads the old segments.

@@ -97,7 +97,7 @@ def judge(
         points: (C, N) of the texts.
         references: (R, N), which stand for other pictures.
         calibration: what violations mean.
-        judgement: tells the truth of written texts better than `calibration`.
+        judgement: estimates the truth of generated texts better than `calibration`.
         rarity: of nouns.
     """
     violations = penalties_between(score, picture[None], points)[0].astype(np.float64)

@@ -210,8 +210,8 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
         Tokenizer.from_bytes((folder / VOCABULARY).read_bytes()),
     )
     model = DualEncoder.build(config["model"], architecture)
-    with weights(folder) as found:
-        model.load_state_dict(found)
+    with weights(folder) as tensors:
+        model.load_state_dict(tensors)
     if not with_pictures:
         del model.images
     return model
@@ -237,10 +237,10 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
         Preprocessing(**config["preprocessing"]),
         with_pictures=with_pictures,
     )
-    with weights(folder) as found:
+    with weights(folder) as tensors:
         state = {
             key: value
-            for key, value in found.items()
+            for key, value in tensors.items()
             if with_pictures or not key.startswith(_IMAGE_ENCODER)
         }
         if with_pictures:

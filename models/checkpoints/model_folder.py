@@ -98,7 +98,7 @@ class ModelKind:
         config = self._config(folder)
         if sums is None:
             raise CheckpointError(
-                f"{folder} has no {SUMS}, so nothing tells whether its files are whole: restore "
+                f"{folder} has no {SUMS}, so its files cannot be checked: restore "
                 f"it, or, where you know that they are, make it there by 'sha256sum *.json "
                 f"*.safetensors > {SUMS}'"
             )
@@ -189,7 +189,7 @@ def kind_of(folder: Path) -> str | None:
 
 
 def _write_sums(folder: Path, sums: Mapping[str, str]) -> None:
-    lines = (f"{found}  {name}\n" for name, found in sums.items())
+    lines = (f"{checksum}  {name}\n" for name, checksum in sums.items())
     write_atomically(folder / SUMS, "".join(lines).encode())
 
 

@@ -91,15 +91,15 @@ def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
     """
     path = folder / WEIGHTS
     try:
-        found = {current_name(key): one for key, one in dequantize(load_file(path)).items()}
+        tensors = {current_name(key): one for key, one in dequantize(load_file(path)).items()}
         # A violation of NaN compares as no worse than any, and would be measured as perfect.
-        spoiled = next((key for key, value in found.items() if not value.isfinite().all()), None)
+        spoiled = next((key for key, value in tensors.items() if not value.isfinite().all()), None)
         if spoiled is not None:
             raise CheckpointError(
                 f"{path} has weights that are not finite numbers ({spoiled}): restore it or train "
                 f"the model again, at a lower learning rate"
             )
-        yield found
+        yield tensors
     except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(

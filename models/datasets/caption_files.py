@@ -20,9 +20,9 @@ def caption_files(files: Iterable[str], pictures: Collection[str]) -> dict[str, 
         for name in {picture, PurePath(picture).stem}:
             exact.setdefault(name, []).append(picture)
             folded.setdefault(name.casefold(), []).append(picture)
-    found = {}
+    owners = {}
     for file in sorted(files):
         name, suffix = PurePath(file).stem, PurePath(file).suffix
         if suffix.lower() in SUFFIXES and file not in pictures:
-            found[file] = exact.get(name) or folded.get(name.casefold(), [])
-    return {file: belonging for file, belonging in found.items() if belonging}
+            owners[file] = exact.get(name) or folded.get(name.casefold(), [])
+    return {file: belonging for file, belonging in owners.items() if belonging}

@@ -82,11 +82,11 @@ def _below(root: Path, name: str) -> Iterator[str]:
 def _columns(names: Iterable[str]) -> dict[str, str]:
     """Return which of the names stands for which column."""
     written = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in names}
-    found = {
+    columns = {
         column: next((written[one] for one in known if one in written), None)
         for column, known in _COLUMNS.items()
     }
-    return {column: name for column, name in found.items() if name is not None}
+    return {column: name for column, name in columns.items() if name is not None}
 
 
 def _csv_rows(

@@ -63,7 +63,7 @@ def read(
 def _splits(
     splits: Mapping[str, Path], ids: Mapping[str, int], skipped: SkippedRows
 ) -> dict[str, str]:
-    found: dict[str, str] = {}
+    split_of: dict[str, str] = {}
     for split, path in splits.items():
         for number, line in enumerate(source.read_text(path).splitlines(), start=1):
             name = comparable(line)
@@ -72,6 +72,6 @@ def _splits(
             subject = f"{path.name}, line {number} ({name})"
             if name not in ids:
                 skipped.add(subject, "image that has no captions in the token file")
-            elif found.setdefault(name, split) != split:
-                skipped.add(subject, "image of two splits", f"stays in {found[name]}")
-    return found
+            elif split_of.setdefault(name, split) != split:
+                skipped.add(subject, "image of two splits", f"stays in {split_of[name]}")
+    return split_of

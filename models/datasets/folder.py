@@ -91,20 +91,20 @@ def captions_beside(
     root: Path, names: Iterable[str], skipped: SkippedRows, *, follow_links: bool = False
 ) -> FolderCaptions:
     """Read the caption files beside pictures; links out of the folder only with `follow_links`."""
-    found = FolderCaptions()
-    for row in _beside(root, names, skipped, found.unread, follow_links=follow_links):
-        found.add(row, skipped)
-    return found
+    collected = FolderCaptions()
+    for row in _beside(root, names, skipped, collected.unread, follow_links=follow_links):
+        collected.add(row, skipped)
+    return collected
 
 
 def captions_in(
     table: Path, root: Path, names: Sequence[str], skipped: SkippedRows
 ) -> FolderCaptions:
     """Read a table of captions for the pictures of a folder; raises DatasetError as `read`."""
-    found = FolderCaptions()
+    collected = FolderCaptions()
     for row in read_table(table, root, names, skipped):
-        found.add(row, skipped)
-    return found
+        collected.add(row, skipped)
+    return collected
 
 
 def pictures_of(
@@ -118,19 +118,19 @@ def pictures_of(
 ) -> Walked:
     """Return what a folder, or a part of it, holds, as `walk`, and note what is passed over."""
     table = None if captions is None else captions.resolve()
-    found = walk(root, exclude, table, within=within, follow_links=follow_links)
-    for name, why in found.unread.items():
+    contents = walk(root, exclude, table, within=within, follow_links=follow_links)
+    for name, why in contents.unread.items():
         skipped.add(name, "folder that cannot be read", detail=why)
-    for name in found.links:
+    for name in contents.links:
         skipped.add(name, "link to a folder, not followed")
-    for name in found.outside:
+    for name in contents.outside:
         skipped.add(name, "link out of the folder, --follow-links takes it")
-    for name in found.no_files:
+    for name in contents.no_files:
         skipped.add(name, "not a file")
-    for name in found.other_pictures:
+    for name in contents.other_pictures:
         skipped.add(name, "format that is not read, convert it to JPEG")
-    skipped.passed_over.update(found.passed_over)
-    return found
+    skipped.passed_over.update(contents.passed_over)
+    return contents
 
 
 def _beside(

@@ -76,11 +76,11 @@ class NameIndex:
 
     def _by(self, key: Callable[[str], str]) -> dict[str, str | None]:
         """Return the names by a key of them; None where several have the same."""
-        found: dict[str, str | None] = {}
+        by_name: dict[str, str | None] = {}
         for name in self._names:
             of_name = key(unicodedata.normalize("NFC", name))
-            found[of_name] = None if of_name in found else name
-        return found
+            by_name[of_name] = None if of_name in by_name else name
+        return by_name
 
 
 class FileFinder:
@@ -97,8 +97,8 @@ class FileFinder:
         written = dict.fromkeys(one for one in (name, plain_name(name)) if stays_inside(one))
         for one in written:
             for folder in folders:
-                if is_file(found := folder / one):
-                    return one, found
+                if is_file(path := folder / one):
+                    return one, path
         plain = next(reversed(written))
         for folder in folders:
             if (other := self._otherwise(folder, plain)) is not None:

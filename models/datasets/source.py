@@ -71,10 +71,10 @@ def rows(document: dict[str, Any], name: str, path: Path, expected: str) -> list
     Raises:
         DatasetError: there is no such list; `expected` says what the file should be.
     """
-    found = document.get(name)
-    if not isinstance(found, list):
+    rows = document.get(name)
+    if not isinstance(rows, list):
         raise DatasetError(f"{path} has no list '{name}': {expected}")
-    return found
+    return rows
 
 
 def folder(path: Path) -> Path:
@@ -85,12 +85,12 @@ def folder(path: Path) -> Path:
     """
     if not path.is_dir():
         raise DatasetError(f"there is no folder {path}: name the one that holds the pictures")
-    found = path.resolve()
-    if not is_text(str(found)):
+    resolved = path.resolve()
+    if not is_text(str(resolved)):
         raise DatasetError(
-            f"the path of the folder {str(found)!a} has broken characters: rename it"
+            f"the path of the folder {str(resolved)!a} has broken characters: rename it"
         )
-    return found
+    return resolved
 
 
 def is_file(path: Path) -> bool:

@@ -19,7 +19,7 @@ from hasse.models.regular_file import raise_system_error
 
 IGNORE_FILE = ".hasseignore"
 
-# Thumbnails and bins of NAS systems and photo programs, and what belongs to the file system.
+# Thumbnails and bins of NAS systems and photo programs, and folders of the file system.
 DEFAULT_EXCLUDES = (
     ".*",  # hidden, and most of version control
     *(
@@ -40,11 +40,11 @@ DEFAULT_EXCLUDES = (
     *("**/CaptureOne/Cache/", "**/*.cocatalog/Cache/", "**/digikam-thumbnails/"),
 )
 
-# Pictures in formats that are not read; a file may still hold another format than it says.
+# Unsupported picture formats. A file may still hold another format than its name says.
 _OTHER_PICTURES = """
 .ai .cdr .eps .exr .hdr .ico .jxl .jxr .pcx .ppm .psb .psd .svg .tga .xcf
 """
-# Files that are not opened to see whether they are pictures.
+# Files that are no pictures by their names, and are not opened.
 _NO_PICTURES = """
 .3gp .7z .aac .aae .aif .aiff .apk .avi .bak .bat .bin .bz2 .c .caption .cfg .cpp .css .csv .db
 .deb .dll .dmg .doc .docx .dop .epub .exe .flac .flv .gz .h .htm .html .ics .ini .insv .iso .jar
@@ -60,17 +60,17 @@ _KNOWN = frozenset(_NO_PICTURES.split())
 
 @dataclass(slots=True)
 class Walked:
-    """What a folder holds. Names are relative to it, with forward slashes.
+    """The files of a folder. Names are relative to it, with forward slashes.
 
     Attributes:
         pictures: files that may be pictures, in the order of their names.
-        passed_over: how many files and folders of each kind were not looked at further.
-        other_pictures: pictures in formats that are not read.
+        passed_over: number of files and folders of each kind that are ignored.
+        other_pictures: pictures in unsupported formats.
         links: links to folders, which are not followed.
-        outside: links to files that lie outside of the folder.
-        no_files: pipes, sockets and devices that have the name of a picture.
-        unread: folders that cannot be read, and why: what they hold is unknown.
-        mounts: folders on another device than the one they lie in, with their device.
+        outside: links to files outside of the folder.
+        no_files: pipes, sockets and devices with the name of a picture.
+        unread: unreadable folders, with the reason. Their content is unknown.
+        mounts: folders on another device than their parent, with their device.
     """
 
     pictures: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Walked:
     mounts: dict[str, int] = field(default_factory=dict)
 
 
-# Patterns with the folder that they are relative to, "" or with a slash at its end.
+# Patterns, each with its base folder: "" or with a slash at its end.
 _Rules = tuple[tuple[str, GitIgnoreSpec], ...]
 
 
@@ -97,64 +97,68 @@ def walk(
 ) -> Walked:
     """Find the pictures in a folder and below it, links to folders aside.
 
-    A file whose extension is unknown is a picture if it begins like one. What `DEFAULT_EXCLUDES`,
-    a `.hasseignore` file in any folder, or `exclude` matches is left out. All are patterns of
-    gitignore; the last that matches decides, so `!@eaDir/` brings a default back. `captions` is a
-    table that is read elsewhere, and not counted. With `within`, only that part of the folder is
-    walked. Links to files outside of the folder are left out unless `follow_links`.
+    A file with an unknown extension is a picture if it begins like one.
+
+    Args:
+        root: the folder.
+        exclude: patterns of gitignore, after `DEFAULT_EXCLUDES` and the `.hasseignore` files of all
+            folders. The last one that matches decides, so `!@eaDir/` brings a default back.
+        captions: a table that is read elsewhere, and not counted.
+        within: walk only this part of the folder.
+        follow_links: include links to files outside of the folder.
 
     Raises:
         DatasetError: a pattern or a `.hasseignore` file cannot be read.
     """
-    found = Walked()
+    contents = Walked()
     # NAS systems have names that begin with "#", which begins a comment in a file.
     literal = [f"\\{pattern}" if pattern.startswith("#") else pattern for pattern in exclude]
     given = ("", _spec(literal, "--exclude"))
     start = f"{within}/" if within else ""
     rules: dict[str, _Rules] = {start: _rules_above(root, within)}
-    files_of = _Files(root, captions, follow_links, found)
+    files_of = _Files(root, captions, follow_links, contents)
     devices: dict[str, int] = {}
 
     def unread(error: OSError) -> None:
         place = Path(error.filename).relative_to(root).as_posix()
-        found.unread[place] = error.strerror or ""
+        contents.unread[place] = error.strerror or ""
 
     for at, folders, files in os.walk(root / within, onerror=unread):
         place = Path(at).relative_to(root).as_posix()
         base = "" if place == "." else f"{place}/"
         devices[at] = _device(at)
         if base != start and devices[at] != devices[str(Path(at).parent)]:
-            found.mounts[place] = devices[at]
+            contents.mounts[place] = devices[at]
         here = _with_ignore_file(rules.pop(base), Path(at), base, IGNORE_FILE in files)
         every = (*here, given)
-        kept = [name for name in folders if not _excluded(f"{base}{name}/", every)]
-        _count_excluded(set(folders) - set(kept), "folder", found.passed_over)
-        folders[:] = kept
-        rules |= {f"{base}{name}/": here for name in kept}
-        found.links += [base + name for name in kept if Path(at, name).is_symlink()]
+        included = [name for name in folders if not _excluded(f"{base}{name}/", every)]
+        _count_excluded(set(folders) - set(included), "folder", contents.passed_over)
+        folders[:] = included
+        rules |= {f"{base}{name}/": here for name in included}
+        contents.links += [base + name for name in included if Path(at, name).is_symlink()]
         named = [name for name in files if not _excluded(base + name, every)]
-        _count_excluded(set(files) - set(named) - {IGNORE_FILE}, "file", found.passed_over)
+        _count_excluded(set(files) - set(named) - {IGNORE_FILE}, "file", contents.passed_over)
         files_of.sort(Path(at), base, named)
-    found.pictures.sort()
-    return found
+    contents.pictures.sort()
+    return contents
 
 
 def _device(folder: str) -> int:
     try:
         return Path(folder).stat().st_dev
-    except OSError:  # it is gone, as its files are
+    except OSError:  # removed since
         return 0
 
 
 def is_excluded(root: Path, within: str, exclude: Sequence[str]) -> bool:
-    """Tell whether `walk` would leave out a folder that lies in another."""
+    """Tell whether `walk` leaves out a folder below another."""
     every = (*_rules_above(root, within), ("", _spec(exclude, "--exclude")))
     folders = (within, *map(str, PurePath(within).parents[:-1]))
     return any(_excluded(f"{folder}/", every) for folder in folders)
 
 
 def _rules_above(root: Path, within: str) -> _Rules:
-    """Return the rules of the folders that a part of `root` lies in."""
+    """Return the rules of the folders above a part of `root`."""
     rules: _Rules = (("", _spec(DEFAULT_EXCLUDES, "the defaults")),)
     if within:
         for place in reversed(PurePath(within).parents):
@@ -170,20 +174,20 @@ def _with_ignore_file(rules: _Rules, folder: Path, base: str, there: bool) -> _R
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Sorts the files of one folder after the other."""
+    """Sorts the files of each folder into `contents`."""
 
     root: Path
     captions: Path | None
     follow_links: bool
-    found: Walked
+    contents: Walked
 
     def sort(self, folder: Path, base: str, names: Iterable[str]) -> None:
-        """Note the files of a folder; `base` is its name below the root."""
-        found = self.found
+        """Add the files of a folder; `base` is its name below the root."""
+        contents = self.contents
         lists = {
-            "other picture": found.other_pictures,
-            "link": found.outside,
-            "no file": found.no_files,
+            "other picture": contents.other_pictures,
+            "link": contents.outside,
+            "no file": contents.no_files,
         }
         pictures, other = [], []
         for name in names:
@@ -194,12 +198,12 @@ class _Files:
                 lists[kind].append(base + name)
             else:
                 other.append((name, kind))
-        found.pictures += [base + name for name in pictures]
+        contents.pictures += [base + name for name in pictures]
         files = [name for name, _ in other]
         beside = caption_files(files, set(pictures)) if self.captions is None else ()
         for name, kind in other:
             if name not in beside and folder / name != self.captions:
-                found.passed_over[kind] += 1
+                contents.passed_over[kind] += 1
 
     def _kind(self, path: Path) -> str:
         suffix = path.suffix.lower()
@@ -211,13 +215,13 @@ class _Files:
                 return "link" if named else "link out of the folder"
             if named and not stat.S_ISREG(path.stat().st_mode):
                 return "no file"
-        except OSError:  # the caller finds out why
+        except OSError:  # reported when it is read
             pass
         return "picture" if named else _kind(path)
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Tell whether a path is a file outside of a folder, by the links in it."""
+    """Tell whether a path leads out of a folder by links."""
     return not os.path.realpath(path).startswith(f"{os.path.realpath(root).rstrip('/')}/")
 
 

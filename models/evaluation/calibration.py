@@ -97,15 +97,15 @@ class Calibration:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, document: dict[str, Any]) -> Self:
         """Read the result of `to_json`; raises TypeError, KeyError or ValueError."""
         return cls(
-            tuple(map(float, found["violations"])),
-            tuple(map(float, found["probabilities"])),
-            float(found["threshold"]),
-            int(found["pairs"]),
-            int(found["true"]),
-            float(found.get("word_weight", 0.0)),
+            tuple(map(float, document["violations"])),
+            tuple(map(float, document["probabilities"])),
+            float(document["threshold"]),
+            int(document["pairs"]),
+            int(document["true"]),
+            float(document.get("word_weight", 0.0)),
         )
 
 
@@ -131,13 +131,13 @@ class Calibrations:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, document: dict[str, Any]) -> Self:
         """Read the result of `to_json`; raises TypeError, KeyError or ValueError.
 
         An earlier version wrote a `length_weight` and counted words in another way. Its models
         count as not calibrated.
         """
-        image, caption = found["image"], found["caption"]
+        image, caption = document["image"], document["caption"]
         if isinstance(image, dict) and image.get("length_weight"):
             image = None
         return cls(

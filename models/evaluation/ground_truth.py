@@ -22,7 +22,7 @@ class GroundTruth(Protocol):
     """Truth over the images and captions of a dataset, numbered in their order."""
 
     def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
-        """Tell which captions hold of which images: (I,), (C,) -> (I, C)."""
+        """Return which captions hold of which images: (I,), (C,) -> (I, C)."""
         ...
 
     def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_] | None:
@@ -56,11 +56,11 @@ class SameWords:
         columns = np.repeat(np.arange(len(texts)), counts)
         within = np.arange(len(columns)) - np.repeat(np.cumsum(counts) - counts, counts)
         described = self._images[self._starts[texts][columns] + within]
-        asked, places = np.unique(images, return_inverse=True)
-        at = np.minimum(np.searchsorted(asked, described), len(asked) - 1)
-        found = asked[at] == described
-        true = np.zeros((len(asked), len(texts)), dtype=np.bool_)
-        true[at[found], columns[found]] = True
+        chosen, places = np.unique(images, return_inverse=True)
+        at = np.minimum(np.searchsorted(chosen, described), len(chosen) - 1)
+        wanted = chosen[at] == described
+        true = np.zeros((len(chosen), len(texts)), dtype=np.bool_)
+        true[at[wanted], columns[wanted]] = True
         return true[places]
 
     def entails(self, premises: Rows, hypotheses: Rows) -> None:

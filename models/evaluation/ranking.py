@@ -23,7 +23,7 @@ class RankingMetrics:
         r1, r5, r10: share of queries with a true item among the first 1, 5, 10.
         median, mean: of the 1-based rank of the best true item.
         mean_average_precision: over all true items of a query, averaged over queries.
-        queries: how many were asked.
+        queries: number of queries.
         tied: queries whose best true item ties with a false one.
     """
 
@@ -106,8 +106,8 @@ def average_precisions(
     """
     out = np.empty(len(penalty))
     for query, (row, good) in enumerate(zip(penalty, true, strict=True)):
-        found = np.sort(row[good])
+        hits_at = np.sort(row[good])
         # At each true item: how many true ones there are by then, and how many of all.
-        hits = np.searchsorted(found, found, side="right")
-        out[query] = (hits / np.searchsorted(np.sort(row), found, side="right")).mean()
+        hits = np.searchsorted(hits_at, hits_at, side="right")
+        out[query] = (hits / np.searchsorted(np.sort(row), hits_at, side="right")).mean()
     return out

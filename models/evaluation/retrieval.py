@@ -26,8 +26,8 @@ class Evaluation:
     """Both directions of retrieval over one collection.
 
     Attributes:
-        caption_retrieval: an image asks for its captions.
-        image_retrieval: a caption asks for its image.
+        caption_retrieval: an image is the query for its captions.
+        image_retrieval: a caption is the query for its image.
         ground_truth: what counts as true: "annotation" (the image's own captions) or "meaning" (all
             that holds, known for scenes).
     """

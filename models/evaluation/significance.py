@@ -2,7 +2,7 @@
 
 The bootstrap draws images, each with all its captions: captions of one image are not five
 independent pieces of evidence. Blocks are drawn one by one and averaged, as the metrics are. Two
-models are compared on the same draws (paired), which cancels what is hard for both.
+models are compared on the same draws (paired), which cancels the difficulty they share.
 """
 
 from __future__ import annotations

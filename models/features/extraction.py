@@ -36,7 +36,7 @@ COMMIT_IMAGES, COMMIT_SECONDS = 1024, 30.0
 
 
 class ExtractionStopped(Exception):
-    """Extraction was asked to stop; everything done so far is on disk."""
+    """The caller stopped the extraction; everything done so far is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,12 @@ def extract(
     fails, their old features stay.
 
     Args:
-        stop: is asked after each batch.
-        skipped: is told one line for each image left out.
-        changed: is told one line if pictures changed and are read again.
+        stop: called after each batch; when it returns true, the extraction stops.
+        skipped: called with one line for each image that is left out.
+        changed: called with one line if pictures changed and are read again.
         commit_images, commit_seconds: when to commit, whichever comes first. A commit waits for
             the disk; a kill loses what was done since.
-        clock: tells the seconds.
+        clock: returns the time in seconds.
         batches: yields the features of images, some at a time; None looks at them here.
 
     Raises:
@@ -159,7 +159,7 @@ def extract(
             memory is full.
         FolderLockedError: another process writes to the folder.
         BackboneError: the network takes no pictures of this size, or has no regions.
-        ExtractionStopped: `stop` said so.
+        ExtractionStopped: `stop` returned true.
     """
     maker = Maker(
         backbone.name,

@@ -156,7 +156,7 @@ class FeatureStore:
     def select(
         self, image_ids: Sequence[int] | NDArray[np.int64], *, regions: bool = False
     ) -> NDArray[np.float32]:
-        """Return the features of images, in the order asked for, as float32.
+        """Return the features of images, in the order of `image_ids`, as float32.
 
         (B,) ids -> (B, F), or (B, REGIONS, F) of regions.
 
@@ -293,13 +293,13 @@ def name_hash(image: Image) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
-def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
+def _require_same(stored: Maker, wanted: Maker, folder: Path) -> None:
     differing: Mapping[str, tuple[object, object]] = {
-        "the network": (found.backbone, wanted.backbone),
-        "its weights (fingerprint)": (found.weights[:12], wanted.weights[:12]),
-        "the preprocessing": (found.preprocessing, wanted.preprocessing),
-        "the number of views": (found.views, wanted.views),
-        "whether regions have features (--regions)": (found.regions, wanted.regions),
+        "the network": (stored.backbone, wanted.backbone),
+        "its weights (fingerprint)": (stored.weights[:12], wanted.weights[:12]),
+        "the preprocessing": (stored.preprocessing, wanted.preprocessing),
+        "the number of views": (stored.views, wanted.views),
+        "whether regions have features (--regions)": (stored.regions, wanted.regions),
     }
     for what, (there, here) in differing.items():
         if there != here:

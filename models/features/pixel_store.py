@@ -62,28 +62,28 @@ def cache_pixels(
     size = preprocessing.resize
     identity = _identity(dataset, preprocessing)
     stamps = [picture_stamp(image.path) for image in dataset.images]  # before they are decoded
-    found = _read(folder, size**2 * 3)
-    before = found.get("stamps", [])
-    same = found.get("identity") == identity and len(before) == len(stamps)
+    contents = _read(folder, size**2 * 3)
+    before = contents.get("stamps", [])
+    same = contents.get("identity") == identity and len(before) == len(stamps)
     # Pictures that are gone (stamp 0) stay.
     if not same or any(now not in (0, then) for now, then in zip(stamps, before, strict=True)):
-        found = {"identity": identity, "stamps": stamps, "done": 0, "image_ids": []}
-        _write(folder, found)  # before its pictures are overwritten
-    while found["done"] < len(dataset):
-        images = dataset.images[found["done"] : found["done"] + chunk]
+        contents = {"identity": identity, "stamps": stamps, "done": 0, "image_ids": []}
+        _write(folder, contents)  # before its pictures are overwritten
+    while contents["done"] < len(dataset):
+        images = dataset.images[contents["done"] : contents["done"] + chunk]
         squares = {}
         for image, pixels in _squares(images, preprocessing, workers, limits):
             if isinstance(pixels, PictureError):
                 skipped(f"{image.subject}: {pixels}: skipped")
             else:
                 squares[image.id] = pixels.tobytes()
-        at = len(found["image_ids"]) * size**2 * 3
+        at = len(contents["image_ids"]) * size**2 * 3
         write_at(folder / PIXELS, at, b"".join(squares.values()))
-        done = found["done"] + len(images)
-        found |= {"done": done, "image_ids": [*found["image_ids"], *squares]}
-        _write(folder, found)
+        done = contents["done"] + len(images)
+        contents |= {"done": done, "image_ids": [*contents["image_ids"], *squares]}
+        _write(folder, contents)
         progress(done, len(dataset))
-    ids = np.array(found["image_ids"], dtype=np.int64)
+    ids = np.array(contents["image_ids"], dtype=np.int64)
     if not len(ids):
         raise DatasetError(
             f"no picture of the dataset '{dataset.name}' could be read: "
@@ -106,9 +106,9 @@ def _read(folder: Path, picture_bytes: int) -> dict[str, Any]:
     A manifest of 0.2.0 has no "done": it was written when all pictures were.
     """
     try:
-        found: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-        if (folder / PIXELS).stat().st_size >= len(found["image_ids"]) * picture_bytes:
-            return {"done": len(found["stamps"])} | found
+        contents: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        if (folder / PIXELS).stat().st_size >= len(contents["image_ids"]) * picture_bytes:
+            return {"done": len(contents["stamps"])} | contents
     except (OSError, ValueError, KeyError):
         pass
     return {}

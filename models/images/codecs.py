@@ -105,14 +105,14 @@ class Decoded:
 def decode(file: IO[bytes], limits: PictureLimits, at_least: int | None = None) -> Decoded:
     """Decode a picture as `decoding.open_picture` does; raises the same errors."""
     with _read_errors():
-        found = _format_of(file)
-        if found is formats.RAW:
+        stored_format = _format_of(file)
+        if stored_format is formats.RAW:
             size = raw.size(file, limits)
             developed = raw.read(file, limits, at_least or 0)
             if isinstance(developed, bytes):
                 developed = decode(BytesIO(developed), limits, at_least).image
-            return Decoded(developed, size, found)
-        picture = _opened(file, found, limits)
+            return Decoded(developed, size, stored_format)
+        picture = _opened(file, stored_format, limits)
         size, whole, covered = picture.size, True, None
         if isinstance(picture, JpegImageFile):
             whole = _draft(picture, limits, at_least)
@@ -130,25 +130,25 @@ def decode(file: IO[bytes], limits: PictureLimits, at_least: int | None = None) 
         if covered is not None and covered != (0, 0, *size):
             frame, image = image.crop(covered), Image.new("RGB", image.size, "white")
             image.paste(frame, covered)
-        if at_least is not None and found is not formats.JPEG:  # `_draft` reduced it
+        if at_least is not None and stored_format is not formats.JPEG:  # `_draft` reduced it
             image = image.reduce(2 ** _halvings(min(image.size), at_least))
-        return Decoded(image, _displayed(size, orientation), found)
+        return Decoded(image, _displayed(size, orientation), stored_format)
 
 
 def size_of(file: IO[bytes], limits: PictureLimits) -> tuple[int, int]:
     """Return a picture's size as `decoding.picture_size` does; raises the same errors."""
     with _read_errors():
-        found = _format_of(file)
-        if found is formats.RAW:
+        stored_format = _format_of(file)
+        if stored_format is formats.RAW:
             return raw.size(file, limits)
-        picture = _opened(file, found, limits)
+        picture = _opened(file, stored_format, limits)
         return _displayed(picture.size, _orientation(picture))
 
 
-def reader_of(found: Format) -> Callable[[IO[bytes]], ImageFile.ImageFile]:
+def reader_of(stored_format: Format) -> Callable[[IO[bytes]], ImageFile.ImageFile]:
     """Return Pillow's reader of a format; raises PictureError if its package is missing."""
-    if found is not formats.HEIC:
-        return _READERS[found]
+    if stored_format is not formats.HEIC:
+        return _READERS[stored_format]
     try:
         from pillow_heif import HeifImageFile
     except ImportError:
@@ -180,41 +180,41 @@ def _tolerance() -> Iterator[None]:
 
 
 def _format_of(file: IO[bytes]) -> Format:
-    found = format_of(file)
-    if found is not None:
-        return found
+    stored_format = format_of(file)
+    if stored_format is not None:
+        return stored_format
     empty = not file.read(1)
     raise PictureError(
         "not_a_picture", "the file is empty" if empty else "not a picture that Hasse can read"
     )
 
 
-def _opened(file: IO[bytes], found: Format, limits: PictureLimits) -> ImageFile.ImageFile:
+def _opened(file: IO[bytes], stored_format: Format, limits: PictureLimits) -> ImageFile.ImageFile:
     """Read the header and check the size."""
     Image.MAX_IMAGE_PIXELS = limits.pixels
     try:
         with _tolerance():
-            picture = _read(file, found)
+            picture = _read(file, stored_format)
     except _BOMBS as error:
         raise PictureError("too_many_pixels", f"more than {limits.pixels:,} pixels") from error
     sizes = [picture.size]
     if isinstance(picture, TiffImageFile):
         # A tile may be larger than the picture, and is decoded whole.
         sizes.append((picture.tag_v2.get(_TILE_WIDTH, 0), picture.tag_v2.get(_TILE_LENGTH, 0)))
-    most = limits.reducible if found is formats.JPEG else limits.pixels
+    most = limits.reducible if stored_format is formats.JPEG else limits.pixels
     for width, height in sizes:
         if width * height > most:
             raise too_many_pixels(width, height, most)
     return picture
 
 
-def _read(file: IO[bytes], found: Format) -> ImageFile.ImageFile:
+def _read(file: IO[bytes], stored_format: Format) -> ImageFile.ImageFile:
     """Read the header; if its metadata is too damaged for Pillow, without it."""
-    read = reader_of(found)
-    if found not in {formats.JPEG, formats.PNG}:
+    read = reader_of(stored_format)
+    if stored_format not in {formats.JPEG, formats.PNG}:
         return read(file)
     content = b""
-    if found is formats.PNG:
+    if stored_format is formats.PNG:
         content = file.read()
         file = BytesIO(_png(content, _BESIDE_PNG))
     try:
@@ -230,15 +230,15 @@ def _png(content: bytes, beside: Set[bytes]) -> bytes:
 
     Pillow reads only the orientation before the pixels, but it may stand behind them.
     """
-    kept, left, at = [content[:8]], set(beside), 8
+    chunks, left, at = [content[:8]], set(beside), 8
     while at + 8 <= len(content):
         size, kind = struct.unpack_from(">I4s", content, at)
         stop = at + 12 + size  # size, kind, content and checksum
         if kind in left or not kind[0] & 0x20:
-            kept.insert(2 if kind == b"eXIf" else len(kept), content[at:stop])
+            chunks.insert(2 if kind == b"eXIf" else len(chunks), content[at:stop])
             left.discard(kind)
         at = stop
-    return b"".join(kept)
+    return b"".join(chunks)
 
 
 def _bare_jpeg(content: bytes) -> bytes:
@@ -246,14 +246,14 @@ def _bare_jpeg(content: bytes) -> bytes:
 
     JFIF (E0) and Adobe (EE) stay, since they say how colours are coded.
     """
-    kept, at = [content[:2]], 2
+    chunks, at = [content[:2]], 2
     while (marker := content[at : at + 2]) == b"\xff\xfe" or b"\xff\xe0" <= marker <= b"\xff\xef":
         stop = at + 2 + int.from_bytes(content[at + 2 : at + 4], "big")
         if marker in {b"\xff\xe0", b"\xff\xee"}:
-            kept.append(content[at:stop])
+            chunks.append(content[at:stop])
         at = stop
     # A segment that is too long ends within the next marker.
-    return b"".join(kept) + b"\xff" + content[at:].removeprefix(b"\xff")
+    return b"".join(chunks) + b"\xff" + content[at:].removeprefix(b"\xff")
 
 
 def _draft(picture: JpegImageFile, limits: PictureLimits, at_least: int | None) -> bool:

@@ -39,8 +39,8 @@ _ENVIRONMENT = {
     # The next picture uses the memory of this one: asking the system for it takes a tenth more.
     **{"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "67108864"},
 }
-_MOST_KEPT = 16_000_000  # bytes of pixels whose memory is kept for the next picture
-_MOST_IDLE = 16  # processes kept for the next pictures
+_CACHED_BYTES = 16_000_000  # bytes of pixels whose memory is kept for the next picture
+_IDLE_PROCESSES = 16  # processes kept for the next pictures
 _NICENESS = 5  # answers to other requests come first
 _PATIENCE = 20.0  # seconds to wait for each second of processor time, on a busy machine
 
@@ -154,7 +154,7 @@ class Decoder:
         size, file = 3 * width * height, self._pixels.fileno()
         with mmap.mmap(file, size, prot=mmap.PROT_READ) as pixels, memoryview(pixels) as view:
             image = Image.frombytes("RGB", (width, height), view)
-        if size > _MOST_KEPT:
+        if size > _CACHED_BYTES:
             os.ftruncate(file, 0)
         return image
 
@@ -199,7 +199,7 @@ class Decoders:
         except BaseException:
             decoder.close()
             raise
-        if len(self._idle) < _MOST_IDLE:
+        if len(self._idle) < _IDLE_PROCESSES:
             self._idle.append(decoder)
         else:
             decoder.close()
@@ -241,7 +241,7 @@ def memory_file() -> IO[bytes]:
 
 
 def serve() -> None:
-    """Decode the pictures whose files come over a socket, until it is closed."""
+    """Decode pictures from the files received over a socket, until it is closed."""
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # several pictures are decoded at a time
@@ -270,9 +270,9 @@ def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], I
     try:
         if request["header_only"]:
             return {"size": codecs.size_of(file, limits)}, None
-        found = codecs.decode(file, limits, request["at_least"])
-        head = {"size": found.size, "format": found.format.name, "pixels": found.image.size}
-        return head, found.image
+        decoded = codecs.decode(file, limits, request["at_least"])
+        head = {"size": decoded.size, "format": decoded.format.name, "pixels": decoded.image.size}
+        return head, decoded.image
     except PictureError as error:
         return {"reason": error.reason, "message": str(error)}, None
     except MemoryError:

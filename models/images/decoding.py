@@ -87,10 +87,10 @@ def exif_tags(path: Path) -> Mapping[int, Any]:
         Exception: whatever Pillow raises on damaged metadata.
     """
     with _opened(path) as file:
-        found = format_of(file)
-        if found is None or found is formats.RAW:
+        stored_format = format_of(file)
+        if stored_format is None or stored_format is formats.RAW:
             raise PictureError("not_a_picture", "not a picture whose EXIF is read")
-        picture = reader_of(found)(file)
+        picture = reader_of(stored_format)(file)
         if isinstance(picture, PngImageFile) and "exif" not in picture.info:
             return {}  # looking for it behind the pixels would decode them
         exif = picture.getexif()
@@ -103,10 +103,10 @@ def picture_stamp(path: Path) -> int:
     Only whole seconds count, since archives keep no more.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return 0
-    digest = hashlib.sha256(f"{found.st_size} {int(found.st_mtime)}".encode()).digest()
+    digest = hashlib.sha256(f"{status.st_size} {int(status.st_mtime)}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 

@@ -77,11 +77,11 @@ _MOST_DIRECTORIES, _MOST_ENTRIES = 10, 1000
 def format_of(file: IO[bytes]) -> Format | None:
     """Return the format of a file; None if it is not one we read. Leaves the file at its start."""
     file.seek(0)
-    found = _by_start(file.read(START))
-    if found is TIFF and _holds_sensor_data(file):
-        found = RAW
+    kind = _by_start(file.read(START))
+    if kind is TIFF and _holds_sensor_data(file):
+        kind = RAW
     file.seek(0)
-    return found
+    return kind
 
 
 def is_picture(path: Path) -> bool:
@@ -94,9 +94,9 @@ def is_picture(path: Path) -> bool:
 
 
 def _by_start(start: bytes) -> Format | None:
-    for magic, found in _STARTS.items():
+    for magic, kind in _STARTS.items():
         if start.startswith(magic):
-            return RAW if found is TIFF and start[8:10] == b"CR" else found  # Canon's CR2
+            return RAW if kind is TIFF and start[8:10] == b"CR" else kind  # Canon's CR2
     if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
         return WEBP
     if start.startswith(b"BM") and int.from_bytes(start[14:18], "little") in _BMP_HEADERS:
@@ -104,7 +104,7 @@ def _by_start(start: bytes) -> Format | None:
     if start[4:8] == b"ftyp":
         size = min(int.from_bytes(start[:4], "big"), START)
         brands = {start[8:12], *(start[at : at + 4] for at in range(16, size - 3, 4))}
-        return next((found for brand, found in _BRANDS.items() if brand in brands), None)
+        return next((kind for brand, kind in _BRANDS.items() if brand in brands), None)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Everything that is kept of a new picture, read once while it is decoded."""
+"""Everything an index stores about a new picture, read once while it is decoded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class InspectedPicture:
 def inspect(
     source: Path | bytes, decoded: Decoded, preprocessing: Preprocessing
 ) -> InspectedPicture:
-    """Read what is kept of a picture from its bytes and from what they were decoded to.
+    """Inspect a picture, from its bytes and the pixels decoded from them.
 
     Raises:
         OSError: the system has no more open files or memory to give, or cannot reach the disk.

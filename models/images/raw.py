@@ -22,8 +22,8 @@ _SMALLEST_PREVIEW = 256  # pixels of its shortest side; smaller ones are for a c
 
 def size(file: IO[bytes], limits: PictureLimits) -> tuple[int, int]:
     """Return the width and height as displayed; raises PictureError as `read`."""
-    with _opened(file, limits) as found:
-        sizes = found.sizes
+    with _opened(file, limits) as opened:
+        sizes = opened.sizes
         if sizes.flip in _SIDEWAYS:
             return sizes.height, sizes.width
         return sizes.width, sizes.height
@@ -37,21 +37,21 @@ def read(file: IO[bytes], limits: PictureLimits, at_least: int) -> bytes | Image
     Raises:
         PictureError: rawpy is missing, the camera is unknown, damaged, or too many pixels.
     """
-    with _opened(file, limits) as found:
-        preview = _preview(found)
+    with _opened(file, limits) as opened:
+        preview = _preview(opened)
         if preview and _shortest_side(preview) >= max(at_least, _SMALLEST_PREVIEW):
             return preview
-        sizes = found.sizes
+        sizes = opened.sizes
         if sizes.raw_width * sizes.raw_height > limits.pixels:
             raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.pixels)
-        return Image.fromarray(found.postprocess(half_size=True, use_camera_wb=True))
+        return Image.fromarray(opened.postprocess(half_size=True, use_camera_wb=True))
 
 
-def _preview(found: RawPy) -> bytes:
+def _preview(opened: RawPy) -> bytes:
     import rawpy
 
     try:
-        thumbnail = found.extract_thumb()
+        thumbnail = opened.extract_thumb()
     except (rawpy.LibRawNoThumbnailError, rawpy.LibRawUnsupportedThumbnailError):
         return b""
     return bytes(thumbnail.data) if thumbnail.format == rawpy.ThumbFormat.JPEG else b""
@@ -67,11 +67,11 @@ def _opened(file: IO[bytes], limits: PictureLimits) -> Iterator[RawPy]:
         ) from None
     try:
         file.seek(0)
-        with rawpy.imread(cast(BinaryIO, file)) as found:
-            sizes = found.sizes
+        with rawpy.imread(cast(BinaryIO, file)) as opened:
+            sizes = opened.sizes
             if sizes.raw_width * sizes.raw_height > limits.reducible:
                 raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.reducible)
-            yield found
+            yield opened
     except rawpy.LibRawFileUnsupportedError:
         raise PictureError("not_a_picture", "a RAW picture of an unknown camera") from None
     except rawpy.LibRawError as error:

@@ -46,8 +46,8 @@ def taken_at(path: Path) -> int | None:
     for dates in readers:
         try:
             for date in dates(path):
-                if (found := _milliseconds(date)) is not None:
-                    return found
+                if (instant := _milliseconds(date)) is not None:
+                    return instant
         # Pillow raises anything on damaged metadata, which is not needed to use a picture.
         except Exception:  # noqa: S112
             continue
@@ -100,8 +100,8 @@ def _xmp_dates(path: Path) -> Iterator[object]:
     end = head.find(_XMP_END, begin)
     text = head[begin : end if end > 0 else None].decode("utf-8", "replace")
     for pattern in _XMP.values():
-        if (found := pattern.search(text)) is not None:
-            yield found[1]
+        if (match := pattern.search(text)) is not None:
+            yield match[1]
 
 
 def _milliseconds(date: object) -> int | None:

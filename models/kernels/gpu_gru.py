@@ -38,7 +38,7 @@ def tensor_cores() -> Iterator[None]:
 class GpuGRU(torch.autograd.Function):
     """The states after every word: (T, B, K) words, the weights of `GRU` -> (T, B, N).
 
-    `alive` (T, B) of bool tells which captions have a t-th word; matrices are multiplied in
+    `alive` (T, B) of bool: the captions that have a t-th word. Matrices are multiplied in
     `dtype`. States are float32.
     """
 

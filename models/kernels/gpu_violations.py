@@ -124,7 +124,7 @@ def _gradient(  # type: ignore[no-untyped-def]
 def _summed(own: Tensor, others: Tensor, grad: Tensor, side: int) -> Tensor:
     """Sum the gradient of each point over the other set: (B, N), (C, N), (B, C) -> (B, N).
 
-    `side` is 1 where a point's own coordinates are what is violated, and -1 where the others'.
+    `side` is 1 where the others violate a point's own coordinates, and -1 the other way round.
     """
     own, others = own.contiguous(), others.contiguous()
     out = torch.empty_like(own)

@@ -62,10 +62,10 @@ class Call(Generic[Result]):
                 files=files,
             )
         except (ValueError, httpx.InvalidURL) as error:
-            raise UnsendableError(f"{self.path} cannot be asked this: {error}") from error
+            raise UnsendableError(f"{self.path} cannot carry this request: {error}") from error
 
     def result(self, response: httpx.Response) -> Result:
-        """Return what was answered; raises ClientError for an answer without success."""
+        """Return the content of an answer; raises ClientError for one without success."""
         if response.is_success:
             return self.read(response)
         error = error_of(response)
@@ -92,31 +92,31 @@ class Ask(Generic[Result]):
     convert: Callable[[Any], Result]
 
     def call(self) -> Call[Result]:
-        """Return the request of HTTP that asks it.
+        """Return its HTTP request.
 
         Raises:
             UnsendableError: HTTP carries one picture, as the first part, beside captions alone.
         """
-        asked, fields, read = self.question, sendable(self.fields), reads(self.question.answer)
+        question, fields, read = self.question, sendable(self.fields), reads(self.question.answer)
 
         def converted(response: httpx.Response) -> Result:
             return self.convert(read(response))
 
-        if asked is DIAGRAM:
+        if question is DIAGRAM:
             middle = fields["middle"]
             if isinstance(middle, str):
-                return Call("GET", asked.path, converted, query={"caption": middle})
+                return Call("GET", question.path, converted, query={"caption": middle})
             return Call("GET", f"/images/{middle}/diagram", converted)
         if not any(map(_has_picture, fields.values())):
-            return Call("POST", asked.path, converted, json=fields)
-        picture = fields.pop(asked.picture, None)
+            return Call("POST", question.path, converted, json=fields)
+        picture = fields.pop(question.picture, None)
         if isinstance(picture, list):
-            picture, *fields[asked.picture] = picture
+            picture, *fields[question.picture] = picture
         parts = [part for value in fields.values() if isinstance(value, list) for part in value]
         if not is_picture(picture) or any(map(is_picture, parts)):
-            raise UnsendableError(f"{asked.path} takes one picture, as the first part")
+            raise UnsendableError(f"{question.path} takes one picture, as the first part")
         options = {name: _text_of(value) for name, value in fields.items()}
-        return Call("POST", asked.path, converted, data=options, picture=picture)
+        return Call("POST", question.path, converted, data=options, picture=picture)
 
 
 def ask(question: Question[Any, Answered_co], **fields: Any) -> Ask[Answered_co]:
@@ -143,20 +143,20 @@ def several(parts: Iterable[Result]) -> list[Result]:
 
 def sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields with plain values and without those that are None; raises UnsendableError."""
-    found = {name: value for name, value in fields.items() if value is not None}
-    for name, value in found.items():
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
         if isinstance(value, datetime):
             # In UTC: some zones' old offsets have seconds, which RFC 3339 cannot write. A time
             # without a zone is taken for local time.
             try:
                 by_wall_clock = name.startswith("taken")
                 moment = value.replace(tzinfo=UTC) if by_wall_clock else value.astimezone(UTC)
-                found[name] = moment.isoformat()
+                given[name] = moment.isoformat()
             except (ValueError, OverflowError) as error:
                 raise UnsendableError(f"{name} cannot be converted to UTC: {error}") from error
-    if "image_ids" in found:
-        found["image_ids"] = [int(one) for one in found["image_ids"]]
-    return found
+    if "image_ids" in given:
+        given["image_ids"] = [int(one) for one in given["image_ids"]]
+    return given
 
 
 def _has_picture(value: Any) -> bool:
@@ -185,7 +185,7 @@ def reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
 
 
 def reads_bytes(media_type: str) -> Callable[[httpx.Response], bytes]:
-    """Return what reads an answer whose media type begins like that."""
+    """Return the reader of answers with this media type."""
 
     def read(response: httpx.Response) -> bytes:
         if not response.headers.get("Content-Type", "").startswith(media_type):

@@ -45,7 +45,7 @@ _TEXTS_BYTES = 60_000  # of the 65,536 of a body of JSON that a service reads by
 
 
 class Blocking:
-    """A client whose methods return when they are answered."""
+    """A client with blocking methods."""
 
 
 class _Method(Generic[Arguments, Result]):
@@ -168,12 +168,12 @@ class Calls(Questions):
 
     @_Method
     def image(self, image_id: int) -> Call[ImageRecord]:
-        """Return what is known of an image."""
+        """Return the record of an image."""
         return Call("GET", f"/images/{image_id}", reads(ImageRecord))
 
     @_Method
     def caption(self, caption_id: int) -> Call[CaptionRecord]:
-        """Return what is known of a caption."""
+        """Return the record of a caption."""
         return Call("GET", f"/captions/{caption_id}", reads(CaptionRecord))
 
     @_Method
@@ -220,7 +220,7 @@ class Calls(Questions):
 
     @_Method
     def version(self) -> Call[Version]:
-        """Return what is running: release, model and collection."""
+        """Return the release, the model and the collection that are served."""
         return Call("GET", "/version", reads(Version))
 
     @_Method

@@ -40,7 +40,7 @@ class Retries:
         attempts: requests in all; 1 never repeats.
         first_wait: seconds before the second request, doubled before each further one, and made
             up to half as long by chance, so that clients do not come back together.
-        longest_wait: seconds between two requests at most. A service that asks for more with
+        longest_wait: maximum seconds between two requests. A service that demands more with
             `Retry-After` is not waited for.
     """
 
@@ -179,12 +179,12 @@ class AsyncClient(_Base[httpx.AsyncClient, httpx.AsyncBaseTransport]):
 
 def _address(url: str) -> httpx.URL:
     try:
-        found = httpx.URL(url)
+        parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        found = httpx.URL()
-    if found.scheme not in {"http", "https"} or not found.host or b"?" in found.raw_path:
+        parsed = httpx.URL()
+    if parsed.scheme not in {"http", "https"} or not parsed.host or b"?" in parsed.raw_path:
         raise ValueError(f"this is no address of a service, such as {DEFAULT_URL}")
-    return found
+    return parsed
 
 
 def _key_header(key: str | None, url: httpx.URL) -> dict[str, str]:

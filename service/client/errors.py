@@ -14,7 +14,7 @@ class ClientError(HasseError):
 
     Attributes:
         is_passing: whether the same request may succeed later.
-        retry_after: seconds after which the service asked to be tried again, if it did.
+        retry_after: seconds to wait before another try, if the service named them.
     """
 
     is_passing: bool = False
@@ -22,7 +22,7 @@ class ClientError(HasseError):
 
 
 class UnreachableError(ClientError):
-    """The service did not answer, however often it was asked."""
+    """The service did not answer any of the attempts."""
 
     is_passing = True
 
@@ -39,7 +39,7 @@ class ProblemError(ClientError):
     """The service answered with a problem; its sentence is the message.
 
     Attributes:
-        problem: what was answered: status, reason, the fields at fault, the request's id.
+        problem: the answer: status, reason, the fields at fault, the id of the request.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -1,6 +1,6 @@
 """Join or start a Ray cluster.
 
-Ray runs code for everybody who reaches its ports. So the token authentication of Ray is on, and
+Ray runs code for any client that reaches its ports. So the token authentication of Ray is on, and
 its usage statistics are off.
 """
 
@@ -115,9 +115,9 @@ def _ray(*command: str) -> None:
         check=False,
     )
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no reason"]
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no reason"]
         raise ClusterError(
-            f"'ray {' '.join(command)}' failed ({said[-1].strip()}): stop what runs with "
+            f"'ray {' '.join(command)}' failed ({output[-1].strip()}): stop what runs with "
             "'ray stop', and repeat"
         )
 

@@ -37,10 +37,10 @@ def local_copy(source: Path, copies: Path, record: SegmentRecord) -> Path:
 def remove_others(source: Path, copies: Path) -> None:
     """Remove copies of segments that are not in `source` any more, where that can be read."""
     with suppress(OSError):
-        copied = list(copies.iterdir())  # first: what was copied by now has been there
-        kept = {path.name for path in source.iterdir()}
+        copied = list(copies.iterdir())  # first, since a copy finished by now had a source
+        present = {path.name for path in source.iterdir()}
         for path in copied:
-            if path.name not in kept:
+            if path.name not in present:
                 shutil.rmtree(path, ignore_errors=True)
 
 

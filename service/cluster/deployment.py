@@ -73,21 +73,21 @@ class Replica:
         self._shard = Shard(Path(folder), number, shards, threads, place)
         self._pool = ThreadPoolExecutor(_SEARCHES)
 
-    async def search(self, *asked: Any) -> Any:
+    async def search(self, *arguments: Any) -> Any:
         """See `Shard.search`."""
-        return await self._apart(self._shard.search, *asked)
+        return await self._apart(self._shard.search, *arguments)
 
-    async def points(self, *asked: Any) -> Any:
+    async def points(self, *arguments: Any) -> Any:
         """See `Shard.points`."""
-        return await self._apart(self._shard.points, *asked)
+        return await self._apart(self._shard.points, *arguments)
 
     async def check_health(self) -> None:
         """Keep the leases; Serve replaces the replica when this hangs."""
         with suppress(HasseIndexError):  # without the catalog it goes on with its open generations
             await self._apart(self._shard.look)
 
-    async def _apart(self, work: Callable[..., Result], *asked: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *asked)
+    async def _apart(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
 
 def deploy(ray: Any, layout: Layout) -> None:
@@ -133,15 +133,15 @@ def _reason(status: Any, layout: Layout) -> str:
     for number in range(layout.shards):
         application = status.applications.get(layout.application(number))
         for deployment in application.deployments.values() if application else ():
-            if said := _sentence(deployment.message):
-                return f"shard {number} cannot be opened: {said}"
+            if reason := _sentence(deployment.message):
+                return f"shard {number} cannot be opened: {reason}"
     return ""
 
 
 def _sentence(message: str) -> str:
     """Return the last error of the traces in a message of Serve, or nothing."""
-    found = re.findall(r"^\S*Error: (.+)$", message or "", re.MULTILINE)
-    return str(found[-1]) if found else ""
+    sentences = re.findall(r"^\S*Error: (.+)$", message or "", re.MULTILINE)
+    return str(sentences[-1]) if sentences else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +159,18 @@ class ShardStatus:
 
 def status(ray: Any, folder: Path) -> list[ShardStatus]:
     """Return the state of each shard of an index, of all its services."""
-    found = []
+    shards = []
     for name, application in sorted(ray.serve.status().applications.items()):
         match = re.fullmatch(rf"{re.escape(prefix_of(folder))}-(\d+)-(\d+)", name)
         if match is None:
             continue
         states = [one.replica_states for one in application.deployments.values()]
         running = sum(one.get("RUNNING", 0) for one in states)
-        said = [
+        faults = [
             _sentence(one.message) or " ".join(one.message.split())[:_SAID]
             for one in application.deployments.values()
         ]
-        found.append(
+        shards.append(
             ShardStatus(
                 name,
                 int(match[2]),
@@ -178,10 +178,10 @@ def status(ray: Any, folder: Path) -> list[ShardStatus]:
                 str(getattr(application.status, "value", application.status)),
                 running,
                 sum(sum(one.values()) for one in states),
-                " ".join(said),
+                " ".join(faults),
             )
         )
-    return found
+    return shards
 
 
 def stop(ray: Any, folder: Path, shards: int | None = None) -> list[str]:
@@ -217,21 +217,21 @@ class RayShards:
 
     def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
         """Call a method of every shard that `each` has arguments for; see `Shards`."""
-        found: list[Any] = [None] * len(each)
+        results: list[Any] = [None] * len(each)
         waiting = {at: args for at, args in enumerate(each) if args is not None}
         for _ in range(2):
             sent = {at: self._send(at, method, args) for at, args in waiting.items()}
             until = time.monotonic() + self._seconds
             for at, response in sent.items():
                 try:
-                    found[at] = response.result(timeout_s=max(0.0, until - time.monotonic()))
+                    results[at] = response.result(timeout_s=max(0.0, until - time.monotonic()))
                     del waiting[at]
                 except Exception as error:
-                    found[at] = error
+                    results[at] = error
                     response.cancel()
             if not waiting:
                 break
-        return found
+        return results
 
     def _send(self, at: int, method: str, args: tuple[Any, ...]) -> Any:
         return getattr(self._handles[at], method).remote(*args)

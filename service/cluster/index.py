@@ -55,8 +55,8 @@ class ClusterSnapshot(Snapshot):
         """Return some ids of one kind."""
         column = (IMAGES if kind == "image" else CAPTIONS).c.id
         with self.catalog.reading() as connection:
-            found = connection.execute(sql.select(column).limit(_SAMPLED)).scalars()
-            return np.fromiter(found, np.int64)
+            sampled = connection.execute(sql.select(column).limit(_SAMPLED)).scalars()
+            return np.fromiter(sampled, np.int64)
 
     def view(self, shard: int) -> View:
         """Return the generation as one shard needs it."""
@@ -132,7 +132,7 @@ class ClusterIndex(Index):
             catalog.close()
             raise
         self._shards, self._count, self._partial = shards, count, partial
-        self._told = [0] * count  # the newest generation that was sent to each shard
+        self._sent = [0] * count  # the newest generation that was sent to each shard
 
     def search_batch(self, query: Query, points: ArrayLike) -> Sequence[Answer]:
         """Answer each of `points` (B, N) as one machine does; see `Index.search_batch`.
@@ -157,9 +157,9 @@ class ClusterIndex(Index):
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""
         self.refresh()
-        found = self._gather("points", self._snapshot(), (kind, list(ids)))
-        self._refuse_missing(found)
-        return {id_: point for part in found for id_, point in part.items()}
+        parts = self._gather("points", self._snapshot(), (kind, list(ids)))
+        self._refuse_missing(parts)
+        return {id_: point for part in parts for id_, point in part.items()}
 
     def info(self) -> IndexInfo:
         """Describe what the index holds, without its segments."""
@@ -185,7 +185,7 @@ class ClusterIndex(Index):
             # What any front end has acknowledged is seen by the next search through every other.
             self.refresh()
             snapshot = self._snapshot()
-            found = self._gather("search", snapshot, (ask,))
+            parts = self._gather("search", snapshot, (ask,))
             # Shards narrow their part by the catalog as it is by then.
             if query.selection is None or self.catalog.generation() == snapshot.generation:
                 break
@@ -194,11 +194,11 @@ class ClusterIndex(Index):
                 f"{self.folder} changes faster than a part of it can be searched: repeat the search"
             )
         if not self._partial:
-            self._refuse_missing(found)
-        answered = [one for one in found if not isinstance(one, Exception)]
+            self._refuse_missing(parts)
+        answered = [one for one in parts if not isinstance(one, Exception)]
         if not answered:
-            self._refuse_missing(found)
-        whole = len(answered) == len(found)
+            self._refuse_missing(parts)
+        whole = len(answered) == len(parts)
         texts = query.selection is not None and query.selection.distinct_texts
         # Captions of one text may be hits of several shards.
         k = query.k * len(answered) if texts and query.kind == "caption" else query.k
@@ -209,30 +209,32 @@ class ClusterIndex(Index):
         read = {row.id: one_text(row.text) for row in rows.values()}
         return [distinct(one, read, query.k) for one in answers]
 
-    def _gather(self, method: str, snapshot: ClusterSnapshot, asked: tuple[Any, ...]) -> list[Any]:
+    def _gather(
+        self, method: str, snapshot: ClusterSnapshot, arguments: tuple[Any, ...]
+    ) -> list[Any]:
         """Call every shard for one generation, and send it to those that lack it."""
         generation = snapshot.generation
         each: list[tuple[Any, ...] | None] = [
-            (generation, *asked, snapshot.view(at) if self._told[at] < generation else None)
+            (generation, *arguments, snapshot.view(at) if self._sent[at] < generation else None)
             for at in range(self._count)
         ]
-        found = self._shards.gather(method, each)
-        lacking = [at for at, one in enumerate(found) if one is None]
+        parts = self._shards.gather(method, each)
+        lacking = [at for at, one in enumerate(parts) if one is None]
         if lacking:
             again = [
-                (generation, *asked, snapshot.view(at)) if at in lacking else None
+                (generation, *arguments, snapshot.view(at)) if at in lacking else None
                 for at in range(self._count)
             ]
             for at, one in enumerate(self._shards.gather(method, again)):
                 if at in lacking:
-                    found[at] = one
-        for at, one in enumerate(found):
+                    parts[at] = one
+        for at, one in enumerate(parts):
             if not isinstance(one, Exception):
-                self._told[at] = max(self._told[at], generation)
-        return found
+                self._sent[at] = max(self._sent[at], generation)
+        return parts
 
-    def _refuse_missing(self, found: Sequence[Any]) -> None:
-        for at, one in enumerate(found):
+    def _refuse_missing(self, parts: Sequence[Any]) -> None:
+        for at, one in enumerate(parts):
             if isinstance(one, Exception):
                 raise ShardUnreachableError(
                     f"shard {at} of {self._count} does not answer ({one}): look at it with "

@@ -110,8 +110,8 @@ class Shard:
         if query.relation is not None:
             similar = search_similar(snapshot, ask.points, query, query.relation, self._workers)
             return list(similar)
-        found = search(snapshot, ask.points, query, self._workers, costs=MEASURED)
-        return list(self._narrowing.with_same_texts(query, found))
+        answers = search(snapshot, ask.points, query, self._workers, costs=MEASURED)
+        return list(self._narrowing.with_same_texts(query, answers))
 
     def points(
         self, generation: int, kind: Kind, ids: Sequence[int], view: View | None = None

@@ -46,7 +46,7 @@ def check_caption(caption: str, settings: Settings, field: str = "caption") -> N
 
 
 def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "caption") -> None:
-    """Refuse a caption to search by that is out of bounds, or of which the model knows no word.
+    """Refuse a caption that is out of bounds, or without a word that the model knows.
 
     All captions without a known word have the same point, so their hits mean nothing.
 

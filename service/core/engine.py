@@ -45,7 +45,7 @@ class Engine:
     Its coroutines belong to one event loop; its work runs in threads.
 
     Attributes:
-        checkpoint, index, settings: what it was made of.
+        checkpoint, index, settings: its parts.
         admission, pictures, encoder, searcher, writing: its queues.
         paths: how answers show where files lie.
         specificity: how specific captions are.

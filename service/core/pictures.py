@@ -49,7 +49,7 @@ THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 class PictureReader:
     """Decodes pictures and caches thumbnails. Belongs to one event loop.
 
-    Sent pictures and stored ones have places of their own, `decode_workers` each, so that nobody's
+    Sent pictures and stored ones have places of their own, `decode_workers` each, so that no
     thumbnail waits for what others send. A picture that takes longer than `QUICK_SECONDS` leaves
     its place. It goes on in a slow place, or starts again when one is free. Each place holds one
     decoded picture, so memory is bounded by the number of places and the limit on pixels.
@@ -157,10 +157,10 @@ class PictureReader:
         return self._preprocessing.apply(self._decode(source, size, stop).image)
 
     def _inspected(self, picture: bytes, stop: Cancellation) -> tuple[InspectedPicture, bytes]:
-        found = self._decode(picture, self._preprocessing.resize, stop)
-        inspected = inspect(picture, found, self._preprocessing)
-        large = max(found.image.size) >= min(self._settings.thumbnail_size, max(found.size))
-        return inspected, self._scaled(found.image) if large else self._thumbnail(picture, stop)
+        decoded = self._decode(picture, self._preprocessing.resize, stop)
+        inspected = inspect(picture, decoded, self._preprocessing)
+        large = max(decoded.image.size) >= min(self._settings.thumbnail_size, max(decoded.size))
+        return inspected, self._scaled(decoded.image) if large else self._thumbnail(picture, stop)
 
     def _thumbnail(self, source: bytes | Path, stop: Cancellation) -> bytes:
         return self._scaled(self._decode(source, self._settings.thumbnail_size, stop).image)
@@ -268,12 +268,12 @@ def open_original(path: Path) -> OriginalPicture:
     with ExitStack() as opened:
         try:
             file = opened.enter_context(open_regular(path))
-            found = format_of(file)
+            stored_format = format_of(file)
         except OSError:
             raise picture_missing() from None
-        if found is None:
+        if stored_format is None:
             raise picture_missing()
-        original = OriginalPicture(file, os.fstat(file.fileno()).st_size, found)
+        original = OriginalPicture(file, os.fstat(file.fileno()).st_size, stored_format)
         # A client may leave before the first piece, and nothing of it is read then.
         finalize(original, opened.pop_all().close)
     return original

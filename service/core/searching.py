@@ -195,7 +195,7 @@ class SearchQueue:
     """The index, behind one queue.
 
     Args:
-        index: what is searched.
+        index: the index to search.
         settings: how many points are searched for together, and by how many threads.
         admission: counts the searches in flight.
         batch_size: counts the sizes of batches.
@@ -251,22 +251,22 @@ class SearchQueue:
             done = await encoder.encode_then(item, Next(self.batcher, key, _ALONE), stages)
         except UNREADABLE as error:
             raise unreachable(error) from None
-        (found,) = _timed(done, stages)
-        return found
+        (ranking,) = _timed(done, stages)
+        return ranking
 
     def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
         if self._batch_size is not None:
             self._batch_size.labels(f"search-{key.query.kind}").observe(len(blocks))
-        found = self._found(key, blocks)
+        rankings = self._found(key, blocks)
         for _ in range(_ATTEMPTS):
-            if all(one.is_whole for one in found):
+            if all(one.is_whole for one in rankings):
                 break
             # A hit was deleted after the search: ask the generation without it, so that an
             # answer is of one generation and not of two. Its id may be another's already.
             self._refresh()
-            found = self._found(key, blocks)
+            rankings = self._found(key, blocks)
         each = 1 if key.joint else key.points
-        return [found[at : at + each] for at in range(0, len(found), each)]
+        return [rankings[at : at + each] for at in range(0, len(rankings), each)]
 
     def _refresh(self) -> None:
         try:
@@ -293,16 +293,16 @@ class SearchQueue:
             captions, removal = self._index.catalog.caption_hits([*ids, *chain.from_iterable(same)])
         described = perf_counter()
         del read
-        found = []
+        results = []
         for ranking in rankings:
             # The index counts the time of a ranking; a client waited for the whole batch.
             whole = ranking.seconds.prefilter + ranking.seconds.rerank
             prefilter = (searched - start) * (ranking.seconds.prefilter / whole if whole else 0.0)
             rerank, metadata = searched - start - prefilter, described - searched
-            found.append(
+            results.append(
                 Found(ranking, key.offset, images, captions, removal, prefilter, rerank, metadata)
             )
-        return found
+        return results
 
     def _rankings(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
         if key.joint:

@@ -48,7 +48,7 @@ class Access:
             "search": Quota(settings.searches_per_minute),
             "write": Quota(settings.writes_per_minute),
         }
-        # Whether everybody may read and search without limit.
+        # Whether reading and searching need no key and have no limit.
         has_keys = bool(self._readers or self._writers)
         self.is_open = not has_keys and settings.searches_per_minute is None
 
@@ -135,11 +135,11 @@ def _match(key: str, known: Mapping[str, str]) -> str:
     if not known:
         return ""
     presented = fingerprint(key)
-    found = ""
+    matching = ""
     for name, digest in known.items():
         if hmac.compare_digest(presented, digest):
-            found = name
-    return found
+            matching = name
+    return matching
 
 
 def _bearer(headers: Headers) -> str:

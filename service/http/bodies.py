@@ -162,15 +162,15 @@ def parse_json(body: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         counted = Counter(name for name, _ in pairs)
         raise given_twice(next(name for name, times in counted.items() if times > 1))
-    for name in found:
+    for name in fields:
         # Half of a surrogate pair is not text; code further in would say so less clearly.
         if not _encodable(name):
             raise invalid("body", "the name of a field is not Unicode text")
-    return found
+    return fields
 
 
 def _number(digits: str) -> float:

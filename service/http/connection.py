@@ -130,7 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._abort_unless_read()
 
     def pause_writing(self) -> None:
-        """Give the client a time to read what is written."""
+        """Start the time that the client has to read its answer."""
         super().pause_writing()
         self._abort_unless_read()
 
@@ -168,7 +168,7 @@ class BoundedProtocol(HttpToolsProtocol):
         )
 
     def _end_after_answers(self) -> None:
-        """Close after the answers to what was received; the client may send the rest again."""
+        """Close after answering the requests received so far; the client may send others again."""
         self._is_last = True
         if self._is_idle():
             self._close()
@@ -176,7 +176,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _close(self) -> None:
-        """Close when the client has read what was written, or had the time for it."""
+        """Close when the client has read its answer, or its time is over."""
         self.transport.close()
         self._abort_unless_read()
 

@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+?)\.?)(?::[0-9]{0,5})?")
 
 
 class Hosts:
-    """The names and addresses that requests may be for, and the origins whose pages may write."""
+    """Allowed values of `Host`, and the origins that may write."""
 
     def __init__(self, settings: Settings) -> None:
         self._names = hosts_of(settings.allowed_hosts) | {"localhost", settings.host.lower()}

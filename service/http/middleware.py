@@ -39,7 +39,7 @@ CLIENT_GONE = "client_gone"  # message of the cancellation of a request whose cl
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PIECE = 65_536  # bytes of an answer that are handed to the server at a time
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
-_NO_HOST = ServiceError("malformed", "HTTP/1.1 asks for the header Host, once")
+_NO_HOST = ServiceError("malformed", "HTTP/1.1 needs the header Host, once")
 _GONE = ServiceError("client_gone", "the client did not wait for the answer")
 _STOPPING = ServiceError("not_ready", Phase.STOPPING.value, retry_after=1)
 _UNREAD = ServiceError(
@@ -52,7 +52,7 @@ class RequestMiddleware:
     """The outermost layer of the application.
 
     While the service stops, each answer closes its connection, so that no client sends another
-    request into a port that closes. So does the answer to a request whose body was not asked for.
+    request into a port that closes. So does the answer to a request with an unread body.
     """
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
@@ -251,7 +251,7 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
-    return f"{random.getrandbits(64):016x}"  # tells log lines apart; no secret
+    return f"{random.getrandbits(64):016x}"  # identifies log lines; no secret
 
 
 def _length(start: Message) -> int:

@@ -22,7 +22,7 @@ from python_multipart.multipart import parse_options_header
 from hasse.service.errors import given_twice, invalid, shown, too_many, validated
 from hasse.service.schemas import kind_of
 
-# The parser logs what is wrong with a form. Clients must not be able to fill the log.
+# The parser logs errors of forms. Clients must not be able to fill the log.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -43,25 +43,25 @@ def takes_upload() -> dict[str, Any]:
 
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
     """Return the part of an operation that lists its errors, from the one table."""
-    found: dict[int | str, dict[str, Any]] = {}
+    responses: dict[int | str, dict[str, Any]] = {}
     for reason in dict.fromkeys((*reasons, "wrong_host", "internal")):
         kind = REASONS[reason]
         words = f"{kind.title} (`{reason}`)"
-        if kind.status in found:
-            found[kind.status]["description"] += f"; {words}"
+        if kind.status in responses:
+            responses[kind.status]["description"] += f"; {words}"
             continue
-        found[kind.status] = {
+        responses[kind.status] = {
             "description": words,
             "content": {MEDIA_TYPE: {"schema": _reference(Problem.__name__)}},
         }
         if kind.status in (429, 503):
-            found[kind.status]["headers"] = {
+            responses[kind.status]["headers"] = {
                 "Retry-After": {
                     "description": "Seconds to wait before trying again.",
                     "schema": {"type": "integer"},
                 }
             }
-    return found
+    return responses
 
 
 def describe(app: FastAPI) -> None:
@@ -70,8 +70,8 @@ def describe(app: FastAPI) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            found = stock()
-            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            openapi = stock()
+            schemas = openapi.setdefault("components", {}).setdefault("schemas", {})
             for question in QUESTIONS:
                 if question.json:
                     _add(schemas, question.request)
@@ -82,8 +82,8 @@ def describe(app: FastAPI) -> None:
             # Problem documents take the place of FastAPI's own validation errors.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
-            _secure(found, services_of(app).settings)
-            app.openapi_schema = found
+            _secure(openapi, services_of(app).settings)
+            app.openapi_schema = openapi
         return app.openapi_schema
 
     @lru_cache(maxsize=16)

@@ -57,11 +57,11 @@ def encode_dataset(
         progress(len(images), len(dataset))
     if not images:
         raise source.none_of(dataset)
-    kept = replace(dataset, images=tuple(images))
-    texts = [caption.text for caption in kept.captions]
+    readable = replace(dataset, images=tuple(images))
+    texts = [caption.text for caption in readable.captions]
     if not texts:
         raise DatasetError(
             f"the images of the dataset '{dataset.name}' that have a caption were all left out: "
             f"there is nothing to measure"
         )
-    return Encoded(kept, np.concatenate(blocks), model.encode_captions(texts))
+    return Encoded(readable, np.concatenate(blocks), model.encode_captions(texts))

@@ -103,7 +103,7 @@ def picture_blocks(
 ) -> Iterator[Block]:
     """Yield pictures with their points, in their order.
 
-    A picture that cannot be read has a row of NaN, and `skipped` is told why.
+    A picture that cannot be read has a row of NaN, and `skipped` is called with the reason.
     """
     images = [Image(at, path.name, path) for at, path in enumerate(pictures)]
     source = ImageSource(batch_size=batch_size, workers=workers, limits=limits)
@@ -185,5 +185,5 @@ def _require_alone(inputs: Sequence[Path]) -> None:
     if len(inputs) > 1:
         raise EmbedError(
             "give one file of text, or pictures and folders of pictures: the rows of both "
-            "together could not be told apart"
+            "together would be ambiguous"
         )

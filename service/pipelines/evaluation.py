@@ -107,26 +107,26 @@ class EvaluationRequest:
             with bars("ranking") as progress:
                 return measure(model, encoded, self.folds, progress)
 
-        found = measured(first, collection, self.features)
-        dataset = found.encoded.dataset
+        evaluated = measured(first, collection, self.features)
+        dataset = evaluated.encoded.dataset
         there = {image.id for image in dataset.images}
         captions = sum(len(image.captions) for image in whole.images if image.id in there)
         report = {
             "dataset": dataset.name,
             "split": ", ".join(dataset.splits()),
             "captions_per_image": limit,
-            "captions_left_out": captions - len(found.encoded.captions),
-            **found.to_json(),
+            "captions_left_out": captions - len(evaluated.encoded.captions),
+            **evaluated.to_json(),
         }
         if second is not None:
             other = measured(second, dataset, self.against_features or self.features)
             if len(other.encoded.dataset) < len(dataset):
                 raise DatasetError(
-                    f"{self.against} could not be measured on all images that {found.name} was: "
-                    f"compare on features of the same images"
+                    f"{self.against} could not be measured on all images that {evaluated.name} "
+                    f"was: compare on features of the same images"
                 )
-            report["against"] = other.to_json() | {"difference": comparison(found, other)}
-        return found, report
+            report["against"] = other.to_json() | {"difference": comparison(evaluated, other)}
+        return evaluated, report
 
 
 def _require_blocks(folds: int, dataset: Dataset) -> None:
@@ -164,9 +164,9 @@ def calibrate(
     with bars("encoding") as progress:
         encoded = encode_dataset(loaded.model, dataset, source, progress)
     score = loaded.model.config.score
-    found = calibrations(encoded.dataset, encoded.images, encoded.captions, score)
-    checkpoint.calibrate(folder, found)
-    return found
+    fitted = calibrations(encoded.dataset, encoded.images, encoded.captions, score)
+    checkpoint.calibrate(folder, fitted)
+    return fitted
 
 
 def comparison(first: Measured, second: Measured) -> dict[str, Any]:

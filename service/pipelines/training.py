@@ -192,12 +192,12 @@ def part_to_measure(dataset: Dataset, split: str | None, usual: str, tell: Tell)
     """
     if split is not None or dataset.has_splits():
         return dataset.split(usual if split is None else split)
-    found = withheld(dataset)
+    part = withheld(dataset)
     tell(
-        f"no splits: measuring the {count(len(found), 'picture')} of {len(dataset):,} that "
+        f"no splits: measuring the {count(len(part), 'picture')} of {len(dataset):,} that "
         f"'hasse lab train' does not learn from; --split '' measures all"
     )
-    return found
+    return part
 
 
 def require_inputs(config: TrainingConfig, request: TrainingRequest) -> None:

@@ -26,7 +26,7 @@ _PICTURE = {"schema": {"type": "string", "format": "binary"}}
 _UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client has this version"}}
 
 # An id may come to mean another picture (a rebuilt collection, a deleted image), so a client
-# may keep what it got but asks, and is told 304 without the bytes.
+# may cache a picture but revalidates it, and gets 304 without the bytes.
 _CACHE_CONTROL = "public, no-cache"
 # Originals are files of strangers: a browser that opens one runs nothing of it.
 _ORIGINAL_POLICY = "default-src 'none'; sandbox"

@@ -55,7 +55,7 @@ async def readyz(services: ServicesHere) -> Response:
 )
 async def metrics(services: ServicesHere) -> Response:
     """Return counters, gauges and histograms for Prometheus, after a probe as of `/readyz`."""
-    with suppress(ServiceError):  # which `hasse_ready` tells
+    with suppress(ServiceError):  # which `hasse_ready` shows
         await services.readiness.probe()
     return Response(services.metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
 

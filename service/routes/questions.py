@@ -108,12 +108,12 @@ def _endpoint(questions: Iterable[Question[Any, Any]]) -> Callable[..., Awaitabl
         stages, bodies = Stages(), services.bodies
         if by_form is not None and (by_json is None or media_type(request) == FORM):
             form = await bodies.form(request)
-            asked = form.as_model(by_form.request, by_form.picture)
-            return await _answered(services, by_form, asked, stages)
+            request_model = form.as_model(by_form.request, by_form.picture)
+            return await _answered(services, by_form, request_model, stages)
         if by_json is None:
             raise TypeError("a question is sent as JSON, as a form, or as both")
-        asked = await bodies.json(request, by_json.request)
-        return await _answered(services, by_json, asked, stages)
+        request_model = await bodies.json(request, by_json.request)
+        return await _answered(services, by_json, request_model, stages)
 
     return answer
 
@@ -132,9 +132,9 @@ async def image_diagram(services: SearchServices, image_id: Id) -> Response:
 
 
 async def _answered(
-    services: Services, question: Question[Any, Any], asked: Any, stages: Stages
+    services: Services, question: Question[Any, Any], request_model: Any, stages: Stages
 ) -> Response:
     """Return the answer, which no cache may keep, with the time of its stages."""
-    body = await run(services.engine, HANDLERS[question], asked, stages, to_json)
+    body = await run(services.engine, HANDLERS[question], request_model, stages, to_json)
     headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
     return Response(body, 200, headers, "application/json")

@@ -23,7 +23,7 @@ def facts(engine: Engine) -> dict[str, Any]:
 
 
 def introduction(engine: Engine, url: str) -> str:
-    """Return a few lines for a person: what is served, within which limits, and where."""
+    """Return a few lines for people: the collection, the limits and the address."""
     info, settings = engine.info, engine.settings
     lines = [
         f"Collection  {count(info.images, 'image')}, {count(info.captions, 'caption')} "

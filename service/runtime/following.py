@@ -20,7 +20,7 @@ from hasse.service.runtime import logs
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
-# The environment variable that tells workers where the state of the follower is.
+# Environment variable with the place of the state of the follower, for workers.
 _STATE = "HASSE_FOLLOWER_STATE"
 _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
@@ -115,7 +115,7 @@ def _supervise(
 def _end(process: multiprocessing.process.BaseProcess) -> None:
     process.terminate()
     process.join(_STOP_SECONDS)
-    if process.is_alive():  # what it has done is durable
+    if process.is_alive():  # its work so far is durable
         process.kill()
         process.join()
 

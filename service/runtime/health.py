@@ -31,12 +31,12 @@ def trouble(host: str, port: int, timeout: float = TIMEOUT_SECONDS) -> str | Non
 
 def main(check: Callable[[str, int], str | None] = trouble) -> int:
     """Check the address in HASSE_HOST and HASSE_PORT, as `hasse serve` reads them."""
-    found = check(
+    fault = check(
         os.environ.get("HASSE_HOST", "127.0.0.1"), int(os.environ.get("HASSE_PORT", "8000"))
     )
-    if found:
-        sys.stderr.write(f"error: {found}\n")
-    return 1 if found else 0
+    if fault:
+        sys.stderr.write(f"error: {fault}\n")
+    return 1 if fault else 0
 
 
 if __name__ == "__main__":

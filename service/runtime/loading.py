@@ -42,8 +42,8 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
     device = pick_device(settings.device)
     loaded = None
     if settings.model is not None:
-        found = named_models.find(settings.model)
-        loaded = checkpoint.load(found, device, with_pictures=with_pictures)
+        folder = named_models.find(settings.model)
+        loaded = checkpoint.load(folder, device, with_pictures=with_pictures)
     index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
     with closed_on_failure(index):
         loaded = loaded or _its_own_model(index, device, with_pictures)
@@ -149,7 +149,7 @@ def warm(checkpoint: Checkpoint, index: Index) -> None:
     model = checkpoint.model
     captions = model.encode_captions(["a"])
     pictures = model.encode_images([Image.new("RGB", (32, 32))])
-    asked: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
-    for kind, points in asked:
+    given: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
+    for kind, points in given:
         index.search_batch(Query(kind, 1), points)
     penalties_between(index.model.score, pictures, captions)

@@ -1,7 +1,7 @@
 """The metrics at /metrics: one table, one registry for each application.
 
 Several worker processes keep their counts in files of one folder (`PROMETHEUS_MULTIPROC_DIR`, which
-must be set before this module is imported). The worker that is asked answers for all of them.
+must be set before this module is imported). Any worker answers for all of them.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ class _Processes(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a `ProcessCollector`, over all workers that have gauges."""
-        found: dict[str, Metric] = {}
+        by_name: dict[str, Metric] = {}
         values: defaultdict[str, list[float]] = defaultdict(list)
         for pid in {path.stem.rpartition("_")[2] for path in self._folder.glob("gauge_live*.db")}:
             for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
-                found[metric.name] = metric
+                by_name[metric.name] = metric
                 values[metric.name] += [sample.value for sample in metric.samples]
-        for name, metric in found.items():
+        for name, metric in by_name.items():
             total = min(values[name]) if name in _LEAST else sum(values[name])
             metric.samples = [metric.samples[0]._replace(value=total)]
-        return found.values()
+        return by_name.values()

@@ -72,7 +72,7 @@ class Readiness:
                         logging.WARNING if self._failure else logging.INFO,
                         failure=self._failure or "none",
                     )
-        self._require_serving()  # also when asked to stop in the meantime
+        self._require_serving()  # also when stopped in the meantime
         if self._failure is not None:
             raise self._not_ready(self._failure)
         checks: dict[str, Literal["ok", "restarting"]] = {

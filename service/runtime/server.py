@@ -78,7 +78,7 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """Fails readiness before it closes the port, and ends with status 0 when asked to stop."""
+    """Fails readiness before it closes the port, and ends with status 0 on SIGTERM."""
 
     def __init__(
         self,

@@ -82,14 +82,14 @@ class Lifecycle:
             self._readiness.engine = engine
             self._opened.set()
             if self._readiness.phase is not Phase.STARTING:
-                return  # asked to stop while loading: there is nothing to keep fresh
+                return  # stopped while loading: there is nothing to refresh
             self._readiness.phase = Phase.SERVING
             event("serving", **about.facts(engine))
             await engine.keep_fresh()
 
     def _fail(self, sentence: str) -> None:
         self._opened.set()
-        if self._readiness.phase is Phase.STOPPING:  # the service was asked to stop meanwhile
+        if self._readiness.phase is Phase.STOPPING:  # the service is stopping meanwhile
             event("not started", logging.WARNING, reason=sentence)
             return
         self._readiness.phase = Phase.FAILED

@@ -26,7 +26,7 @@ from hasse.service.runtime import logs
 from hasse.service.runtime.sockets import ServeError, listen, reserve, share
 from hasse.service.settings import Settings
 
-_STOP_SECONDS = 20.0  # after which a worker that was asked to stop is killed
+_STOP_SECONDS = 20.0  # after SIGTERM, until a worker is killed
 _ROUND_SECONDS = 1.0  # most that one look at a worker counts, should this process stand still too
 
 
@@ -198,7 +198,7 @@ class Supervisor(Multiprocess):
 
     def _start(self, number: int) -> Worker:
         worker = self._make(number)
-        # A worker inherits what is blocked: Ctrl-C in a terminal is for this process.
+        # Workers inherit blocked signals: only this process handles Ctrl-C.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             worker.start()

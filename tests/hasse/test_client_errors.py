@@ -223,7 +223,7 @@ def test_page_of_a_proxy_is_unreadable(ask: Callable[[Client], object]) -> None:
 )
 def test_request_that_http_cannot_carry_is_unsendable(ask: Callable[[Client], object]) -> None:
     hasse = Client(transport=httpx.MockTransport(lambda _: LIVE))
-    with hasse, pytest.raises(UnsendableError, match="cannot be asked this"):
+    with hasse, pytest.raises(UnsendableError, match="cannot carry this request"):
         ask(hasse)
 
 

@@ -1,4 +1,4 @@
-"""Published weights of encoders, downloaded when a command asks for it, and kept.
+"""Published weights of encoders, downloaded on request and cached.
 
 They are kept in the folder `encoders` of Hasse's home. It can be carried to a machine without
 network, where the same commands find them. The libraries show their own progress bars.

@@ -291,7 +291,7 @@ def _tokenizer(name: str, text: Mapping[str, Any], folder: Path | None) -> Token
 
 
 def _fitting(name: str, text: Mapping[str, Any], tokenizer: Tokenizer) -> Tokenizer:
-    """Refuse a tokenizer whose numbers are beyond those that the text encoder knows."""
+    """Refuse a tokenizer with more words than the text encoder has."""
     if (largest := int(tokenizer([_ANY_TEXT]).max())) >= (known := text["vocab_size"]):
         raise BackboneError(
             f"the tokenizer of {name} gives a part of a word the number {largest:,}, and "
