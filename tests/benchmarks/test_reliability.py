@@ -100,6 +100,7 @@ def test_attacks_end_and_leave_the_service_alive(service: Served) -> None:
         assert set(seen.searches) <= {200, 429}, each.name
 
 
+@pytest.mark.slow
 def test_a_crowd_gets_answers_and_refusals_and_nothing_else(service: Served) -> None:
     host, port = service.host, service.port
     tally = run(closed_loop(host, port, REQUESTS, 40, 60.0, count=400))
@@ -109,6 +110,7 @@ def test_a_crowd_gets_answers_and_refusals_and_nothing_else(service: Served) -> 
     assert run(until_normal(host, port, REQUESTS[0], 60.0)) < 60
 
 
+@pytest.mark.slow
 def test_requests_of_every_kind_leave_nothing_behind(service: Served) -> None:
     tally, settled, ended = soak.soak(service, soak.requests(ASKED), 400, lambda done: None)
     assert tally.statuses.total() == 400
@@ -119,6 +121,7 @@ def test_requests_of_every_kind_leave_nothing_behind(service: Served) -> None:
     assert ended.descriptors <= settled.descriptors + soak.CLIENTS
 
 
+@pytest.mark.slow
 def test_the_hostile_corpus_is_answered_or_refused_by_name_in_bounded_memory(
     service: Served,
 ) -> None:
@@ -131,6 +134,7 @@ def test_the_hostile_corpus_is_answered_or_refused_by_name_in_bounded_memory(
     assert service.usage().peak_megabytes - before.megabytes < hostile.bound(Settings())
 
 
+@pytest.mark.slow
 def test_bytes_changed_at_random_are_read_or_refused_by_name(tmp_path: Path) -> None:
     outcomes, findings = fuzz.fuzz(float("inf"), 0, tmp_path, iter(range(90)))
     assert not findings, findings[0]

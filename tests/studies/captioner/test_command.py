@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from hasse.models.captioning import checkpoint as captioners
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import save
@@ -15,6 +17,8 @@ from tests.studies.captioner.prepared import captioned
 from tests.studies.chosen import options
 from tests.tiny import tiny_checkpoint
 from tests.wordnet import write_wordnet
+
+pytestmark = pytest.mark.slow
 
 QUICK = options("epochs=1", "min_word_count=1")
 

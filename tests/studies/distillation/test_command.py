@@ -34,6 +34,8 @@ from tests.service.cli.test_interruption import ctrl_c_at
 from tests.studies.chosen import options
 from tests.tiny import tiny_checkpoint
 
+pytestmark = pytest.mark.slow
+
 COUNT = 48
 TINY = (
     *options("student=torchvision/mobilenet_v2", "side=48", "teacher_side=64"),
@@ -68,7 +70,6 @@ def distill(home: Path, out: Path, *more: object) -> Outcome:
     )
 
 
-@pytest.mark.slow
 def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_path: Path) -> None:
     outcome = distill(home, tmp_path / "student")
     assert outcome.status == 0, outcome.err
@@ -192,7 +193,6 @@ def test_side_that_a_network_cannot_take_is_told_before_the_pictures_are_read(
     assert not (tmp_path / "student").exists()
 
 
-@pytest.mark.slow
 def test_distillation_goes_on_where_ctrl_c_stopped_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +210,6 @@ def test_distillation_goes_on_where_ctrl_c_stopped_it(
     assert ends[0] == ends[1]
 
 
-@pytest.mark.slow
 def test_distill_shows_how_far_and_how_well_a_student_learns(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +326,6 @@ def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folders_pictures(
     home: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,8 @@ from hasse.studies.distillation.distillation import (
 from hasse.studies.distillation.student import HINTS, Student, Teacher
 from tests.studies.distillation.teaching import Pixels, build_like, main_axes, two_colours
 
+pytestmark = pytest.mark.slow
+
 LEARNS = DistillationConfig(
     student="torchvision/mobilenet_v2",
     side=48,
@@ -54,7 +56,6 @@ class After:
         return self.left < 0
 
 
-@pytest.mark.slow
 def test_a_student_can_be_another_network_than_its_teacher(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -67,7 +68,6 @@ def test_a_student_can_be_another_network_than_its_teacher(
     assert build_backbone("torchvision/regnet_y_400mf", path).feature_dimension == 440
 
 
-@pytest.mark.slow
 def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last_grid(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -85,8 +85,6 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
     assert build_backbone("torchvision/swin_t", path).feature_dimension == 768
 
 
-@pytest.mark.slow
-@pytest.mark.slow
 def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     teacher: Backbone, tmp_path: Path
 ) -> None:
@@ -174,7 +172,6 @@ def test_a_student_that_is_stopped_ends_in_the_same_weights(
     learn("stopped", stop=After(0))  # there is nothing left to stop
 
 
-@pytest.mark.slow
 def test_epochs_show_the_same_pictures_in_other_orders_and_never_those_held_out(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -213,7 +210,6 @@ def a_run(
     return kind(config, pixels, build_like(teacher), folder)
 
 
-@pytest.mark.slow
 def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -248,7 +244,6 @@ def test_a_student_begins_with_what_all_pictures_have_in_common(
     torch.testing.assert_close(seen, common[:, None, None].expand_as(seen))
 
 
-@pytest.mark.slow
 def test_hints_count_as_much_as_they_are_said_to(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -275,7 +270,6 @@ def test_steps_vary_their_pictures_differently(
     assert len(found) == 6
 
 
-@pytest.mark.slow
 def test_a_student_begins_with_the_weights_it_is_given(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -292,7 +286,6 @@ def test_a_student_begins_with_the_weights_it_is_given(
         Distillation(barely, pixels, build_like(teacher), tmp_path).train()
 
 
-@pytest.mark.slow
 def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_path: Path) -> None:
     with pytest.raises(TrainingStopped):
         Distillation(LEARNS, pixels, build_like(teacher), tmp_path).train(stop=After(1))

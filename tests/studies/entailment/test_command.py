@@ -21,6 +21,8 @@ from tests.studies.chosen import options
 from tests.studies.entailment.corpora import sick, snli
 from tests.tiny import tiny_checkpoint
 
+pytestmark = pytest.mark.slow
+
 SMALL = options("dimension=24", "word_dimension=12", "word_range=1", "batch_size=8")
 
 

@@ -12,6 +12,8 @@ from hasse.models.vocabulary import words
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import hasse
 
+pytestmark = pytest.mark.slow
+
 FEW = ("--set", "epochs=1", "--set", "states=8", "--device", "cpu")
 
 

@@ -19,6 +19,8 @@ from tests.studies.chosen import options
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
 from tests.tiny import seal, tiny_checkpoint
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Path:

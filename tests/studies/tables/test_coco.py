@@ -17,6 +17,8 @@ from hasse.models.encoders.registry import build_backbone
 from hasse.studies.tables import coco
 from tests.service.cli.shell import hasse
 
+pytestmark = pytest.mark.slow
+
 NETWORK = "torchvision/shufflenet_v2_x0_5"
 # Karpathy's four splits, and how many pictures each has here.
 SPLITS = {"train": 10, "restval": 6, "val": 5, "test": 10}
@@ -148,7 +150,6 @@ def test_the_table_has_the_papers_rows_and_ours_as_evaluate_measures_them(
     assert figures == [round(value, 1) for value in expected]
 
 
-@pytest.mark.slow
 def test_captions_beyond_those_asked_for_are_left_out_as_if_they_were_not_there(
     home: Path,
 ) -> None:

@@ -18,6 +18,8 @@ from hasse.service.pipelines.scenes import generate
 from hasse.studies.tables import lattice, scenes
 from hasse.studies.tables.report import show
 
+pytestmark = pytest.mark.slow
+
 PICTURES = 40
 CELL = re.compile(r"(\d+\.\d)(?: ± (\d+\.\d))?")
 

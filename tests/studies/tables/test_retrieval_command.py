@@ -11,6 +11,8 @@ import pytest
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import hasse
 
+pytestmark = pytest.mark.slow
+
 
 def measure(name: str, home: Path) -> tuple[object, ...]:
     return (f"study {name}", home / "data", "--model", home / "model", "--split", "")
