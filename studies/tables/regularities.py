@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +38,6 @@ from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel
-from hasse.models.evaluation.bootstrap import half_width
 from hasse.models.images.decoding import open_picture
 from hasse.models.model import ModelConfig, OrderEmbedding, Points
 from hasse.models.score import penalties
@@ -49,6 +47,7 @@ from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
 from hasse.service.writing.image_source import ImageSource
+from hasse.studies.tables.report import parser_of, percent, report_of, say
 
 FIRST = 4  # hits that are looked at, as in the paper
 NEAREST = 10  # hits that are sorted again by their distance to their mean
@@ -143,7 +142,7 @@ def _coloured(scene: Scene, at: int, colour: str) -> Scene:
     return replace(scene, situation=replace(scene.situation, entities=tuple(entities)))
 
 
-def asked_in_captions(dataset: Dataset) -> list[Question]:
+def questions_in_captions(dataset: Dataset) -> list[Question]:
     """Return exchanges of colours of things that two captions of an image name."""
     said: list[dict[tuple[str, str], int]] = []
     pattern = re.compile(rf"\b({'|'.join(NAMES)}) ([a-z]{{3,}})\b")
@@ -212,7 +211,7 @@ def measure(model: EmbeddingModel, images: Points, questions: Sequence[Question]
                 ]
             )
         columns: Share = np.array(shares, np.float64)
-        cells = [f"{100 * c.mean():.1f} ± {100 * half_width(c):.1f}" for c in columns.T]
+        cells = [percent(column) for column in columns.T]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -233,7 +232,7 @@ def seen(network: OrderEmbedding, pictures: Sequence[Path | Scene]) -> Features:
         pixels = torch.stack([network.preprocessing.apply(picture) for picture in batch])
         with torch.inference_mode():
             found.append(network.images.features(pixels).numpy())
-        print(f"{start + len(batch):,} of {len(pictures):,} pictures seen", file=sys.stderr)
+        say(f"{start + len(batch):,} of {len(pictures):,} pictures seen")
     return np.concatenate(found)
 
 
@@ -248,13 +247,7 @@ def learned(
     config = replace(config, model=model, preprocessing=network.preprocessing)
     weights = dict(network.images.backbone.state_dict())
     training = RetrievalTraining(config, folder, TrainingInputs(parts[0], parts[1], weights))
-
-    def report(progress: object) -> None:
-        measured = getattr(progress, "measured", None)
-        if measured is not None:
-            print(f"{folder.name}: rsum {measured.rsum:.1f}", file=sys.stderr, flush=True)
-
-    return training.train(report)
+    return training.train(report_of(folder.name))
 
 
 def of_scenes(options: argparse.Namespace) -> None:
@@ -284,7 +277,7 @@ def of_scenes(options: argparse.Namespace) -> None:
 def of_photographs(options: argparse.Namespace) -> None:
     """Print the tables of trained models."""
     dataset = load_dataset(options.dataset).split(options.split)
-    questions = asked_in_captions(dataset)
+    questions = questions_in_captions(dataset)
     for folder in options.models:
         found = load(folder)
         batches = ImageSource(options.features).encoded(found.model, dataset.images)
@@ -297,7 +290,7 @@ def of_photographs(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     kinds = parser.add_subparsers(required=True)
     scenes = kinds.add_parser("scenes")
     scenes.add_argument("dataset", type=Path, help="made by 'hasse lab data import scenes'")

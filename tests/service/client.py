@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -33,12 +32,7 @@ class Client:
         self.run(self._start())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.run(self._stack.aclose())
         self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.scenes import scene_and_captions
-from hasse.studies.tables.regularities import asked_in_captions, counterfactuals
+from hasse.studies.tables.regularities import counterfactuals, questions_in_captions
 
 
 def test_counterfactuals_keep_all_but_one_colour() -> None:
@@ -44,6 +44,6 @@ def test_exchanges_of_photographs_are_read_in_their_captions() -> None:
             image(4, "a black and white cat"),
         ),
     )
-    (question,) = asked_in_captions(dataset)
+    (question,) = questions_in_captions(dataset)
     assert (question.row, question.word) == (0, ("black", "brown"))
     assert question.right == {1}
