@@ -110,6 +110,6 @@ class DualEncoder(nn.Module):
 
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of the cached features of pictures: (B, N) -> (B, N) float32."""
-        found = torch.from_numpy(np.asarray(features, dtype=np.float32))
-        points: Points = normalize(found, dim=-1).numpy()
+        block = torch.from_numpy(np.asarray(features, dtype=np.float32))
+        points: Points = normalize(block, dim=-1).numpy()
         return points

@@ -41,11 +41,11 @@ class Specificity:
         if not self._measures:
             return {}
         unknown = [caption_id for caption_id, text in texts.items() if text not in self._known]
-        found = points(unknown) if unknown else {}
+        stored = points(unknown) if unknown else {}
         for at in range(0, len(unknown), _BLOCK):
-            ids = [caption_id for caption_id in unknown[at : at + _BLOCK] if caption_id in found]
+            ids = [caption_id for caption_id in unknown[at : at + _BLOCK] if caption_id in stored]
             if ids:
-                measured = self._measured(np.stack([found[caption_id] for caption_id in ids]))
+                measured = self._measured(np.stack([stored[caption_id] for caption_id in ids]))
                 for caption_id, value in zip(ids, measured.tolist(), strict=True):
                     self._known[texts[caption_id]] = value
         values = {

@@ -131,8 +131,8 @@ class Vocabulary:
         Pass the training captions only: words of held-out captions would be a leak.
         """
         counts = Counter(word for text in captions for word in words(text))
-        kept = [word for word, count in counts.items() if count >= min_count]
-        return cls(sorted(kept, key=lambda word: (-counts[word], word)))
+        frequent = [word for word, count in counts.items() if count >= min_count]
+        return cls(sorted(frequent, key=lambda word: (-counts[word], word)))
 
     def __len__(self) -> int:
         """Return how many numbers are in use, special ones included."""

@@ -57,15 +57,15 @@ def grown(folder: Path, points: source.Source, kind: Kind, rows: int) -> Segment
 
 def milliseconds(work: Callable[[], object], device: str) -> float:
     """Return how long some work takes: the median of as many calls as a second has."""
-    found: list[float] = []
+    seconds: list[float] = []
     work()
-    while sum(found) < _SECONDS or len(found) < 3:
+    while sum(seconds) < _SECONDS or len(seconds) < 3:
         wait(device)
         start = time.perf_counter()
         work()
         wait(device)
-        found.append(time.perf_counter() - start)
-    return 1000 * statistics.median(found)
+        seconds.append(time.perf_counter() - start)
+    return 1000 * statistics.median(seconds)
 
 
 def bandwidth(device: str) -> float:
@@ -77,14 +77,14 @@ def bandwidth(device: str) -> float:
 
 def plain(points: Tensor, queries: Tensor, kind: Kind) -> Tensor:
     """Return the k best rows by the definition: (R, N), (B, N) -> (B, k)."""
-    found = torch.empty(len(queries), len(points), device=points.device)
+    scores = torch.empty(len(queries), len(points), device=points.device)
     for row in range(0, len(points), _ROWS):
         stored = points[None, row : row + _ROWS]
         for at in range(0, len(queries), _QUERIES):
-            asked = queries[at : at + _QUERIES, None]
-            gap = asked - stored if kind == "image" else stored - asked
-            found[at : at + _QUERIES, row : row + _ROWS] = gap.clamp(min=0).pow(2).sum(2)
-    return found.topk(K, largest=False).indices
+            part = queries[at : at + _QUERIES, None]
+            gap = part - stored if kind == "image" else stored - part
+            scores[at : at + _QUERIES, row : row + _ROWS] = gap.clamp(min=0).pow(2).sum(2)
+    return scores.topk(K, largest=False).indices
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -81,10 +81,10 @@ class Flat:
         before = faiss.cvar.distance_compute_blas_threshold
         faiss.cvar.distance_compute_blas_threshold = 1 if len(queries) > 1 else before
         try:
-            found: Ids = self._index.search(queries, self._k)[1]
+            ids: Ids = self._index.search(queries, self._k)[1]
         finally:
             faiss.cvar.distance_compute_blas_threshold = before
-        return found
+        return ids
 
     def bytes_per_query(self, _queries: Points) -> float:
         """Return the size of all points."""
@@ -112,8 +112,8 @@ class Panorama:
 
     def ask(self, queries: Points) -> Ids:
         """Answer queries (B, N)."""
-        found: Ids = self._index.search(queries, self._k)[1]
-        return found
+        ids: Ids = self._index.search(queries, self._k)[1]
+        return ids
 
     def bytes_per_query(self, queries: Points) -> float:
         """Return the size of the coordinates it compared with the query, by FAISS's own count."""
@@ -147,8 +147,8 @@ class Graph:
     def candidates(self, queries: Points) -> Ids:
         """Return likely rows (B, C), -1 where there are no more."""
         parameters = faiss.SearchParametersHNSW(efSearch=self._effort)
-        found: Ids = self._index.search(queries, self._effort, params=parameters)[1]
-        return found
+        ids: Ids = self._index.search(queries, self._effort, params=parameters)[1]
+        return ids
 
     def ask(self, queries: Points) -> Ids:
         """Answer queries (B, N)."""
@@ -166,8 +166,8 @@ class Graph:
         rows = faiss.cvar.hnsw_stats.ndis + (found >= 0).sum()
         return float(4 * queries.shape[1] * rows / len(queries))
 
-    def _best(self, query: Points, found: Ids) -> Ids:
-        rows = found[found >= 0]
+    def _best(self, query: Points, candidates: Ids) -> Ids:
+        rows = candidates[candidates >= 0]
         best = TopK(1, self._k)
         theirs = violations(self._points, rows, query, self._kind)
         best.add(rows, np.array([0, len(rows)]), theirs)

@@ -67,8 +67,8 @@ def main(given: list[str] | None = None) -> None:
 
 def _measured(folder: Path, points: source.Source, kind: Kind, score: Score) -> str:
     """Measure one orientation at all sizes; return its constants."""
-    asked = points.asking(kind)
-    queries = np.ascontiguousarray(asked[:: max(1, len(asked) // max(BATCHES))][: max(BATCHES)])
+    every = points.asking(kind)
+    queries = np.ascontiguousarray(every[:: max(1, len(every) // max(BATCHES))][: max(BATCHES)])
     grown = np.concatenate([block for _, block in Growth(points.stored(kind)).blocks(max(ROWS))])
     took = np.full((len(ROWS), len(BATCHES), 2), np.nan)  # nanoseconds a query: scan, bounds
     for at, rows in enumerate(ROWS):

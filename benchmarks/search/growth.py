@@ -83,7 +83,7 @@ class Profile:
 def profile(points: Points, queries: Points, kind: Kind) -> Profile:
     """Measure points (R, N) against queries (B, N)."""
     every = np.arange(len(points))
-    found = np.sort([violations(points, every, query, kind) for query in queries], axis=1)
+    ranked = np.sort([violations(points, every, query, kind) for query in queries], axis=1)
     squares = -np.sort(-np.square(points[:2000].astype(np.float64)), axis=1)
     eighth = max(1, points.shape[1] // 8)
     return Profile(
@@ -91,10 +91,10 @@ def profile(points: Points, queries: Points, kind: Kind) -> Profile:
         float(np.sqrt(squares.sum(axis=1)).mean()),
         float((squares < 0.01 * squares.mean()).mean()),
         float((squares[:, :eighth].sum(axis=1) / squares.sum(axis=1)).mean()),
-        float(found[:, 0].mean()),
-        float(found[:, min(10, len(points)) - 1].mean()),
-        float(found[:, min(100, len(points)) - 1].mean()),
-        float(np.median(found)),
+        float(ranked[:, 0].mean()),
+        float(ranked[:, min(10, len(points)) - 1].mean()),
+        float(ranked[:, min(100, len(points)) - 1].mean()),
+        float(np.median(ranked)),
     )
 
 
@@ -103,9 +103,9 @@ def profiles(real: Points, queries: Points, kind: Kind) -> dict[str, Profile]:
     shuffled = Growth(real).real[:PROFILED_ROWS]
     quarter = shuffled[: max(1, len(shuffled) // 4)]
     grown = np.concatenate([block for _, block in Growth(quarter).blocks(len(shuffled))])
-    asked = queries[:PROFILED_QUERIES]
+    some = queries[:PROFILED_QUERIES]
     return {
-        "real": profile(shuffled, asked, kind),
-        "a quarter, grown": profile(grown, asked, kind),
-        "a quarter": profile(quarter, asked, kind),
+        "real": profile(shuffled, some, kind),
+        "a quarter, grown": profile(grown, some, kind),
+        "a quarter": profile(quarter, some, kind),
     }

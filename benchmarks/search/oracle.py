@@ -54,11 +54,11 @@ def check(
     best = [(np.empty(0, np.int64), np.empty(0)) for _ in answers]
     for start, points in blocks:
         for b, query in enumerate(queries):
-            asked = query.astype(np.float64)
-            gap = asked - points if kind == "image" else points - asked
-            found = np.square(np.maximum(0, gap)).sum(axis=1)
+            point = query.astype(np.float64)
+            gap = point - points if kind == "image" else points - point
+            gaps = np.square(np.maximum(0, gap)).sum(axis=1)
             ids = np.concatenate([best[b][0], np.arange(start, start + len(points))])
-            values = np.concatenate([best[b][1], found])
+            values = np.concatenate([best[b][1], gaps])
             # Twice as many as asked for, so that ties around the k-th are all there.
             order = np.lexsort((ids, values))[: 2 * k]
             best[b] = ids[order], values[order]

@@ -67,8 +67,8 @@ def promises(trial: Trial) -> list[Promise]:
     if trial.rows < FROM_ROWS:
         return []
     rows = {row.contender: row for row in trial.table}
-    kept = list(_promises(trial, rows, rows.get(Flat.name)))
-    return [promise for promise in kept if promise is not None]
+    every = list(_promises(trial, rows, rows.get(Flat.name)))
+    return [promise for promise in every if promise is not None]
 
 
 def _promises(trial: Trial, rows: dict[str, Row], flat: Row | None) -> Iterator[Promise]:

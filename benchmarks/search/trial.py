@@ -86,9 +86,9 @@ def take_turns(
                 at = starts[(turn * BURST + call) % len(starts)]
                 part = slice(at, at + batch)
                 began = clock()
-                found = contender.ask(queries[part])
+                ids = contender.ask(queries[part])
                 spent[contender.name].append((clock() - began) / batch)
-                check(contender, part, found)
+                check(contender, part, ids)
         for _ in range(BURST):
             began = clock()
             reader.read()

@@ -135,14 +135,14 @@ class Captioner:
     def _choose(self, number: int) -> Tensor:
         """Draw distinct structures, as often as captions have them; half of them have a verb."""
         draw = torch.Generator().manual_seed(0)
-        found = []
+        draws = []
         for share, has_verb in ((number // 2, True), (number - number // 2, False)):
             counts = torch.where(self._acts == has_verb, self.counts, 0).float()
             there = int((counts > 0).sum())
             if there:
                 size = min(max(share, 1), there)
-                found.append(torch.multinomial(counts, size, generator=draw))
-        return torch.cat(found)
+                draws.append(torch.multinomial(counts, size, generator=draw))
+        return torch.cat(draws)
 
 
 def hash_of(texts: Sequence[str]) -> NDArray[np.int64]:

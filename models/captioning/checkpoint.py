@@ -101,22 +101,24 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         dimension = model.model.config.dimension
         judgement = Judgement(dimension).eval() if config["judgement"] else None
         language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
-        with weights(folder) as found:
-            language_model.load_state_dict(_below(_WEIGHTS, found))
+        with weights(folder) as tensors:
+            language_model.load_state_dict(_below(_WEIGHTS, tensors))
             if judgement is not None:
-                judgement.load_state_dict(_below(_JUDGEMENT, found))
+                judgement.load_state_dict(_below(_JUDGEMENT, tensors))
             trigrams = Trigrams(
-                found["trigrams"].numpy(), found["trigram_counts"].long().numpy(), len(vocabulary)
+                tensors["trigrams"].numpy(),
+                tensors["trigram_counts"].long().numpy(),
+                len(vocabulary),
             )
             captioner = Captioner(
                 language_model,
                 vocabulary,
                 tags,
-                found["templates"].long(),
-                found["counts"],
+                tensors["templates"].long(),
+                tensors["counts"],
                 trigrams,
-                found["references"],
-                found["hashes"].numpy(),
+                tensors["references"],
+                tensors["hashes"].numpy(),
             )
     return CaptionerCheckpoint(
         captioner,

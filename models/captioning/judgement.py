@@ -82,16 +82,16 @@ class Judgement(nn.Module):
         scale = math.sqrt(points.shape[1])  # of a coordinate about 1
         lacking = scale * (points - pictures).clamp(min=0)
         common = scale * torch.minimum(points, pictures)
-        found = self.linear(facts) + self.hidden(torch.cat((facts, lacking, common), 1))
-        return torch.as_tensor(found[:, 0])
+        logits = self.linear(facts) + self.hidden(torch.cat((facts, lacking, common), 1))
+        return torch.as_tensor(logits[:, 0])
 
     @torch.inference_mode()
     def probability(self, seen: Seen) -> Floats:
         """Return the probability that each text is true: (C,)."""
         pictures, points = torch.from_numpy(seen.picture[None]), torch.from_numpy(seen.points)
         logits: Tensor = self(pictures, points, torch.from_numpy(seen.facts).float())
-        found: Floats = logits.sigmoid().double().numpy()
-        return found
+        probabilities: Floats = logits.sigmoid().double().numpy()
+        return probabilities
 
     @classmethod
     def learn(cls, lesson: Lesson, seed: int = 0) -> Judgement:

@@ -116,13 +116,15 @@ class LanguageModel(nn.Module):
         Each word is the likeliest after those before it. Where a tag is `NO_TAG`, there is no word.
         """
         history, conditions = self.history(), self.conditions(tags, points)
-        found = torch.full(tags.shape, PADDING)
+        written = torch.full(tags.shape, PADDING)
         for at in range(tags.shape[1]):
             factors = torch.zeros(1)
             for distance, table in enumerate(history, start=1):
-                words = found[:, at - distance] if distance <= at else found.new_zeros(len(tags))
+                words = (
+                    written[:, at - distance] if distance <= at else written.new_zeros(len(tags))
+                )
                 factors = factors + table[words]
             scores = self.scores(factors * conditions[:, at])
             scores[:, : len(SPECIAL)] = -torch.inf
-            found[:, at] = torch.where(tags[:, at] == NO_TAG, PADDING, scores.argmax(1))
-        return found
+            written[:, at] = torch.where(tags[:, at] == NO_TAG, PADDING, scores.argmax(1))
+        return written

@@ -135,10 +135,10 @@ def rank(judged: Judged, candidates: Candidates, by: Ranking = "order") -> list[
         # Whole numbers above all values of the sum: they sort first.
         value += 100.0 * likely + 100.0 * (likely & candidates.acts)
         value -= 1000.0 * (candidates.fluency[:, 0] < UNREADABLE)
-    found: dict[frozenset[str], WrittenCaption] = {}
+    captions: dict[frozenset[str], WrittenCaption] = {}
     for at in np.argsort(-value, kind="stable"):
         text = candidates.texts[at]
-        found.setdefault(
+        captions.setdefault(
             frozenset(content_words(text)),
             WrittenCaption(
                 text,
@@ -147,7 +147,7 @@ def rank(judged: Judged, candidates: Candidates, by: Ranking = "order") -> list[
                 bool(candidates.in_training[at]),
             ),
         )
-    return list(found.values())
+    return list(captions.values())
 
 
 def rarity_of(

@@ -47,8 +47,8 @@ class Table:
         total = _look_up(self.contexts, self.totals, grams // words)
         followers = _look_up(self.contexts, self.followers, grams // words)
         known = np.maximum(total, 1)
-        found = np.maximum(count - DISCOUNT, 0) / known + DISCOUNT * followers / known * below
-        return np.where(total > 0, found, below)
+        smoothed = np.maximum(count - DISCOUNT, 0) / known + DISCOUNT * followers / known * below
+        return np.where(total > 0, smoothed, below)
 
 
 class Trigrams:
@@ -66,8 +66,8 @@ class Trigrams:
     @classmethod
     def count(cls, texts: Iterable[Sequence[int]], words: int) -> Trigrams:
         """Count the trigrams of texts."""
-        found = np.concatenate([_trigrams(text, words) for text in texts])
-        grams, counts = np.unique(found, return_counts=True)
+        grams_of_all = np.concatenate([_trigrams(text, words) for text in texts])
+        grams, counts = np.unique(grams_of_all, return_counts=True)
         return cls(grams, counts, words)
 
     def probability(self, grams: Counts) -> Floats:
@@ -80,8 +80,8 @@ class Trigrams:
 
     def fluency(self, text: Sequence[int]) -> tuple[float, float]:
         """Return the mean and the least log-probability of the words of a text and its end."""
-        found = np.log(self.probability(_trigrams(text, self._words)))
-        return float(found.mean()), float(found.min())
+        log_probability = np.log(self.probability(_trigrams(text, self._words)))
+        return float(log_probability.mean()), float(log_probability.min())
 
 
 def _trigrams(text: Sequence[int], words: int) -> Counts:

@@ -64,8 +64,8 @@ class Writer:
         by: Ranking = "order",
     ) -> list[WrittenCaption]:
         """Return texts with these points (C, N), the best first, as people write them."""
-        found = rank(self.judged(picture, candidates, points), candidates, by)
-        return [replace(one, text=spelled(one.text)) for one in found]
+        ranked = rank(self.judged(picture, candidates, points), candidates, by)
+        return [replace(one, text=spelled(one.text)) for one in ranked]
 
     def best(self, judged: Judged, candidates: Candidates, by: Ranking) -> str:
         """Return the best text."""

@@ -68,11 +68,11 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise BackboneError(f"there is no weights file {path}")
     try:
         if path.suffix == ".safetensors":
-            found: object = load_file(path)
+            content: object = load_file(path)
         else:
             with warnings.catch_warnings():  # old pickles warn; the error below says what is wrong
                 warnings.simplefilter("ignore", UserWarning)
-                found = torch.load(path, map_location="cpu", weights_only=True)
+                content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader of pickles raises anything on other files
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if type(error).__name__ == "UnpicklingError":  # its message says how to run the file
@@ -81,8 +81,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"{path} cannot be read as weights ({reason}): "
             f"it should be a .safetensors file or a state dict saved by torch"
         ) from error
-    if not isinstance(found, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, Tensor) for key, value in found.items()
+    if not isinstance(content, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()
     ):
         raise BackboneError(f"{path} is not a state dict: save model.state_dict() and name that")
-    return dict(found)
+    return dict(content)

@@ -24,14 +24,14 @@ def bleu(written: Sequence[str], references: Sequence[Sequence[str]]) -> list[fl
     matched, counted = [0] * len(ORDERS), [0] * len(ORDERS)
     length, closest = 0, 0
     for text, known in zip(written, references, strict=True):
-        found, others = words(text), [words(other) for other in known]
-        length += len(found)
-        closest += min((abs(len(one) - len(found)), len(one)) for one in others)[1]
+        own, others = words(text), [words(other) for other in known]
+        length += len(own)
+        closest += min((abs(len(one) - len(own)), len(one)) for one in others)[1]
         for at, order in enumerate(ORDERS):
             most: Counter[Gram] = Counter()
             for one in others:
                 most |= _grams(one, order)
-            grams = _grams(found, order)
+            grams = _grams(own, order)
             matched[at] += (grams & most).total()
             counted[at] += grams.total()
     brevity = 1.0 if length > closest else math.exp(1 - closest / max(1, length))
@@ -55,8 +55,8 @@ def cider(written: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     return sum(values) / len(values)
 
 
-def _grams(found: Sequence[str], order: int) -> Counter[Gram]:
-    return Counter(tuple(found[at : at + order]) for at in range(len(found) - order + 1))
+def _grams(tokens: Sequence[str], order: int) -> Counter[Gram]:
+    return Counter(tuple(tokens[at : at + order]) for at in range(len(tokens) - order + 1))
 
 
 def _similarity(
@@ -68,9 +68,9 @@ def _similarity(
         first, second = (
             {
                 gram: count * (pictures - math.log(max(1, frequency.get(gram, 0))))
-                for gram, count in _grams(found, order).items()
+                for gram, count in _grams(tokens, order).items()
             }
-            for found in (text, other)
+            for tokens in (text, other)
         )
         norm = math.sqrt(
             sum(value**2 for value in first.values()) * sum(value**2 for value in second.values())

@@ -144,17 +144,17 @@ def evaluate(
     encoder = checkpoint.load(named_models.find_or_default(model, collection), pick_device(device))
     writer = Writer.of(encoder, captioner)
     source = ImageSource(features, workers=workers, skipped=tell, limits=picture_limits())
-    found = CaptionerEvaluation(writer, collection, source, draws).run(progress)
+    figures = CaptionerEvaluation(writer, collection, source, draws).run(progress)
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(figures, indent=2))
     else:
-        _print(found)
+        _print(figures)
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(figures: dict[str, Any]) -> None:
     rows = []
     for name in ("order", "paper", "random likely text"):
-        row = found[name]
+        row = figures[name]
         shares = [f"{row[key]:.1f}" for key in ("true", "true_main") if key in row]
         rows.append(
             (
@@ -170,9 +170,9 @@ def _print(found: dict[str, Any]) -> None:
         )
     columns = ["ranked by", *(f"BLEU-{order}" for order in range(1, 5)), "CIDEr", "copied"]
     columns += ["words", "median rank", "mean rank"]
-    columns += ["true", "true, main thing"] if "true" in found["order"] else []
+    columns += ["true", "true, main thing"] if "true" in figures["order"] else []
     print_table(columns, rows)
     typer.echo(
-        f"{found['images']:,} pictures, {found['draws']} draws each, "
-        f"{found['milliseconds']:.0f} ms to write; perplexity {found['perplexity']:.3f}"
+        f"{figures['images']:,} pictures, {figures['draws']} draws each, "
+        f"{figures['milliseconds']:.0f} ms to write; perplexity {figures['perplexity']:.3f}"
     )

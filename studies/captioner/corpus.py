@@ -57,19 +57,19 @@ def sentences(
     Raises:
         DatasetError: there are none of words in Latin letters.
     """
-    found = []
+    collected = []
     for at, image in enumerate(dataset.images):
         for caption in image.captions:
             words, tags = structure(caption.text, lexicon)
             if words:
-                found.append(Sentence(at, words, tags))
+                collected.append(Sentence(at, words, tags))
         report(at + 1, len(dataset))
-    if not found:
+    if not collected:
         raise DatasetError(
             f"these images of the dataset '{dataset.name}' have no captions in English, so there "
             f"is nothing to learn to write from: import captions too, or name another dataset"
         )
-    return found
+    return collected
 
 
 def numbered(

@@ -90,11 +90,11 @@ class CaptionerRequest:
                 "perplexity": perplexity,
                 "seconds": round(time.monotonic() - started, 1),
             }
-            found = CaptionerCheckpoint(
+            best = CaptionerCheckpoint(
                 captioner, self.encoder.fingerprint, asdict(self.config), None, metrics
             )
-            save(found, out, self.encoder.name)
-            return found
+            save(best, out, self.encoder.name)
+            return best
 
         run = prepared.training(self.config, self.encoder, keep)
         run.run(report, stop)
@@ -131,12 +131,12 @@ class CaptionerRequest:
 def pictures_of_nothing(number: int, size: int = 128) -> list[Picture]:
     """Return pictures that no caption is true of: one colour, or noise around it."""
     draw = np.random.default_rng(0)
-    found = []
+    pictures = []
     for _ in range(number):
         colour, noise = draw.uniform(0, 255, 3), draw.choice((0, 20, 80))
         pixels = draw.normal(colour, noise, (size, size, 3)).clip(0, 255).astype(np.uint8)
-        found.append(fromarray(pixels))
-    return found
+        pictures.append(fromarray(pixels))
+    return pictures
 
 
 def is_true(text: str, image: Image) -> bool:
@@ -204,7 +204,7 @@ class CaptionerEvaluation:
             violations = penalties_between(model.config.score, points, encoded[at : at + 1])[:, 0]
             own = violations[at]
             ranks.append(1 + int((violations < own).sum()) + ((violations == own).sum() - 1) / 2)
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "bleu": bleu(texts, known),
             "cider": cider(texts, known),
             "copied": 100 * float(self.writer.captioner.captioner.in_training(texts).mean()),
@@ -222,8 +222,8 @@ class CaptionerEvaluation:
                     for text, image in zip(texts, images, strict=True)
                 ]
             )
-            found |= {
+            figures |= {
                 "true": 100 * float(true.mean()),
                 "true_main": 100 * float((true & main).mean()),
             }
-        return found
+        return figures

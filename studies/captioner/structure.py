@@ -25,11 +25,11 @@ _ATTIRE = word_set("wearing wears wear worn dressed dressing clad clothed")
 
 def structure(caption: str, lexicon: Lexicon) -> tuple[list[str], list[str]]:
     """Return the words of a caption and their parts of speech; both are empty for other scripts."""
-    found = words(caption)
-    pairs = tagged(" ".join(found), lexicon)
-    if [word for word, _ in pairs] != found:
+    split = words(caption)
+    pairs = tagged(" ".join(split), lexicon)
+    if [word for word, _ in pairs] != split:
         return [], []
-    return found, [_finer(word, tag, lexicon) for word, tag in pairs]
+    return split, [_finer(word, tag, lexicon) for word, tag in pairs]
 
 
 def _finer(word: str, tag: str, lexicon: Lexicon) -> str:

@@ -135,9 +135,9 @@ def nats(
     """Return the negative log-likelihood of captions, and the number of their known words."""
     words = pad_sequence([corpus.words[row] for row in rows], True, PADDING)
     tags = pad_sequence([corpus.tags[row] for row in rows], True, NO_TAG)
-    asked = (words != PADDING) & (words != UNKNOWN)
+    known = (words != PADDING) & (words != UNKNOWN)
     logits = model(words, tags, points, drop)
-    return cross_entropy(logits[asked], words[asked], reduction="sum"), int(asked.sum())
+    return cross_entropy(logits[known], words[known], reduction="sum"), int(known.sum())
 
 
 @torch.inference_mode()

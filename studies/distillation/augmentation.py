@@ -52,9 +52,9 @@ def augment(
     )
     mirrored = pixels.new_tensor([crop.mirrored for crop in crops], dtype=torch.bool)
     whole = normalise_pixels(pixels).contiguous()
-    found: Tensor = roi_align(whole, boxes, side, aligned=True)
-    found = torch.where(mirrored[:, None, None, None], found.flip(3), found)
-    return _mixed(_coloured(found, config.colour, draw), config.mixup, draw)
+    crops_of: Tensor = roi_align(whole, boxes, side, aligned=True)
+    crops_of = torch.where(mirrored[:, None, None, None], crops_of.flip(3), crops_of)
+    return _mixed(_coloured(crops_of, config.colour, draw), config.mixup, draw)
 
 
 def _coloured(pixels: Tensor, strength: float, draw: np.random.Generator) -> Tensor:

@@ -271,10 +271,10 @@ class Distillation(ResumableRun[Rows, float]):
         pixels = augment(self.chosen(batch), config.augmentation, self.teacher.side, draw)
         wanted, held = self.teacher.look(pixels)
         with self._mixed_precision():
-            found, hints = self.model(_smaller(pixels, config.side))
-        whole = unexplained(found.mean((2, 3)), wanted.mean((2, 3)))
+            predicted, hints = self.model(_smaller(pixels, config.side))
+        whole = unexplained(predicted.mean((2, 3)), wanted.mean((2, 3)))
         # The whole crop counts as much as all of its places.
-        loss = whole + unexplained(found, adaptive_avg_pool2d(wanted, found.shape[2:]))
+        loss = whole + unexplained(predicted, adaptive_avg_pool2d(wanted, predicted.shape[2:]))
         off = [
             unexplained(hint, adaptive_avg_pool2d(grid, hint.shape[2:]))
             for hint, grid in zip(hints, held[-len(hints) :], strict=True)
@@ -284,11 +284,11 @@ class Distillation(ResumableRun[Rows, float]):
     def measure(self, loss: float) -> float:
         """Return the share of the variance that the student explains on held-out pictures."""
         self.model.eval()
-        found = []
+        predicted = []
         for whole in self._whole():
             with torch.inference_mode(), self._mixed_precision():
-                found.append(self.model(_smaller(whole, self.config.side))[0].mean((2, 3)))
-        held_out = 1 - float(unexplained(torch.cat(found), self.wanted))
+                predicted.append(self.model(_smaller(whole, self.config.side))[0].mean((2, 3)))
+        held_out = 1 - float(unexplained(torch.cat(predicted), self.wanted))
         # Rounded to bytes, weights that are not numbers become some.
         if not math.isfinite(held_out):
             raise TrainingError(
@@ -325,7 +325,7 @@ class Distillation(ResumableRun[Rows, float]):
         return torch.autocast(device, torch.bfloat16, enabled=self.config.bfloat16)
 
 
-def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
+def unexplained(predicted: Tensor, wanted: Tensor) -> Tensor:
     """Return the share of the variance of `wanted` over a batch that `found` does not explain.
 
     Both are (B, K) or (B, K, H, W). Each of the K coordinates has a mean of its own.
@@ -333,7 +333,7 @@ def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
     others = [0, *range(2, wanted.ndim)]
     wanted = wanted.float()
     spread = (wanted - wanted.mean(others, keepdim=True)).square().mean()
-    return (found.float() - wanted).square().mean() / spread.clamp(min=1e-12)
+    return (predicted.float() - wanted).square().mean() / spread.clamp(min=1e-12)
 
 
 def _smaller(pixels: Tensor, side: int) -> Tensor:

@@ -99,9 +99,9 @@ class Student(nn.Module):
 def _channels(layers: nn.Module, pixels: Tensor) -> list[int]:
     training = layers.training
     with torch.inference_mode():
-        found = [grid.shape[1] for grid in layers.eval()(pixels).values()]
+        channels = [grid.shape[1] for grid in layers.eval()(pixels).values()]
     layers.train(training)
-    return found
+    return channels
 
 
 def _laid_out(pixels: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ class LSTM(nn.Module):
         weight = self.recurrent_weight.to(matmul_dtype)
         cell = inputs.new_zeros(alive[0], size)
         state = cell if start is None else start
-        found = []
+        states = []
         for count, word in zip(alive, torch.split(inputs, alive), strict=True):
             state, cell = state[:count], cell[:count]
             gates = word + (state.to(matmul_dtype) @ weight.T).to(inputs.dtype)
@@ -135,8 +135,8 @@ class LSTM(nn.Module):
             if self.peephole is not None:
                 output = output + cell * self.peephole[2]
             state = output.sigmoid() * cell.tanh()
-            found.append(state)
-        return torch.cat(found)
+            states.append(state)
+        return torch.cat(states)
 
 
 class BiLSTM(nn.Module):

@@ -68,10 +68,10 @@ class WordVectors:
             ) from error
         if not vectors:
             raise WordVectorsError(f"{path} has no vector of any wanted word: name another file")
-        found = cls(rows, np.stack(vectors))
-        if not np.isfinite(found.vectors).all():
+        read = cls(rows, np.stack(vectors))
+        if not np.isfinite(read.vectors).all():
             raise WordVectorsError(f"{path} has vectors that are not finite numbers: mend it")
-        return found
+        return read
 
     def fingerprint(self) -> str:
         """Return what distinguishes these vectors from others."""
@@ -93,12 +93,12 @@ class WordVectors:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the mean of the vectors of each text's words; zeros where there is none."""
-        found = np.zeros((len(texts), self.vectors.shape[1]), np.float32)
+        means = np.zeros((len(texts), self.vectors.shape[1]), np.float32)
         for at, text in enumerate(texts):
             known = [self.rows[word] for word in words(text) if word in self.rows]
             if known:
-                found[at] = self.vectors[known].mean(0)
-        return found
+                means[at] = self.vectors[known].mean(0)
+        return means
 
 
 class WordVectorLesson(Lesson):

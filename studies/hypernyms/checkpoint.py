@@ -100,27 +100,27 @@ def load(folder: Path) -> HypernymCheckpoint:
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
         listed = json.loads((folder / CONCEPTS).read_bytes())
         concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in listed]
-        with weights(folder) as found:
-            model, edges = _learned(found, len(concepts), training)
+        with weights(folder) as tensors:
+            model, edges = _learned(tensors, len(concepts), training)
     return HypernymCheckpoint(
         model, Taxonomy(concepts, edges), threshold, withheld, training, metrics, folder
     )
 
 
 def _learned(
-    found: Mapping[str, Tensor], concepts: int, training: HypernymTraining
+    tensors: Mapping[str, Tensor], concepts: int, training: HypernymTraining
 ) -> tuple[ConceptEmbedding, Edges]:
     """Return the model and the direct hypernyms (E, 2) that the weights of a folder hold.
 
     Raises:
         ValueError: they do not go together.
     """
-    points, edges = found["points"], found["edges"].long().numpy()
+    points, edges = tensors["points"], tensors["edges"].long().numpy()
     if points.shape != (concepts, training.dimension):
         raise ValueError(f"the points of {concepts:,} concepts are {tuple(points.shape)}")
     if edges.ndim != 2 or edges.min(initial=0) < 0 or edges.max(initial=-1) >= concepts:
         raise ValueError("the hypernyms lead nowhere")
-    relation = found.get("relation")
+    relation = tensors.get("relation")
     if (relation is None) == (training.comparison == "bilinear"):
         raise ValueError("the relation is not what the comparison needs")
     return ConceptEmbedding(training.comparison, points, relation), edges

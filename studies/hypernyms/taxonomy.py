@@ -94,15 +94,15 @@ class Taxonomy:
 
         Likelier is what is written the same way, and what is called so before anything else.
         """
-        asked = word.strip().replace(" ", "_")
+        name = word.strip().replace(" ", "_")
         ranked: list[tuple[bool, int, int]] = []
         for at, concept in enumerate(self.concepts):
-            if asked == concept.key:
+            if name == concept.key:
                 return [at]
             lower = [each.lower() for each in concept.words]
-            if asked.lower() in lower:
-                place = lower.index(asked.lower())
-                ranked.append((concept.words[place] != asked, place, at))
+            if name.lower() in lower:
+                place = lower.index(name.lower())
+                ranked.append((concept.words[place] != name, place, at))
         return [at for _, _, at in sorted(ranked)]
 
     def _general_first(self) -> list[int]:

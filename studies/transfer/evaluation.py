@@ -119,10 +119,10 @@ def correlation(
     mine: NDArray[np.floating], theirs: NDArray[np.floating]
 ) -> tuple[float, float, float]:
     """Return Pearson's correlation of (n,) and (n,), and its 95 % interval by Fisher's z: x 100."""
-    found = float(np.clip(np.corrcoef(mine, theirs)[0, 1], -0.999999, 0.999999))
+    value = float(np.clip(np.corrcoef(mine, theirs)[0, 1], -0.999999, 0.999999))
     half = _NORMAL / np.sqrt(max(1, len(mine) - 3))
-    middle = np.arctanh(found)
-    return 100 * found, 100 * float(np.tanh(middle - half)), 100 * float(np.tanh(middle + half))
+    middle = np.arctanh(value)
+    return 100 * value, 100 * float(np.tanh(middle - half)), 100 * float(np.tanh(middle + half))
 
 
 def _first(examples: Examples, draw: np.random.Generator, most: int) -> Examples:

@@ -46,9 +46,9 @@ class LogisticRegression:
 
         def loss() -> float:
             search.zero_grad()
-            found = cross_entropy(x @ weight.T + bias, y) + penalty / 2 * weight.square().sum()
-            found.backward()  # type: ignore[no-untyped-call]
-            return float(found.detach())
+            total = cross_entropy(x @ weight.T + bias, y) + penalty / 2 * weight.square().sum()
+            total.backward()  # type: ignore[no-untyped-call]
+            return float(total.detach())
 
         search.step(loss)  # type: ignore[no-untyped-call]
         return cls(mean, scale, weight.detach(), bias.detach())
@@ -56,5 +56,5 @@ class LogisticRegression:
     def probabilities(self, features: Features) -> Features:
         """Return how likely each class is: (n, F) -> (n, classes)."""
         x = (torch.from_numpy(features) - self.mean) / self.scale
-        found: Features = (x @ self.weight.T + self.bias).softmax(1).numpy()
-        return found
+        shares: Features = (x @ self.weight.T + self.bias).softmax(1).numpy()
+        return shares

@@ -65,17 +65,17 @@ def read_tasks(folder: Path) -> list[Task]:
     paths: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         paths.setdefault(path.name, path)
-    found = []
+    tasks = []
     for name, (files, read) in _READERS.items():
         there = [paths[file] for file in files if file in paths]
         if len(there) == len(files):
-            found.append(read(name, there))
+            tasks.append(read(name, there))
         elif there:
             missing = next(file for file in files if file not in paths)
             raise TransferError(f"{there[0]} is there and {missing} is not: add it for {name}")
     if "SICK.txt" in paths:
-        found += _sick(paths["SICK.txt"])
-    return found
+        tasks += _sick(paths["SICK.txt"])
+    return tasks
 
 
 def _two_files(name: str, paths: Sequence[Path]) -> Task:

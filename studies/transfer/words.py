@@ -54,7 +54,7 @@ def read_word_pairs(folder: Path) -> list[WordPairs]:
     Raises:
         TransferError: a line is not two words and a number.
     """
-    found = []
+    lists = []
     for name, file in FILES.items():
         for path in sorted(folder.rglob(file))[:1]:
             rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -66,8 +66,8 @@ def read_word_pairs(folder: Path) -> list[WordPairs]:
                     f"{path} has a line that is not two words and a number"
                 ) from None
             first, second = zip(*words, strict=True)
-            found.append(WordPairs(name, first, second, scores))
-    return found
+            lists.append(WordPairs(name, first, second, scores))
+    return lists
 
 
 def similarity(pairs: WordPairs, encode: Encode, knows: Callable[[str], bool]) -> Similarity:
@@ -81,8 +81,8 @@ def similarity(pairs: WordPairs, encode: Encode, knows: Callable[[str], bool]) -
     first, second = (
         _unit(encode([words[row] for row in rows])) for words in (pairs.first, pairs.second)
     )
-    found = correlation(_ranks((first * second).sum(1)), _ranks(pairs.scores[rows]))
-    return Similarity(pairs.name, *found, len(rows), len(known))
+    value_and_interval = correlation(_ranks((first * second).sum(1)), _ranks(pairs.scores[rows]))
+    return Similarity(pairs.name, *value_and_interval, len(rows), len(known))
 
 
 def _unit(points: NDArray[np.float32]) -> NDArray[np.float64]:

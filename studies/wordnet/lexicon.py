@@ -131,11 +131,11 @@ class Lexicon:
         """Return the words that hold of whatever a word holds of: "puppy" implies "dog"."""
         if word not in self._known:
             base = self.base(word.replace(" ", "_"), "noun")
-            found = {word, base or word}
+            names = {word, base or word}
             if base is not None:
                 usual = self.senses["noun"][base][:_SENSES]
-                found |= {name for one in _closure(usual, self.above) for name in self.words[one]}
-            self._known[word] = frozenset(name.replace("_", " ") for name in found)
+                names |= {name for one in _closure(usual, self.above) for name in self.words[one]}
+            self._known[word] = frozenset(name.replace("_", " ") for name in names)
         return self._known[word]
 
 

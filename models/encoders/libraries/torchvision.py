@@ -126,9 +126,9 @@ def _remove_classifier(name: str, network: nn.Module) -> int:
                 setattr(network, attribute, nn.AdaptiveAvgPool2d(1))
                 return last.in_channels
             if isinstance(last, nn.Linear):
-                kept = layers[:at]
-                while kept and isinstance(kept[-1], nn.Dropout):
-                    kept.pop()
-                setattr(network, attribute, nn.Sequential(*kept))
+                before = layers[:at]
+                while before and isinstance(before[-1], nn.Dropout):
+                    before.pop()
+                setattr(network, attribute, nn.Sequential(*before))
                 return last.in_features
     raise BackboneError(f"the network '{name}' has no classifier that Hasse can remove")
