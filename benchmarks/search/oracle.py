@@ -56,9 +56,9 @@ def check(
         for b, query in enumerate(queries):
             point = query.astype(np.float64)
             gap = point - points if kind == "image" else points - point
-            gaps = np.square(np.maximum(0, gap)).sum(axis=1)
+            distances = np.square(np.maximum(0, gap)).sum(axis=1)
             ids = np.concatenate([best[b][0], np.arange(start, start + len(points))])
-            values = np.concatenate([best[b][1], gaps])
+            values = np.concatenate([best[b][1], distances])
             # Twice as many as asked for, so that ties around the k-th are all there.
             order = np.lexsort((ids, values))[: 2 * k]
             best[b] = ids[order], values[order]

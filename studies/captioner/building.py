@@ -53,16 +53,14 @@ class Prepared:
         texts = [" ".join(sentence.words) for sentence in train]
         counts = Counter(word for sentence in train for word in sentence.words)
         knows = encoder.vocabulary.knows
-        written = [
-            word for word, count in counts.items() if count >= min_word_count and knows(word)
-        ]
-        if not written:
+        usual = [word for word, count in counts.items() if count >= min_word_count and knows(word)]
+        if not usual:
             raise DatasetError(
                 f"the encoder {encoder.name} knows no word that {min_word_count} or more of these "
                 f"captions have: name the --model that learned from such captions, or lower "
                 f"min_word_count"
             )
-        vocabulary = Vocabulary(sorted(written, key=lambda word: (-counts[word], word)))
+        vocabulary = Vocabulary(sorted(usual, key=lambda word: (-counts[word], word)))
         uses = Counter(tag for sentence in train for tag in sentence.tags)
         tags = tuple(sorted(uses, key=lambda tag: (-uses[tag], tag)))
         return cls(

@@ -326,7 +326,7 @@ class Distillation(ResumableRun[Rows, float]):
 
 
 def unexplained(predicted: Tensor, wanted: Tensor) -> Tensor:
-    """Return the share of the variance of `wanted` over a batch that `found` does not explain.
+    """Return the share of the variance of `wanted` over a batch that `predicted` leaves.
 
     Both are (B, K) or (B, K, H, W). Each of the K coordinates has a mean of its own.
     """
