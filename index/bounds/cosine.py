@@ -27,7 +27,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.index.bounds import byte_codes as coding
 from hasse.index.bounds import nibble_scan
 from hasse.index.bounds.lower_bounds import COLUMNS, LEVELS_FILE, Bounded, Bounds
 from hasse.index.bounds.quantizer import LEVELS, PAGE, encode_block, half_block
@@ -42,7 +41,7 @@ from hasse.index.types import Orientation, Points
 
 BASIS, RESIDUALS = "basis.npy", "residuals.npy"
 _LEFT = 0.06  # share of the rows' squared lengths that the basis may miss
-_SAMPLE = 8192  # rows that tell where the basis and the levels should be
+_SAMPLE = 8192  # rows from which the basis and the levels are computed
 _ROUNDS = 8  # of moving levels to the mean of what is nearest to them
 _MOST_SHIFT = 5  # units of a group: 1, 2, ..., 32 of the query's
 _BELOW = 1 - 2.0**-40  # moves a quotient past its own rounding
@@ -139,22 +138,6 @@ class CosineBounds(Bounds):
         scales = bounded.lengths / bounded.tables.units[:, None]
         _add_residuals(self.residuals, self.furthest, scales, bounded.sums)
         bounded.read += self.residuals.nbytes
-
-    def survivors(
-        self,
-        bounded: Bounded,
-        excluded: NDArray[np.bool_],
-        limits: NDArray[np.float64],
-        workers: Workers,
-    ) -> tuple[Candidates, NDArray[np.int64]]:
-        """Return, for each query, every live row whose violation may be <= its limit.
-
-        No other live row has a violation that small. Also returns how many they are (B,).
-        """
-        largest = bounded.largest(limits).tolist()
-        rows, starts = self._scan(bounded, excluded, bounded.tables.thresholds(largest), workers)
-        possible = np.ones(len(rows), np.bool_)
-        return Candidates(*coding.survivors_of(rows, starts, possible)), starts[1:] - starts[:-1]
 
 
 def kept_coordinates(path: Path) -> int:

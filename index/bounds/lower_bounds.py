@@ -40,9 +40,8 @@ class Bounded:
         codes: (B, N) of the queries.
         sums: (B, R / 2H, 2H) uint16, of the first `done` (B,) groups of coordinates.
         read: (B,) bytes that were read.
-        error: (B,) by how much a float32 violation may be below the true one, beside its share
-            of that.
-        kept: the least share of a true violation that is left of it in float32.
+        error: (B,) absolute error by which a float32 violation may be below the true one.
+        kept: least ratio of a float32 violation to the true one, beside that.
         lengths: (B, 2) of the queries' parts, where bounds depend on them.
     """
 
@@ -62,7 +61,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """Lower bounds on the violations of one segment's rows."""
+    """Lower bounds on the violations of one segment's rows; `codes` has no rows for the cosine."""
 
     columns: NDArray[np.uint8]
     levels: NDArray[np.float32]
@@ -165,21 +164,21 @@ class Bounds:
         """Return, for each query, every live row whose violation may be <= its limit.
 
         No other live row has a violation that small. Also returns how many rows of each query
-        (B,) the columns did not rule out, whose bytes were read.
+        (B,) the columns did not rule out; the bytes of these are read, where there are bytes.
         """
         largest = bounded.largest(limits).tolist()
         rows, starts = self._scan(bounded, excluded, bounded.tables.thresholds(largest), workers)
-        thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
-        possible = np.empty(len(rows), np.bool_)
-
-        def part(edges: tuple[int, int]) -> None:
+        possible, checked = np.ones(len(rows), np.bool_), starts[1:] - starts[:-1]
+        if len(self.codes):
+            thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
             queries = (bounded.codes, int(self.orientation), thresholds)
-            coding.rule_out(self.codes, rows, starts, *queries, *edges, possible)
 
-        dimension = self.codes.shape[1]
-        workers.map(part, workers.ranges(len(rows), dimension))
-        checked = starts[1:] - starts[:-1]
-        bounded.read += dimension * checked
+            def part(edges: tuple[int, int]) -> None:
+                coding.rule_out(self.codes, rows, starts, *queries, *edges, possible)
+
+            dimension = self.codes.shape[1]
+            workers.map(part, workers.ranges(len(rows), dimension))
+            bounded.read += dimension * checked
         return Candidates(*coding.survivors_of(rows, starts, possible)), checked
 
     def _scan(
