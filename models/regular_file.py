@@ -33,10 +33,15 @@ def open_regular(path: Path) -> BufferedReader:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    raise NotRegularFile(f"not a regular file: {path}")
+    raise NotRegularFile(errno.EINVAL, "not a file", str(path))
+
+
+def is_system_error(error: BaseException) -> bool:
+    """Tell whether an error of reading a file is the system's, not the file's."""
+    return isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS
 
 
 def raise_system_error(error: Exception) -> None:
     """Raise an error of reading a file again if it is the system's, not the file's."""
-    if isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS:
+    if is_system_error(error):
         raise error

@@ -28,6 +28,7 @@ from typing import IO, Any
 from PIL import AvifImagePlugin, Image, ImageFile
 
 from hasse.models.images import codecs
+from hasse.models.images.dates import date_in
 from hasse.models.images.limits import PictureError, PictureLimits
 
 _PROGRAM = "from hasse.models.images.decoder import serve; serve()"
@@ -268,11 +269,12 @@ def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], I
     limits = PictureLimits(**request["limits"])
     _set_limits(limits)
     try:
-        if request["header_only"]:
-            return {"size": codecs.size_of(file, limits)}, None
-        decoded = codecs.decode(file, limits, request["at_least"])
-        head = {"size": decoded.size, "format": decoded.format.name, "pixels": decoded.image.size}
-        return head, decoded.image
+        if request["job"] == "pixels":
+            decoded = codecs.decode(file, limits, request["at_least"])
+            size, name = decoded.size, decoded.format.name
+            return {"size": size, "format": name, "pixels": decoded.image.size}, decoded.image
+        what = date_in(file) if request["job"] == "date" else codecs.size_of(file, limits)
+        return {request["job"]: what}, None
     except PictureError as error:
         return {"reason": error.reason, "message": str(error)}, None
     except MemoryError:

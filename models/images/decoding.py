@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import time
+from calendar import timegm
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from PIL import ExifTags, Image
-from PIL.PngImagePlugin import PngImageFile
+from PIL import Image
 
-from hasse.models.images import formats
-from hasse.models.images.codecs import Decoded, reader_of
+from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoder import DECODERS, Answer, Cancellation, memory_file
-from hasse.models.images.formats import FORMATS, format_of
+from hasse.models.images.formats import FORMATS
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
 
@@ -62,7 +62,7 @@ def decode(
         PictureError, OSError: as `open_picture`.
         DecodingCancelled: `cancellation` was cancelled in another thread.
     """
-    request = {"header_only": False, "at_least": at_least}
+    request = {"job": "pixels", "at_least": at_least}
     head, image = _ask(source, request, limits, cancellation)
     width, height = head["size"]
     return Decoded(cast(Image.Image, image), (width, height), _FORMATS[head["format"]])
@@ -75,26 +75,29 @@ def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -
         PictureError: as `open_picture`, as far as the header shows it.
         OSError: as `open_picture`.
     """
-    width, height = _ask(source, {"header_only": True}, limits, None)[0]["size"]
+    width, height = _ask(source, {"job": "size"}, limits, None)[0]["size"]
     return width, height
 
 
-def exif_tags(path: Path) -> Mapping[int, Any]:
-    """Return the tags of a picture's EXIF, without decoding its pixels.
+def taken_at(source: Path | bytes) -> int | None:
+    """Return the date in a picture's metadata, as `dates.date_in`, or else that of its file.
+
+    The date of a file is shown by the clock of this machine. None without either.
 
     Raises:
-        PictureError: another format, or its package is missing.
-        Exception: whatever Pillow raises on damaged metadata.
+        OSError: as `open_picture`.
     """
-    with _opened(path) as file:
-        stored_format = format_of(file)
-        if stored_format is None or stored_format is formats.RAW:
-            raise PictureError("not_a_picture", "not a picture whose EXIF is read")
-        picture = reader_of(stored_format)(file)
-        if isinstance(picture, PngImageFile) and "exif" not in picture.info:
-            return {}  # looking for it behind the pixels would decode them
-        exif = picture.getexif()
-        return {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
+    with suppress(PictureError):
+        date: int | None = _ask(source, {"job": "date"}, DEFAULT_LIMITS, None)[0]["date"]
+        if date is not None:
+            return date
+    if isinstance(source, bytes):
+        return None
+    try:
+        seconds, nanoseconds = divmod(source.stat().st_mtime_ns, 10**9)
+        return 1000 * timegm(time.localtime(seconds)) + nanoseconds // 10**6
+    except (OSError, OverflowError, ValueError):
+        return None
 
 
 def picture_stamp(path: Path) -> int:

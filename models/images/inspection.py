@@ -10,8 +10,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from hasse.models.images.codecs import Decoded
+from hasse.models.images.decoding import taken_at
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.images.taken import taken_at
 from hasse.models.regular_file import open_regular, raise_system_error
 
 
@@ -51,12 +51,7 @@ def inspect(
     Raises:
         OSError: the system has no more open files or memory to give, or cannot reach the disk.
     """
-    facts = PictureFacts(
-        _sha256(source),
-        decoded.format.suffix,
-        *decoded.size,
-        taken_at(source) if isinstance(source, Path) else None,
-    )
+    facts = PictureFacts(_sha256(source), decoded.format.suffix, *decoded.size, taken_at(source))
     return InspectedPicture(facts, preprocessing.apply(decoded.image))
 
 

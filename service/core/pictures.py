@@ -26,7 +26,7 @@ from hasse.models.images.formats import Format, format_of
 from hasse.models.images.inspection import InspectedPicture, inspect
 from hasse.models.images.limits import PictureError, PictureLimits, Reason
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.regular_file import open_regular
+from hasse.models.regular_file import is_system_error, open_regular
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
@@ -158,7 +158,10 @@ class PictureReader:
 
     def _inspected(self, picture: bytes, stop: Cancellation) -> tuple[InspectedPicture, bytes]:
         decoded = self._decode(picture, self._preprocessing.resize, stop)
-        inspected = inspect(picture, decoded, self._preprocessing)
+        try:
+            inspected = inspect(picture, decoded, self._preprocessing)
+        except OSError as error:
+            raise unopened(error) from None
         large = max(decoded.image.size) >= min(self._settings.thumbnail_size, max(decoded.size))
         return inspected, self._scaled(decoded.image) if large else self._thumbnail(picture, stop)
 
@@ -175,8 +178,8 @@ class PictureReader:
     def _decode(self, source: bytes | Path, at_least: int, stop: Cancellation) -> Decoded:
         try:
             return self._decode_picture(source, self._settings.picture_limits, at_least, stop)
-        except OSError:  # a stored file that cannot be opened now
-            raise picture_missing() from None
+        except OSError as error:
+            raise unopened(error) from None
         except PictureError as error:
             if isinstance(source, Path):
                 raise picture_missing() from None
@@ -227,6 +230,14 @@ def picture_missing() -> ServiceError:
     )
 
 
+def unopened(error: OSError) -> ServiceError:
+    """Return the error for a picture that cannot be opened: the file's fault, or the system's."""
+    if not is_system_error(error):
+        return picture_missing()
+    cause = (error.strerror or "").lower()
+    return ServiceError("busy", f"no picture can be opened now ({cause})", retry_after=1)
+
+
 def version_of(path: Path, *parts: int) -> str:
     """Return a version of a file's contents, from its path, size and modification time.
 
@@ -235,8 +246,8 @@ def version_of(path: Path, *parts: int) -> str:
     """
     try:
         facts = path.stat()
-    except OSError:
-        raise picture_missing() from None
+    except OSError as error:
+        raise unopened(error) from None
     text = f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0{parts}"
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -263,14 +274,14 @@ def open_original(path: Path) -> OriginalPicture:
 
     Raises:
         ServiceError: `picture_missing` if there is no regular file, or its format is not one we
-            read.
+            read; `busy` if the system can open no more files.
     """
     with ExitStack() as opened:
         try:
             file = opened.enter_context(open_regular(path))
             stored_format = format_of(file)
-        except OSError:
-            raise picture_missing() from None
+        except OSError as error:
+            raise unopened(error) from None
         if stored_format is None:
             raise picture_missing()
         original = OriginalPicture(file, os.fstat(file.fileno()).st_size, stored_format)

@@ -62,6 +62,7 @@ async def image(image_id: Id, services: ServicesHere) -> Response:
             "not_found",
             "picture_missing",
             "invalid",
+            "busy",
             "not_ready",
             "catalog_unreachable",
         ),

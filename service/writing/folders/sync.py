@@ -17,9 +17,8 @@ from hasse.index.store import Index
 from hasse.index.types import ImageRow, PathRow, UnreadableFile
 from hasse.models.datasets import Image
 from hasse.models.datasets.builder import SPLITS, note_unusable
-from hasse.models.images.decoding import open_picture
+from hasse.models.images.decoding import open_picture, taken_at
 from hasse.models.images.limits import PictureError
-from hasse.models.images.taken import taken_at
 from hasse.service.writing.draft import Draft, image_row
 from hasse.service.writing.folders.catalogued import VERSION, Catalogued
 from hasse.service.writing.folders.encoders import Encoders

@@ -29,7 +29,7 @@ def endless() -> bytes:
 def asked(decoders: Decoders, folder: Path, content: bytes, limits: PictureLimits) -> bytes:
     (folder / "a").write_bytes(content)
     with (folder / "a").open("rb") as file:
-        _, image = decoders.ask({"header_only": False, "at_least": None}, file, limits)
+        _, image = decoders.ask({"job": "pixels", "at_least": None}, file, limits)
     assert image is not None
     return image.tobytes()
 
@@ -51,7 +51,7 @@ def test_decoder_that_crashes_refuses_its_picture(tmp_path: Path) -> None:
         timer = threading.Timer(0.2, os.kill, (decoder.pid, signal.SIGSEGV))
         timer.start()
         with pytest.raises(PictureError, match="ended by 11"):
-            decoder.ask({"header_only": False, "at_least": None}, file, PictureLimits())
+            decoder.ask({"job": "pixels", "at_least": None}, file, PictureLimits())
         timer.join()
     decoder.close()
 
@@ -85,7 +85,7 @@ def test_decoder_has_the_memory_limit_of_its_picture(tmp_path: Path) -> None:
     decoder = Decoder()
     for limits in (PictureLimits(10_000), PictureLimits(60_000_000)):
         with (tmp_path / "a").open("rb") as file:
-            decoder.ask({"header_only": True}, file, limits)
+            decoder.ask({"job": "size"}, file, limits)
         assert resource.prlimit(decoder.pid, resource.RLIMIT_AS)[0] == limits.memory
     decoder.close()
 

@@ -239,15 +239,25 @@ def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection:
         assert Image.open(io.BytesIO(preview)).size == (4, 8)
 
 
-def test_thumbnail_of_a_file_that_cannot_be_opened_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.ENOENT, "picture_missing"), (errno.EMFILE, "busy"), (errno.ESTALE, "busy")],
+)
+def test_picture_that_cannot_be_opened_is_missing_unless_the_system_is_at_fault(
+    number: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*_: object) -> Decoded:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        raise OSError(number, os.strerror(number))
 
     pictures = PictureReader(Settings(), Preprocessing(), refused)
     with pytest.raises(ServiceError) as error:
         asyncio.run(pictures.thumbnail(tmp_path / "a.png", "1"))
     pictures.close()
-    assert error.value.reason == "picture_missing"
+    assert error.value.reason == reason
+    monkeypatch.setattr("hasse.service.core.pictures.open_regular", refused)
+    with pytest.raises(ServiceError) as error:
+        open_original(tmp_path / "a.png")
+    assert error.value.reason == reason
 
 
 def test_thumbnail_cache_is_bounded_and_keeps_the_latest() -> None:

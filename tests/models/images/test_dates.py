@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
@@ -12,7 +13,8 @@ import pytest
 from PIL import Image, ImageFile
 from PIL.PngImagePlugin import PngInfo
 
-from hasse.models.images.taken import taken_at
+from hasse.models.images.dates import date_in
+from hasse.models.images.decoding import taken_at
 
 DIGITIZED, ORIGINAL, OFFSET = 36868, 36867, 36881
 NOON = datetime(2023, 7, 4, 12, 30, tzinfo=UTC).timestamp() * 1000
@@ -82,13 +84,27 @@ def test_date_of_a_heic_picture_is_read(tmp_path: Path) -> None:
     assert taken_at(tmp_path / "a.heic") == expected
 
 
-def test_date_is_found_without_decoding_pixels(
+def test_date_is_found_without_decoding_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageFile.ImageFile, "load", pytest.fail)
+    assert date_in(io.BytesIO(png({}))) is None
+
+
+def test_date_of_bytes_is_that_in_them_or_unknown(tmp_path: Path) -> None:
+    dated = photograph(tmp_path / "a.jpg", {ORIGINAL: "2023:07:04 12:30:00"})
+    assert taken_at(dated.read_bytes()) == NOON
+    assert taken_at(png({})) is None
+
+
+def test_date_is_not_guessed_where_no_file_can_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Image.new("L", (8, 8)).save(tmp_path / "a.png")
-    os.utime(tmp_path / "a.png", (5, 5))
-    monkeypatch.setattr(ImageFile.ImageFile, "load", pytest.fail)
-    assert taken_at(tmp_path / "a.png") == 5000
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    dated = photograph(tmp_path / "a.jpg", {ORIGINAL: "2023:07:04 12:30:00"})
+    monkeypatch.setattr("hasse.models.images.decoding.open_regular", refused)
+    with pytest.raises(OSError, match="Too many open files"):
+        taken_at(dated)
 
 
 def test_taken_at_reads_the_tag_of_the_last_change(tmp_path: Path) -> None:

@@ -1,19 +1,21 @@
-"""When a picture was taken, by the clock on the wall there."""
+"""Dates in the metadata of pictures."""
 
 from __future__ import annotations
 
 import re
 import struct
-import time
 from calendar import timegm
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from PIL import ExifTags, Image
+from PIL.PngImagePlugin import PngImageFile
 
-from hasse.models.images.decoding import exif_tags
+from hasse.models.images import formats
+from hasse.models.images.codecs import reader_of
+from hasse.models.images.formats import format_of
+from hasse.models.regular_file import raise_system_error
 
 # The first that is there decides. The tag DateTime is when the file was last saved.
 _TAGS = (
@@ -35,49 +37,58 @@ _MOST_CHUNK = 1 << 18  # bytes of a chunk with metadata
 _PNG_TEXTS = (b"Creation Time", b"Exif.Photo.DateTimeOriginal", b"date:create")
 
 
-def taken_at(path: Path) -> int | None:
-    """Return the date in a picture's metadata, or else that of its file; None without either.
+def date_in(file: IO[bytes]) -> int | None:
+    """Return when a picture was taken, by its metadata; None where that does not say.
 
-    A date is what a clock on the wall showed where the picture was taken, whatever the zone: in
+    The date is what a clock on the wall showed where the picture was taken, whatever the zone: in
     milliseconds since that clock showed 1970. So the day of a picture is the photographer's day.
-    The date of a file is shown by the clock of this machine.
+
+    Raises:
+        OSError: as of `raise_system_error`.
     """
-    readers: tuple[Callable[[Path], Iterator[object]], ...] = (_exif_dates, _png_dates, _xmp_dates)
+    readers: tuple[Callable[[IO[bytes]], Iterator[object]], ...]
+    readers = (_exif_dates, _png_dates, _xmp_dates)
     for dates in readers:
         try:
-            for date in dates(path):
+            file.seek(0)
+            for date in dates(file):
                 if (instant := _milliseconds(date)) is not None:
                     return instant
         # Pillow raises anything on damaged metadata, which is not needed to use a picture.
-        except Exception:  # noqa: S112
-            continue
-    try:
-        seconds, nanoseconds = divmod(path.stat().st_mtime_ns, 10**9)
-        return 1000 * timegm(time.localtime(seconds)) + nanoseconds // 10**6
-    except (OSError, OverflowError, ValueError):
-        return None
+        except Exception as error:
+            raise_system_error(error)
+    return None
 
 
-def _exif_dates(path: Path) -> Iterator[object]:
-    tags: Mapping[int, Any] = exif_tags(path)
+def _exif_dates(file: IO[bytes]) -> Iterator[object]:
+    """Return the dates of EXIF, without decoding pixels."""
+    stored_format = format_of(file)
+    if stored_format is None or stored_format is formats.RAW:
+        return iter(())
+    picture = reader_of(stored_format)(file)
+    if isinstance(picture, PngImageFile) and "exif" not in picture.info:
+        return iter(())  # looking for it behind the pixels would decode them
+    return _dates_of(picture.getexif())
+
+
+def _dates_of(exif: Image.Exif) -> Iterator[object]:
+    tags = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
     return iter([tags.get(tag) for tag in _TAGS])
 
 
-def _png_dates(path: Path) -> Iterator[object]:
+def _png_dates(file: IO[bytes]) -> Iterator[object]:
     """Yield the dates in a PNG, which may stand behind its pixels."""
-    with path.open("rb") as file:
-        if file.read(8) != _PNG:
-            return
-        for kind, content in _chunks(file):
-            if kind == b"eXIf":
-                exif = Image.Exif()
-                exif.load(b"Exif\0\0" + content)
-                tags = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
-                yield from (tags.get(tag) for tag in _TAGS)
-            elif kind in (b"tEXt", b"iTXt"):
-                key, _, text = content.partition(b"\0")
-                if key in _PNG_TEXTS:
-                    yield text.strip(b"\0").decode("utf-8", "replace")
+    if file.read(8) != _PNG:
+        return
+    for kind, content in _chunks(file):
+        if kind == b"eXIf":
+            exif = Image.Exif()
+            exif.load(b"Exif\0\0" + content)
+            yield from _dates_of(exif)
+        elif kind in (b"tEXt", b"iTXt"):
+            key, _, text = content.partition(b"\0")
+            if key in _PNG_TEXTS:
+                yield text.strip(b"\0").decode("utf-8", "replace")
 
 
 def _chunks(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -91,9 +102,8 @@ def _chunks(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
             file.seek(size + 4, 1)
 
 
-def _xmp_dates(path: Path) -> Iterator[object]:
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
+def _xmp_dates(file: IO[bytes]) -> Iterator[object]:
+    head = file.read(_HEAD)
     begin = head.find(_XMP_BEGIN)
     if begin < 0:
         return
