@@ -5,15 +5,15 @@ Crash tests kill the writer or fill the disk at each of them.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import shutil
-import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
+
+from hasse.models.regular_file import open_regular
 
 HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
 _SYNCS = 16  # under way at one time
@@ -106,9 +106,7 @@ def sha256(path: Path) -> str:
         OSError: it cannot be read, or is a pipe or a device, which would block or never end.
     """
     digest = hashlib.sha256()
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a file", str(path))
+    with open_regular(path) as file:
         while block := file.read(HASH_BLOCK):
             digest.update(block)
     return digest.hexdigest()

@@ -25,6 +25,7 @@ from hasse.index import durable
 from hasse.index.catalog.validation import check_texts, checked, checked_ids, first_duplicate
 from hasse.index.errors import BadRowsError, UnfinishedIndexError
 from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
+from hasse.models.regular_file import raise_system_error
 
 STAGING = "staging"
 _BUILD = "build.json"
@@ -120,7 +121,8 @@ class Staging:
                 for values, _ in self.blocks(kind):
                     made = ImageRow if kind == "image" else CaptionRow
                     self._note(kind, [made._make(row) for row in values])
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError) as error:
+            raise_system_error(error)  # the blocks are whole
             return False
         return True
 

@@ -76,15 +76,34 @@ def write_weights(
     partial = path.with_name(f"{path.name}.partial")
     tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
     try:
-        save_file(tensors, partial, dict(notes) if notes else None)
-    except SafetensorError as error:
+        with system_errors(path):
+            save_file(tensors, partial, dict(notes) if notes else None)
+    except (SafetensorError, OSError):
         partial.unlink(missing_ok=True)  # a full disk has no room for half a file
-        if number := re.search(r"\(os error (\d+)\)", str(error)):
-            code = int(number[1])
-            raise OSError(code, os.strerror(code), str(path)) from error
         raise
     partial.chmod(0o644)  # safetensors lets only the owner read; a container runs as another user
     publish_file(partial, path)
+
+
+@contextmanager
+def system_errors(path: Path) -> Iterator[None]:
+    """Raise the system's errors that safetensors and torch hide while they read or write `path`.
+
+    Raises:
+        OSError: with its number, which is in the text of theirs; or `path` is there and cannot be
+            opened, which safetensors calls "no such file".
+    """
+    try:
+        yield
+    except (SafetensorError, RuntimeError, FileNotFoundError) as error:
+        if isinstance(error, FileNotFoundError):
+            with path.open("rb"):
+                pass
+        for number in re.findall(r"\((?:os error )?(\d+)\)", str(error)):
+            cause = os.strerror(int(number))
+            if cause in str(error):
+                raise OSError(int(number), cause, str(path)) from error
+        raise
 
 
 def publish_file(partial: Path, path: Path) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from hasse.models.errors import HasseError
 from hasse.models.files import lock_folder, write_atomically, write_weights
+from hasse.models.regular_file import raise_system_error
 
 WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none
@@ -184,7 +185,8 @@ def kind_of(folder: Path) -> str | None:
     """Return the kind of the model of a folder; None where there is none, or it is damaged."""
     try:
         return str(json.loads((folder / CONFIG).read_bytes()).get("kind", UNNAMED))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError) as error:
+        raise_system_error(error)
         return None
 
 

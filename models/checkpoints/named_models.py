@@ -19,6 +19,7 @@ from hasse.models.encoders.registry import build_encoder_pair
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.files import lock_folder
 from hasse.models.home import home
+from hasse.models.regular_file import raise_system_error
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -215,6 +216,7 @@ def describe(folder: Path) -> Description:
             str(folder),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
+        raise_system_error(error)
         raise CheckpointError(
             f"{folder} holds no model for retrieval, or a damaged one: name another folder, or a "
             f"model of 'hasse lab model list'"

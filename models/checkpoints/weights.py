@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from hasse.models.checkpoints.model_folder import CONFIG, WEIGHTS, CheckpointError
+from hasse.models.files import system_errors
 
 WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
 
@@ -88,10 +89,13 @@ def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
     Raises:
         CheckpointError: they are damaged or not finite; or the caller's block raised a
             RuntimeError, ValueError or KeyError, since they belong to another model.
+        OSError: the file cannot be opened.
     """
     path = folder / WEIGHTS
     try:
-        tensors = {current_name(key): one for key, one in dequantize(load_file(path)).items()}
+        with system_errors(path):
+            stored = load_file(path)
+        tensors = {current_name(key): one for key, one in dequantize(stored).items()}
         # A violation of NaN compares as no worse than any, and would be measured as perfect.
         spoiled = next((key for key, value in tensors.items() if not value.isfinite().all()), None)
         if spoiled is not None:

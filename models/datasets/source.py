@@ -9,7 +9,7 @@ from typing import Any
 
 from hasse.models.datasets.dataset import DatasetError
 from hasse.models.errors import HasseError
-from hasse.models.regular_file import NotRegularFile, open_regular
+from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
 
 
 def read_text(
@@ -39,6 +39,7 @@ def read_text(
     except NotRegularFile as error:
         raise error_class(f"{path} cannot be read: it is not a file") from error
     except OSError as error:
+        raise_system_error(error)
         raise error_class(f"{path} cannot be read: {error.strerror}") from error
     if not text.strip():
         raise error_class(f"{path} is empty: fill it, leave it out, or fetch it again")

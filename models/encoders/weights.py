@@ -11,6 +11,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from hasse.models.errors import HasseError
+from hasse.models.files import system_errors
+from hasse.models.regular_file import raise_system_error
 
 _COUNTER = "num_batches_tracked"
 
@@ -63,17 +65,20 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     Raises:
         BackboneError: there is no such file, or it holds something else.
+        OSError: as of `raise_system_error`.
     """
     if not path.is_file():
         raise BackboneError(f"there is no weights file {path}")
     try:
         if path.suffix == ".safetensors":
-            content: object = load_file(path)
+            with system_errors(path):
+                content: object = load_file(path)
         else:
             with warnings.catch_warnings():  # old pickles warn; the error below says what is wrong
                 warnings.simplefilter("ignore", UserWarning)
                 content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader of pickles raises anything on other files
+        raise_system_error(error)
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if type(error).__name__ == "UnpicklingError":  # its message says how to run the file
             reason = "it holds other things than tensors"

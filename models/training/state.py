@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from hasse.models.errors import HasseError
-from hasse.models.files import write_weights
+from hasse.models.files import system_errors, write_weights
 
 FILE_NAME = "training.safetensors"
 _LESSON_OPTIONS = frozenset(
@@ -44,7 +44,7 @@ def read_notes(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        with safe_open(path, "pt") as file:
+        with system_errors(path), safe_open(path, "pt") as file:
             notes: dict[str, Any] = json.loads(file.metadata()["notes"])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise StateError(

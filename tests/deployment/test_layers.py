@@ -34,6 +34,7 @@ def imported(path: Path) -> Iterator[str]:
                 "hasse.index",
                 "hasse.models.errors",
                 "hasse.models.order",
+                "hasse.models.regular_file",
                 "hasse.models.score",
             },
         ),

@@ -7,15 +7,25 @@ import os
 import resource
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from hasse.models import files
-from hasse.models.files import FolderLockedError, lock_folder, write_atomically, write_weights
+from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders.weights import read_weights
+from hasse.models.files import (
+    FolderLockedError,
+    lock_folder,
+    system_errors,
+    write_atomically,
+    write_weights,
+)
+from tests.tiny import tiny_checkpoint
 
 
 @contextmanager
@@ -57,6 +67,50 @@ def test_write_weights_on_a_full_disk_raises_os_error_and_leaves_the_old_file(
     assert caught.value.filename == str(path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before
+
+
+@contextmanager
+def open_files_left(number: int) -> Iterator[None]:
+    """Let this process open so many files, and no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    taken: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(number):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_weights_without_open_files_left_are_not_called_missing_or_damaged(
+    left: int, tmp_path: Path
+) -> None:
+    tiny_checkpoint(tmp_path / "model")
+    read_weights(tmp_path / "model" / "model.safetensors")  # it imports modules
+    for read in (
+        lambda: read_weights(tmp_path / "model" / "model.safetensors"),
+        lambda: checkpoint.load(tmp_path / "model"),
+    ):
+        with open_files_left(left), pytest.raises(OSError, match="Too many open files") as caught:
+            read()
+        assert caught.value.errno == errno.EMFILE
+
+
+def test_weights_that_are_not_there_or_cut_short_are_no_error_of_the_system(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(FileNotFoundError), system_errors(path):
+        load_file(path)
+    write_weights(path, {"weight": torch.zeros(1 << 20)})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SafetensorError), system_errors(path):
+        load_file(path)
 
 
 def test_write_weights_of_any_strides_is_readable_for_all(tmp_path: Path) -> None:
