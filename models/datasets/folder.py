@@ -16,6 +16,8 @@ from hasse.models.datasets.skipped_rows import SkippedRows
 from hasse.models.datasets.walk import Walked, leads_out, walk
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
+BROKEN_LINK = "link to no file, mend or delete it"
+NO_FILE = "pipe, socket or device, --exclude leaves it out"
 _MOST_BYTES = 1 << 20  # of one caption file
 
 
@@ -124,13 +126,18 @@ def pictures_of(
     for name in contents.links:
         skipped.add(name, "link to a folder, not followed")
     for name in contents.outside:
-        skipped.add(name, "link out of the folder, --follow-links takes it")
+        skipped.add(name, _link_out(root / name))
     for name in contents.no_files:
-        skipped.add(name, "not a file")
+        skipped.add(name, NO_FILE)
     for name in contents.other_pictures:
         skipped.add(name, "format that is not read, convert it to JPEG")
     skipped.passed_over.update(contents.passed_over)
     return contents
+
+
+def _link_out(path: Path) -> str:
+    taken = "link out of the folder, --follow-links takes it"
+    return taken if source.is_file(path) else BROKEN_LINK
 
 
 def _beside(
@@ -148,7 +155,7 @@ def _beside(
         for file, belonging in caption_files(files, {name.name for name in pictures}).items():
             subject, path = (folder / file).as_posix(), root / folder / file
             if path.is_symlink() and not follow_links and leads_out(path, root):
-                skipped.add(subject, "link out of the folder, --follow-links takes it")
+                skipped.add(subject, _link_out(path))
                 continue
             try:
                 text = source.read_text(path, most=_MOST_BYTES)

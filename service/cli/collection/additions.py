@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -202,7 +203,7 @@ def _known_files(index: Index) -> list[Path]:
 
 def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
     for path in paths:
-        place = path.resolve()
+        place = Path(os.path.realpath(path))  # Path.resolve fails on links in a circle
         if not path.exists() and not any(file.is_relative_to(place) for file in known):
             raise CommandError(f"there is no picture or folder {path}: check the path")
 

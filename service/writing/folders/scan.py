@@ -5,6 +5,8 @@ No picture is read here; `read_digests` reads those whose bytes are not known.
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,9 +19,17 @@ from hasse.index import durable
 from hasse.index.catalog.locations import Locations
 from hasse.index.types import FolderRow
 from hasse.models.datasets import source
-from hasse.models.datasets.folder import FolderCaptions, captions_beside, captions_in, pictures_of
+from hasse.models.datasets.folder import (
+    BROKEN_LINK,
+    NO_FILE,
+    FolderCaptions,
+    captions_beside,
+    captions_in,
+    pictures_of,
+)
 from hasse.models.datasets.skipped_rows import SkippedRows
 from hasse.models.datasets.walk import is_excluded
+from hasse.models.images.formats import PICTURE_SUFFIXES
 from hasse.models.regular_file import raise_system_error
 
 _THREADS = 8
@@ -126,8 +136,9 @@ def scan(
     """
     found = Scan()
     for path in paths:
-        if path.is_dir() or not path.exists():
-            _scan_folder(found, path.resolve(), options, locations, without)
+        if path.is_dir() or not (path.exists() or path.suffix.lower() in PICTURE_SUFFIXES):
+            folder = Path(os.path.realpath(path))  # Path.resolve fails on links in a circle
+            _scan_folder(found, folder, options, locations, without)
         else:
             place = path.parent.resolve() / path.name
             _take(found, None, place.parent, [place.name], ScanOptions(follow_links=True))
@@ -236,12 +247,13 @@ def _stamp(path: str, name: str, skipped: SkippedRows) -> FileStamp | None:
     try:
         facts = Path(path).stat()
     except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        reason = "file not found" if missing else "file that cannot be read"
-        skipped.add(name, reason, detail="" if missing else error.strerror or "")
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            skipped.add(name, BROKEN_LINK if Path(path).is_symlink() else "file not found")
+        else:
+            skipped.add(name, "file that cannot be read", detail=error.strerror or "")
         return None
     if not stat.S_ISREG(facts.st_mode):
-        skipped.add(name, "not a file")
+        skipped.add(name, NO_FILE)
     elif facts.st_size > _MOST_BYTES:
         skipped.add(name, "too large a file", detail=f"more than {_MOST_BYTES:,} bytes")
     else:

@@ -231,6 +231,46 @@ def test_links_out_of_the_folder_are_followed_only_when_asked(
     assert sync() == Counts(present=5)
 
 
+def test_link_to_no_file_is_named_as_one_and_takes_nothing_from_the_index(
+    index: Index, root: Path, sync: Sync, tmp_path: Path
+) -> None:
+    sync()
+    (root / "three.png").unlink()
+    (root / "three.png").symlink_to("gone.png")
+    for name, target in (
+        ("out.png", tmp_path / "gone.png"),
+        ("device.png", "/dev/zero"),
+        ("circle.png", "circle.png"),
+        ("words.png", "gone.png"),
+    ):
+        (root / name).symlink_to(target)
+    (root / "three.txt").symlink_to(tmp_path / "gone.txt")
+    lines: list[str] = []
+    assert sync(skipped=lines) == Counts(present=2)
+    names = ("circle.png", "device.png", "out.png", "three.png", "three.txt", "words.png")
+    why = "link to no file, mend or delete it: skipped"
+    assert sorted(lines) == [f"{name}: {why}" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("link.png", "link to no file, mend or delete it"),
+        ("circle.png", "link to no file, mend or delete it"),
+        ("nothing.png", "file not found"),
+        ("nothing", "folder that cannot be read"),
+        ("circle", "folder that cannot be read"),
+    ],
+)
+def test_scan_of_what_is_not_there_says_what_it_looked_for(
+    name: str, reason: str, root: Path
+) -> None:
+    (root / "link.png").symlink_to("gone.png")
+    (root / "circle.png").symlink_to("circle.png")
+    (root / "circle").symlink_to("circle")
+    assert list(scan([root / name]).skipped.by_reason) == [reason]
+
+
 def test_file_that_became_a_link_out_of_the_folder_leads_out(
     index: Index, root: Path, sync: Sync, tmp_path: Path
 ) -> None:
@@ -255,7 +295,7 @@ def test_pipes_sparse_files_and_huge_captions_are_named_and_not_read(
     assert sync(skipped=lines) == Counts(added=3)
     assert [line.partition(" (")[0].removesuffix(": skipped") for line in sorted(lines)] == [
         "a/one.txt: captions that cannot be read",
-        "pipe.png: not a file",
+        "pipe.png: pipe, socket or device, --exclude leaves it out",
         "sparse.png: too large a file",
         "three.txt: captions that cannot be read",
     ]
