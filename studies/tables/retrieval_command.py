@@ -10,20 +10,13 @@ import typer
 
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.options import DatasetFolder, Device, Features, Json, Model
+from hasse.service.cli.terminal.options import DatasetFolder, Device, Features, Json, Model, Split
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
     from hasse.service.pipelines.evaluation import Measured
 
-Split = Annotated[
-    str | None,
-    typer.Option(
-        show_default="test, or without splits the pictures that training withholds",
-        help="Which pictures to measure on; '' for those in no split.",
-    ),
-]
 Figures = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where they go.")]
 
 

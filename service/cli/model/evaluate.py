@@ -18,6 +18,7 @@ from hasse.service.cli.terminal.options import (
     Features,
     Json,
     Model,
+    Split,
     Workers,
 )
 from hasse.service.cli.terminal.progress import progress, tell
@@ -40,13 +41,6 @@ Against = Annotated[
     typer.Option(
         metavar="DIR",
         help="A second checkpoint to compare with, named like --model.",
-    ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option(
-        show_default="test, or without splits the pictures that training withholds",
-        help="Which pictures to measure on; '' for those in no split.",
     ),
 ]
 AgainstFeatures = Annotated[

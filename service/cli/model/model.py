@@ -17,6 +17,7 @@ from hasse.service.cli.terminal.options import (
     Device,
     Features,
     Json,
+    Split,
     Workers,
 )
 from hasse.service.cli.terminal.progress import progress, tell
@@ -52,7 +53,6 @@ DownloadWeights = Annotated[
     bool,
     typer.Option("--download-weights", help="Download the weights that are published, once."),
 ]
-Split = Annotated[str, typer.Option(help="Which pictures to measure on; '' for those in no split.")]
 
 
 @model.add
@@ -95,7 +95,7 @@ def calibrate(
     *,
     name: Name,
     dataset: DatasetFolder,
-    split: Split = "val",
+    split: Split = None,
     features: Features = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -112,6 +112,7 @@ def calibrate(
     from hasse.models.checkpoints.named_models import describe, find
     from hasse.models.datasets import load
     from hasse.service.pipelines.evaluation import calibrate as measure
+    from hasse.service.pipelines.training import part_to_measure
     from hasse.service.runtime.device import pick_device
     from hasse.service.writing.image_source import ImageSource
 
@@ -120,7 +121,7 @@ def calibrate(
         raise CommandError(
             f"'{name}' comes with Hasse and stays as it is: copy {folder}, and name the copy"
         )
-    collection = load(dataset).split(split)
+    collection = part_to_measure(load(dataset), split, "val", tell)
     source = ImageSource(features, batch_size, workers, tell, picture_limits())
     found = measure(folder, collection, source, pick_device(device), progress)
     for kind, of in (("pictures", found.image), ("captions", found.caption)):

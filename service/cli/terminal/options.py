@@ -45,6 +45,14 @@ Features = Annotated[
         help="Features written by 'hasse lab features': much quicker than reading the pictures.",
     ),
 ]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        show_default="test, val to calibrate, or without splits the pictures that training "
+        "withholds",
+        help="Which pictures to measure on; '' for those in no split.",
+    ),
+]
 Exclude = Annotated[
     list[str] | None,
     typer.Option(

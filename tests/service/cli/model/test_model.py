@@ -82,13 +82,16 @@ def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) ->
 def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     tiny_clip(tmp_path / "clip")
     make(tmp_path)
-    folder = pictures(tmp_path / "pictures")
+    (folder := tmp_path / "pictures").mkdir()
+    for name in ("a", "b", "c"):
+        pictures(folder / name)
     done(hasse("lab data", "import", "folder", folder, "--out", tmp_path / "data"))
     index = tmp_path / "index"
     done(hasse("index", "build", tmp_path / "data", "--model", "mine", "--out", index))
     before = checkpoint.load(named_models.find(Path("mine"))).fingerprint
-    told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data", "--split", ""))
-    assert told.out.startswith("pictures: ")
+    told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data"))
+    assert told.out.startswith("pictures: 8 pairs, ")  # of two pictures with two captions each
+    assert "measuring the 2 pictures of 24 that 'hasse lab train' does not learn from" in told.err
     assert checkpoint.load(named_models.find(Path("mine"))).fingerprint == before
     found = json.loads(done(hasse("search", "a red circle", "--library", index, "--json")).out)
     assert all(0 <= hit["probability"] <= 1 for hit in found["hits"])
