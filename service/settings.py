@@ -127,7 +127,12 @@ class Settings(BaseSettings):
         ),
     )
     caption_words: int = Field(
-        default=100, ge=1, description="Most words a caption may have; beyond them, 422."
+        default=100,
+        ge=1,
+        description=(
+            "Most words of a caption to ask by; beyond them, 422. One that is stored may have "
+            "more: models read the first."
+        ),
     )
     caption_characters: int = Field(
         default=2_000, ge=1, description="Most characters a caption may have; beyond them, 422."

@@ -34,11 +34,23 @@ _NAMED = 10  # words of a query that an error names
 
 
 def check_caption(caption: str, settings: Settings, field: str = "caption") -> None:
-    """Refuse a caption out of bounds; raises ServiceError `invalid`, which names the field."""
-    if len(caption) > settings.caption_characters:
-        raise invalid(field, f"more than {settings.caption_characters:,} characters")
+    """Refuse a caption to ask by that is out of bounds: one to store, or of too many words.
+
+    Raises:
+        ServiceError: `invalid`, which names the field.
+    """
+    check_stored_caption(caption, settings, field)
     if len(caption.split()) > settings.caption_words:
         raise invalid(field, f"more than {settings.caption_words:,} words")
+
+
+def check_stored_caption(caption: str, settings: Settings, field: str) -> None:
+    """Refuse a caption to store that is out of bounds; raises as `check_caption`.
+
+    It may have any number of words: it is stored and shown whole, and a model reads the first.
+    """
+    if len(caption) > settings.caption_characters:
+        raise invalid(field, f"more than {settings.caption_characters:,} characters")
     if "\0" in caption:
         raise invalid(field, "the caption holds a NUL character")
     if not caption.strip():

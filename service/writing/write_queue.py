@@ -18,7 +18,7 @@ from hasse.index.errors import (
 from hasse.index.store import Index
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
-from hasse.service.core.encoding import EncodingQueue, check_caption
+from hasse.service.core.encoding import EncodingQueue, check_stored_caption
 from hasse.service.core.pictures import PictureReader
 from hasse.service.core.records import added_image
 from hasse.service.core.searching import ShownPaths
@@ -88,7 +88,7 @@ class WriteQueue:
         """
         captions = [" ".join(text.split()) for text in fields.caption]
         for at, caption in enumerate(captions):
-            check_caption(caption, self._settings, f"caption.{at}")
+            check_stored_caption(caption, self._settings, f"caption.{at}")
         captions = list(dict.fromkeys(captions))
         if len(captions) > self._settings.image_captions:
             raise invalid("caption", f"more than {self._settings.image_captions:,} captions")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
@@ -75,6 +75,28 @@ def test_add_new_picture_is_found_described_and_shown(writable: Client, folder: 
     (stored,) = folder.glob("pictures/*/*")
     assert stored.read_bytes() == png(50)
     assert verify(folder).ok
+
+
+def test_add_caption_of_more_words_than_models_read_is_stored_and_shown_whole(
+    writable: Client,
+) -> None:
+    long = f"a dog {'and then a man ' * 40}and a train"
+    image = added(add(writable, png(50), caption=long))
+    (caption,) = writable.get(f"/images/{image.image_id}").json()["captions"]
+    assert caption["caption"] == long
+    answer = writable.post("/search/images", json={"caption": long})
+    assert answer.json()["detail"] == "caption: more than 100 words"
+
+
+def test_add_picture_with_a_date_is_found_by_it(writable: Client) -> None:
+    exif = Image.Exif()
+    exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal] = "1961:04:12 09:07:00"
+    dated = BytesIO()
+    Image.new("RGB", (64, 48), "red").save(dated, "JPEG", exif=exif)
+    image = added(add(writable, dated.getvalue(), "dated.jpg"))
+    days = {"taken_from": "1961-04-12T00:00:00Z", "taken_before": "1961-04-13T00:00:00Z"}
+    answer = writable.post("/search/images", json={"caption": "a dog", **days})
+    assert [hit["image_id"] for hit in answer.json()["hits"]] == [image.image_id]
 
 
 def test_write_after_the_answer_is_seen_by_another_process(writable: Client, folder: Path) -> None:
@@ -262,7 +284,7 @@ def test_remove_image_leaves_files_outside_the_index(writable: Client, folder: P
         ({"caption": ""}, "caption.0"),
         ({"caption": ["a dog", "  "]}, "caption.1"),
         ({"caption": "a\0dog"}, "caption.0"),
-        ({"caption": ["a dog", "a dog", "a " * 101]}, "caption.2"),
+        ({"caption": ["a dog", "a dog", "a" * 2001]}, "caption.2"),
         ({"caption": "é" * 2001}, "caption.0"),
         ({"caption": [f"a dog {at}" for at in range(33)]}, "caption"),
         ({"image_id": "seven"}, "image_id"),
