@@ -382,4 +382,7 @@ def test_search_stored_caption_without_a_known_word_has_no_probability(
     drawn = writable.get("/images/1001/diagram").json()["nodes"]
     assert "zorp glim" not in {text for node in drawn for text in node["captions"]}
     page = writable.get("/?image=1001&k=100").text
-    assert page.count("unknown words") == 1
+    _, behind, nearest = page.partition('<details class="nearest">')
+    assert behind
+    assert "zorp glim" in nearest
+    assert 'class="word"' not in nearest
