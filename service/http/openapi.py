@@ -22,6 +22,14 @@ from hasse.service.settings import Settings
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 
 _REF = "#/components/schemas/{model}"
+_REQUEST_ID = {
+    "name": "X-Request-ID",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "An id that the answer and the log repeat: at most 64 letters, digits, dots, "
+    "dashes and underscores. Another is ignored.",
+}
 _IDS = {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,999}$"}
 
 
@@ -83,6 +91,9 @@ def describe(app: FastAPI) -> None:
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
             _secure(openapi, services_of(app).settings)
+            for methods in openapi["paths"].values():
+                for operation in methods.values():
+                    operation["parameters"] = [*operation.get("parameters", []), _REQUEST_ID]
             app.openapi_schema = openapi
         return app.openapi_schema
 

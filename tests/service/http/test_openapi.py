@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
-import uvicorn
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -25,6 +20,7 @@ from hasse.service.http.access import fingerprint, new_key
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
+from tests.service.http.serving import served
 
 KEY = new_key()
 WRITE_KEYS = f"tests:{fingerprint(KEY)}"
@@ -35,21 +31,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that answers on a port of its own, over a collection of its own."""
     folder = make_collection(tmp_path_factory.mktemp("openapi"))
     settings = Settings(library=folder, device="cpu", write_keys=WRITE_KEYS)
-    listener = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    config = uvicorn.Config(
-        create_app(settings), log_config=None, access_log=False, timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
-    thread.start()
-    try:
-        while httpx.get(f"{url}/readyz", timeout=60).status_code != 200:
-            pass
+    with served(settings) as url:
         yield url
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 # Of text, since schemathesis cannot always tell whether a form that holds bytes is valid.
