@@ -82,6 +82,7 @@ chaos: $(READY_DEV) ## Stop, swap, kill and fill the disk, SEED and COUNT times 
 	@$(RUN) -m benchmarks.reliability.stop data/reliability
 	@$(RUN) -m benchmarks.reliability.swaps data/reliability
 	@$(RUN) -m benchmarks.reliability.crashes --seed $(SEED) --count $(COUNT)
+	@$(RUN) -m tests.service.writing.folders.histories data/reliability/histories $(SEED) $(COUNT)
 
 attack: $(READY_DEV) ## Attack a service in many ways and ask as others do (ARGS="--seconds 20")
 	@$(RUN) -m benchmarks.reliability.attack data/reliability $(ARGS)

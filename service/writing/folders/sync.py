@@ -177,11 +177,7 @@ class FolderSync:
 
     def _encode(self, progress: ProgressCallback) -> None:
         """Add the new pictures, block by block, each searchable when it is done."""
-        # Where no picture can be used the model need not be loaded, each time that the folder of
-        # a damaged one is followed.
-        every = list(self._pictures)
-        while every and (error := self._error_of(every[0])) is not None:
-            self._note_unusable(every.pop(0), error)
+        every = self._usable_pictures()
         if not every:
             return
         sha256s = {self._pictures[sha256].path: sha256 for sha256 in every}
@@ -200,6 +196,30 @@ class FolderSync:
                 self._note_unusable(sha256s[image.path], error)
             done += len(block.images) + len(block.unusable)
             progress(done, len(every))
+
+    def _usable_pictures(self) -> list[str]:
+        """Return the new pictures without those that are known not to be decoded."""
+        every = list(self._pictures)
+        for sha256 in filter(self._is_contested, list(every)):
+            if (error := self._error_of(sha256)) is not None:
+                self._note_unusable(sha256, error)
+                every.remove(sha256)
+        # Where no picture can be used the model need not be loaded, each time that the folder of
+        # a damaged one is followed.
+        while every and (error := self._error_of(every[0])) is not None:
+            self._note_unusable(every.pop(0), error)
+        self._plan = self._planned()
+        return every
+
+    def _is_contested(self, sha256: str) -> bool:
+        """Tell whether a new picture lies in the place of a file of an image with several.
+
+        Which picture the image has from now on depends on whether each of them can be decoded.
+        """
+        rows = (
+            row for file in self._plan.new[sha256] for row in self._held.files.get(file.path, ())
+        )
+        return any(len(self._held.paths[row.image_id]) > 1 for row in rows)
 
     def _add_block(self, sha256s: Sequence[str], block: EncodedImages) -> None:
         plan = self._plan

@@ -279,3 +279,16 @@ def test_largest_id_of_64_bits_leaves_room_for_more(
     sync()
     assert set(state(index, root)) == {1, 2, 3, largest}
     assert set(index.catalog.captions([1])) == {1}
+
+
+def test_image_with_one_file_replaced_and_its_copy_broken_stays_with_the_copy(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    (root / "three.txt").write_text("a dog")
+    shutil.copy(root / "three.png", root / "copy.png")
+    sync()
+    three = next(id_ for id_, (*_, captions) in state(index, root).items() if captions)
+    draw(root / "three.png", 9)
+    (root / "copy.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    assert sync(skipped=[]).added == 1
+    assert state(index, root)[three][1] == ["copy.png"]
