@@ -51,7 +51,7 @@ class Client:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in the application's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(300)
 
     def request(self, method: str, path: str, **how: Any) -> httpx.Response:
         """Send one request."""
