@@ -15,6 +15,7 @@ from hasse.index.errors import DamagedIndexError, HasseIndexError, ModelMismatch
 from hasse.index.search.distinct import DistinctTexts
 from hasse.index.search.masks import Masks
 from hasse.index.search.query import Answer, Query
+from hasse.index.search.versions import Versions
 from hasse.index.segments.loading import Loader
 from hasse.index.segments.segment import Verify
 from hasse.index.segments.snapshot import Snapshot
@@ -45,7 +46,7 @@ class Reader:
         self._catalog = catalog
         self._on_load = on_load
         self._narrowing = Narrowing(folder, catalog)
-        self.with_same_texts = self._narrowing.with_same_texts
+        self.with_same = self._narrowing.with_same
         self._refreshing = threading.Lock()
         self._loader = loader or Loader(folder, catalog, verify)
         self._notifications = Notifications(folder)
@@ -94,10 +95,13 @@ class Reader:
             self._on_load(self.snapshot)
             return True
 
-    def select(self, kind: Kind, selection: Selection) -> Snapshot:
-        """Return the generation with all rows of `kind` excluded that are not selected."""
+    def searched(self, query: Query) -> Snapshot:
+        """Return the newest generation with all rows excluded that a query does not select."""
+        self.follow()
         while True:
-            narrowed = self._narrowing.narrowed(self.snapshot, kind, selection)
+            narrowed = self._narrowing.narrowed(self.snapshot, query)
+            if narrowed is self.snapshot:
+                return narrowed
             # The catalog may have been ahead of the snapshot.
             # Another thread may have loaded the newer generation first.
             self.refresh()
@@ -145,13 +149,23 @@ class Narrowing:
         self._catalog = catalog
         self._masks = Masks(folder)
         self._distinct = DistinctTexts()
+        self._versions = Versions(folder, catalog)
+        self._with_versions = -1, False  # as of a generation
         self._authors = -1, True, True  # as of a generation; see `Catalog.authors`
 
-    def narrowed(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
-        """Return a snapshot with all rows of `kind` excluded that are not selected.
+    def narrowed(self, snapshot: Snapshot, query: Query) -> Snapshot:
+        """Return a snapshot with all rows excluded that a query does not select.
 
         The catalog may be ahead of the snapshot: rows that were removed since are excluded too.
         """
+        kind, selection = query.kind, query.selection
+        if selection is not None:
+            snapshot = self._selected(snapshot, kind, selection)
+        if self._has_versions(query, snapshot.generation):
+            snapshot = self._versions.narrowed(snapshot, _images(selection))
+        return snapshot
+
+    def _selected(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
         rows = replace(selection, distinct_texts=False)
         chosen = replace(rows, written=kind == "image" or self._selects_written(snapshot, rows))
         if chosen != Selection() or kind == "image":
@@ -170,15 +184,31 @@ class Narrowing:
         _, by_people, by_models = known
         return not by_models or (rows.written is None and not by_people)
 
-    def with_same_texts(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """Return answers with the captions that read as their hits, if each text is one hit."""
-        if query.selection is None or not query.selection.distinct_texts:
+    def with_same(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
+        """Return answers with what their hits stand for: captions that read the same, versions."""
+        selection = query.selection
+        if selection is not None and selection.distinct_texts and query.kind == "caption":
+            same, rows = self._distinct.same, replace(selection, distinct_texts=False)
+        elif answers and self._has_versions(query, answers[0].generation):
+            same, rows = self._versions.same, _images(selection)
+        else:
             return answers
-        rows = replace(query.selection, distinct_texts=False)
-        return [
-            replace(one, same=self._distinct.same(one.generation, rows, one.ids.tolist()))
-            for one in answers
-        ]
+        return [replace(one, same=same(one.generation, rows, one.ids.tolist())) for one in answers]
+
+    def _has_versions(self, query: Query, generation: int) -> bool:
+        """Tell whether a query leaves out versions of pictures; most collections have none."""
+        if not query.distinct_pictures or query.kind == "caption":
+            return False
+        known, exist = self._with_versions
+        if known != generation:
+            exist = self._versions.exist(generation)
+            self._with_versions = generation, exist
+        return exist
+
+
+def _images(selection: Selection | None) -> Selection:
+    """Return a selection as far as it is about images."""
+    return replace(selection or Selection(), distinct_texts=False, written=True)
 
 
 class Notifications:

@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
 from hasse.index.catalog.locations import Locations
-from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.validation import checked_ids
 from hasse.index.creation import create, open_catalog
 from hasse.index.errors import (
@@ -204,13 +203,14 @@ class Index:
         Raises:
             BadQueryError: a point is out of range.
         """
-        snapshot = self._searched(query.kind, query.selection)
+        snapshot = self._reader.searched(query)
         queries = checked_queries(points, snapshot.model)
         if query.relation is not None:
-            return list(search_similar(snapshot, queries, query, query.relation, self._workers))
-        costs = self._thresholds.costs
-        answers = search(snapshot, queries, query, self._workers, self._accelerator, costs)
-        return self._reader.with_same_texts(query, answers)
+            answers = list(search_similar(snapshot, queries, query, query.relation, self._workers))
+        else:
+            costs = self._thresholds.costs
+            answers = search(snapshot, queries, query, self._workers, self._accelerator, costs)
+        return self._reader.with_same(query, answers)
 
     def search_jointly(self, query: Query, parts: ArrayLike) -> Answer:
         """Return the rows whose worst violation over `parts` is smallest.
@@ -221,12 +221,12 @@ class Index:
         Raises:
             BadQueryError: a point is out of range, or there are no parts.
         """
-        snapshot = self._searched(query.kind, query.selection)
+        snapshot = self._reader.searched(query)
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
             raise BadQueryError("there are no parts to search by: give at least one")
         answer = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
-        return self._reader.with_same_texts(query, [answer])[0]
+        return self._reader.with_same(query, [answer])[0]
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""
@@ -350,11 +350,6 @@ class Index:
                 ) from error
         finally:
             self._writing.release()
-
-    def _searched(self, kind: Kind, selection: Selection | None) -> Snapshot:
-        """Return the snapshot that a search uses: the selected part of the newest generation."""
-        self._reader.follow()
-        return self.snapshot if selection is None else self._reader.select(kind, selection)
 
     def _newest(self) -> Snapshot:
         self.refresh()

@@ -122,6 +122,18 @@ class UnreadableFile(NamedTuple):
     version: str
 
 
+class VersionRow(NamedTuple):
+    """What tells whether images show the same picture.
+
+    `hash` is perceptual, in hexadecimal, or "". `picture` is the smallest id of the images that
+    were found to show the same picture.
+    """
+
+    image_id: int
+    hash: str
+    picture: int
+
+
 class CaptionRow(NamedTuple):
     """One sentence about one image of the catalog.
 

@@ -38,6 +38,7 @@ from hasse.index.catalog.schema import (
     SEGMENTS,
     TEXTS,
     UNREADABLE,
+    VERSIONS,
     WRITTEN,
     row_checksum,
 )
@@ -55,6 +56,7 @@ from hasse.index.types import (
     PathRow,
     TextSource,
     UnreadableFile,
+    VersionRow,
 )
 
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
@@ -178,6 +180,19 @@ def replace_unreadable(connection: Connection, files: Mapping[str, UnreadableFil
             _insert(connection, UNREADABLE, [_with_checksum(file._asdict())])
 
 
+def replace_versions(connection: Connection, rows: Iterable[VersionRow]) -> None:
+    """Note what tells the versions of a picture, for each image anew."""
+    every = iter(rows)
+    while block := list(islice(every, _BULK)):
+        forget_versions(connection, [row.image_id for row in block])
+        _insert(connection, VERSIONS, (_with_checksum(row._asdict()) for row in block))
+
+
+def forget_versions(connection: Connection, image_ids: Sequence[int]) -> None:
+    """Forget what was noted of images that are removed, or get another picture."""
+    _delete(connection, VERSIONS.c.image_id, image_ids)
+
+
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
     """Add captions, in blocks; their images must be there already."""
     every = iter(rows)
@@ -268,6 +283,7 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
     delete_captions(connection, gone, generation)
     for column in (DOCUMENTS.c.image_id, TEXTS.c.image_id, METADATA.c.image_id, PATHS.c.image_id):
         _delete(connection, column, ids)
+    forget_versions(connection, ids)
     _delete(connection, IMAGES.c.id, ids)
     delete_points(connection, "image", ids, generation)
     return gone

@@ -146,6 +146,19 @@ DOCUMENTS = Table(
     Column("written", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
+# What tells versions of one picture: a perceptual hash in hexadecimal, and the smallest id of the
+# images that were found to show the same picture.
+VERSIONS = Table(
+    "versions",
+    SCHEMA,
+    Column("image_id", _ID, ForeignKey("images.id"), primary_key=True, autoincrement=False),
+    Column("hash", Text, nullable=False),
+    Column("picture", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+OTHERS = VERSIONS.c.image_id != VERSIONS.c.picture
+sql.Index("ix_versions_others", VERSIONS.c.picture, sqlite_where=OTHERS, postgresql_where=OTHERS)
+sql.Index("ix_versions_picture", VERSIONS.c.picture)
 SEGMENTS = Table(
     "segments",
     SCHEMA,
@@ -178,6 +191,7 @@ CAPTION_FACTS = (*tuple(CAPTIONS.columns)[:-1], WRITTEN_BY)
 METADATA_FACTS = tuple(METADATA.columns)[1:5]
 PATH_FACTS = tuple(PATHS.columns)[:-1]
 FOLDER_FACTS = tuple(FOLDERS.columns)[:-1]
+VERSION_FACTS = tuple(VERSIONS.columns)[:-1]
 UNREADABLE_FACTS = tuple(UNREADABLE.columns)[:-1]
 
 

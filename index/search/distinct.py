@@ -107,14 +107,14 @@ class DistinctTexts:
         )
 
     def same(
-        self, generation: int, selection: Selection, caption_ids: Iterable[int]
+        self, generation: int, selection: Selection, ids: Iterable[int]
     ) -> dict[int, list[int]]:
         """Return the ids of other captions that read as each of these, at most a hundred each."""
         with self._lock:
             texts = self._texts.get((generation, selection))
         if texts is None:  # others were searched since
             return {}
-        return {caption_id: texts.same(caption_id) for caption_id in caption_ids}
+        return {caption_id: texts.same(caption_id) for caption_id in ids}
 
     def _keys_of(self, segments: list[LiveSegment], catalog: Catalog) -> list[Ids]:
         with self._lock:

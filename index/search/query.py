@@ -51,7 +51,8 @@ class Answer:
     `certified`: these are provably the exact top k. `searched`: the number of live rows.
     `rescored`: rows whose exact violation was computed. `plan`: how the segments were searched.
     `parts` (k, P): of a joint search, each row's violation with each part.
-    `same`: by id, other captions that read the same, where each text is one hit.
+    `same`: by id, other captions that read the same, where each text is one hit, and other versions
+    where each picture is one.
     """
 
     ids: Ids
@@ -77,6 +78,7 @@ class Query:
         candidates: how many rows of a segment are proposed; None leaves it to the index.
         max_violation: the largest violation of a hit.
         selection: the part of the collection that is searched; None is all of it.
+        distinct_pictures: whether versions of one picture are one hit; see `index.search.versions`.
         relation: of rows of the same kind as the query's points; None compares images and captions.
 
     Raises:
@@ -89,6 +91,7 @@ class Query:
     candidates: int | None = None
     max_violation: float | None = None
     selection: Selection | None = None
+    distinct_pictures: bool = False
     relation: Relation | None = None
 
     def __post_init__(self) -> None:
@@ -104,6 +107,11 @@ class Query:
             raise BadQueryError(
                 f"max_violation is {self.max_violation}: choose a number that is not negative"
             )
+
+    @property
+    def narrows(self) -> bool:
+        """Whether rows may be left out, by what the catalog says."""
+        return self.selection is not None or self.distinct_pictures
 
     @property
     def limit(self) -> float:

@@ -20,6 +20,7 @@ from hasse.index.types import (
     PathRow,
     Points,
     UnreadableFile,
+    VersionRow,
 )
 
 
@@ -45,6 +46,7 @@ class Change:
         lapsed: paths of files that were removed by name and are gone.
         unreadable: files that could not be decoded, by path; None forgets one.
         metadata: of images, from now on, by image id; for new images too.
+        versions: what tells which images show the same picture; for new images too.
     """
 
     images: Sequence[ImageRow] = ()
@@ -60,6 +62,7 @@ class Change:
     lapsed: Collection[str] = ()
     unreadable: Mapping[str, UnreadableFile | None] = field(default_factory=dict)
     metadata: Mapping[int, Metadata] = field(default_factory=dict)
+    versions: Sequence[VersionRow] = ()
 
     def checked(self, kind: Kind, model: ModelIdentity) -> tuple[Ids, Points]:
         """Return the ids (R,) and the points (R, N) of the new rows of a kind.

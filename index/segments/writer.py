@@ -116,11 +116,13 @@ class Writer:
             touched |= captioned | {row.id for row in (*change.images, *change.rows)}
             touched |= {*change.paths, *change.metadata}
             mutations.delete_written_captions(connection, captioned | change.replaced, generation)
+            mutations.forget_versions(connection, sorted(change.replaced))
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
             mutations.insert_images(connection, new)
             mutations.replace_paths(connection, change.paths)
             mutations.replace_metadata(connection, change.metadata)
+            mutations.replace_versions(connection, change.versions)
             mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, change.folders)
             seen = {row.path for rows in change.paths.values() for row in rows}

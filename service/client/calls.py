@@ -21,7 +21,7 @@ from hasse.service.client.call import (
     reads_bytes,
     several,
 )
-from hasse.service.client.options import CaptionOptions, DistinctOptions, Options
+from hasse.service.client.options import CaptionOptions, DistinctOptions, ImageOptions
 from hasse.service.questions import table
 from hasse.service.questions.answers import (
     AllOfAnswer,
@@ -78,13 +78,13 @@ class Questions:
     """The methods of both clients and of an open index that ask a question."""
 
     @_Method
-    def search_images(self, caption: str, **options: Unpack[Options]) -> Ask[ImageAnswer]:
+    def search_images(self, caption: str, **options: Unpack[ImageOptions]) -> Ask[ImageAnswer]:
         """Return the images a caption is true of, the best first."""
         return ask(table.SEARCH_IMAGES, caption=caption, **options)
 
     @_Method
     def search_images_together(
-        self, captions: Iterable[str], **options: Unpack[Options]
+        self, captions: Iterable[str], **options: Unpack[ImageOptions]
     ) -> Ask[list[ImageAnswer]]:
         """Return an answer for each of up to 32 captions, all over one generation."""
         fields = {"captions": several(captions), **options}
@@ -99,7 +99,7 @@ class Questions:
 
     @_Method
     def search_similar(
-        self, picture: Picture, similar: Likeness = "alike", **options: Unpack[Options]
+        self, picture: Picture, similar: Likeness = "alike", **options: Unpack[ImageOptions]
     ) -> Ask[ImageAnswer]:
         """Return the images like a picture, more specific than it, or more general."""
         return ask(table.SEARCH_SIMILAR, image=picture_of(picture), similar=similar, **options)
@@ -113,7 +113,9 @@ class Questions:
         return ask(table.DESCRIBE, image_id=image, k=k, draws=draws)
 
     @_Method
-    def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> Ask[AllOfAnswer]:
+    def search_all_of(
+        self, parts: Iterable[Part], **options: Unpack[ImageOptions]
+    ) -> Ask[AllOfAnswer]:
         """Return the images that several captions, or what images show, are true of at once."""
         return ask(table.SEARCH_ALL_OF, all_of=several(parts), **options)
 
@@ -130,7 +132,7 @@ class Questions:
         like: Part,
         plus: Iterable[Part],
         minus: Iterable[Part] = (),
-        **options: Unpack[Options],
+        **options: Unpack[ImageOptions],
     ) -> Ask[ImageAnswer]:
         """Return images like one, with `plus` in the place of `minus`."""
         fields = {"like": like, "plus": several(plus), "minus": several(minus), **options}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
-from hasse.service.questions.requests import Mode, Prefer
+from hasse.service.questions.requests import Mode, Prefer, Versions
 
 
 class Options(TypedDict, total=False):
@@ -27,6 +27,12 @@ class Options(TypedDict, total=False):
     taken_from: datetime | str
     taken_before: datetime | str
     path_prefix: str
+
+
+class ImageOptions(Options, total=False):
+    """How to search for images."""
+
+    versions: Versions
 
 
 class DistinctOptions(Options, total=False):

@@ -187,7 +187,7 @@ class ClusterIndex(Index):
             snapshot = self._snapshot()
             parts = self._gather("search", snapshot, (ask,))
             # Shards narrow their part by the catalog as it is by then.
-            if query.selection is None or self.catalog.generation() == snapshot.generation:
+            if not query.narrows or self.catalog.generation() == snapshot.generation:
                 break
         else:
             raise ShardUnreachableError(

@@ -103,15 +103,15 @@ class Shard:
         if snapshot is None:
             return None
         query = ask.query
-        if query.selection is not None:
-            snapshot = self._narrowing.narrowed(snapshot, query.kind, query.selection)
+        snapshot = self._narrowing.narrowed(snapshot, query)
         if ask.joint:
-            return [search_jointly(snapshot, ask.points, query, self._workers)]
-        if query.relation is not None:
-            similar = search_similar(snapshot, ask.points, query, query.relation, self._workers)
-            return list(similar)
-        answers = search(snapshot, ask.points, query, self._workers, costs=MEASURED)
-        return list(self._narrowing.with_same_texts(query, answers))
+            answers = [search_jointly(snapshot, ask.points, query, self._workers)]
+        elif query.relation is not None:
+            of = (snapshot, ask.points, query, query.relation, self._workers)
+            answers = list(search_similar(*of))
+        else:
+            answers = search(snapshot, ask.points, query, self._workers, costs=MEASURED)
+        return list(self._narrowing.with_same(query, answers))
 
     def points(
         self, generation: int, kind: Kind, ids: Sequence[int], view: View | None = None

@@ -101,7 +101,7 @@ class Found:
         root_path, paths_of = ROOT_PATH.get(), shown.of_hits(self.images)
         for image_id, violation, probability in self._wanted(probabilities):
             if (row := self.images.get(image_id)) is not None:
-                paths = paths_of[row.id]
+                paths, same = paths_of[row.id], self.ranking.same.get(image_id, ())
                 hits.append(
                     {
                         "rank": self.offset + len(hits) + 1,
@@ -113,6 +113,11 @@ class Found:
                         "probability": probability,
                         "captions": [text for text, by in row.captions if by is None],
                         "written_captions": [text for text, by in row.captions if by is not None],
+                        "versions": [
+                            {"image_id": other, "path": paths_of[other][0]}
+                            for other in same
+                            if other in self.images
+                        ],
                         "image_url": root_path + IMAGE_URL % row.id,
                         "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
                     }
@@ -286,11 +291,12 @@ class SearchQueue:
         ids = sorted({hit for ranking in rankings for hit in ranking.ids[key.offset :].tolist()})
         images: dict[int, NamedImage] = {}
         captions: dict[int, FoundCaption] = {}
+        same = (others for ranking in rankings for others in ranking.same.values())
+        ids += chain.from_iterable(same)
         if key.query.kind == "image":
             images, removal = self._index.catalog.image_hits(ids)
         else:
-            same = (others for ranking in rankings for others in ranking.same.values())
-            captions, removal = self._index.catalog.caption_hits([*ids, *chain.from_iterable(same)])
+            captions, removal = self._index.catalog.caption_hits(ids)
         described = perf_counter()
         del read
         results = []

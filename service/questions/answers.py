@@ -22,6 +22,13 @@ Probability = Annotated[
 ]
 
 
+class Version(Answer):
+    """Another version of a picture: of another size, format, compression or rotation."""
+
+    image_id: int
+    path: str = Field(description="Where its file lies.")
+
+
 class ImageHit(Answer):
     """An image and its violation: 0 means that the caption is true of it."""
 
@@ -35,6 +42,9 @@ class ImageHit(Answer):
     captions: list[str] = Field(description="The image's human captions.")
     written_captions: list[str] = Field(
         description="Generated captions, for an image without human captions."
+    )
+    versions: list[Version] = Field(
+        description="Smaller versions of the picture, the largest first; empty with `versions=all`."
     )
     image_url: str
     thumbnail_url: str

@@ -29,6 +29,7 @@ from hasse.service.questions.requests import (
     DiagramQuery,
     DistinctOptions,
     EmbedQuery,
+    ImageOptions,
     LikeQuery,
     Part,
     QuestionRequest,
@@ -195,6 +196,7 @@ def key_of(
         options.candidates,
         _as_stored(options.max_violation),
         _selection(kind, options, absolute_paths=engine.paths.absolute),
+        isinstance(options, ImageOptions) and options.versions == "one",
         options.similar if isinstance(options, SimilarQuery) else None,
     )
     return SearchKey(query, options.offset, points, joint)
@@ -245,19 +247,25 @@ async def search_without(
 ) -> Fields:
     """Return the fields of the images best for a point (N,), without the image `start`.
 
-    Their violations are no probabilities, since no caption is involved.
+    Its other versions are left out with it. Violations are no probabilities, since no caption is
+    involved.
     """
     from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
     found = await search(engine, "image", point[None], from_first, stages, spare=1)
 
     def make() -> Fields:
-        hits = [hit for hit in found.image_hits(engine.paths) if hit["image_id"] != start]
+        hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, start)]
         return {
             "hits": ranked(hits, options, probability=None),
             **found.facts(engine.checkpoint.name),
         }
 
     return await finish(options, make)
+
+
+def _shows(hit: Fields, start: Part) -> bool:
+    """Tell whether a hit is an image or a version of it."""
+    return start in (hit["image_id"], *(version["image_id"] for version in hit["versions"]))
 
 
 async def finish(request: QuestionRequest, make: Callable[[], Made]) -> Made:

@@ -35,6 +35,7 @@ WRITTEN_MAXIMUM = 100
 
 Mode = Literal["certified", "exact", "fast"]
 Prefer = Literal["least_violation", "specific"]
+Versions = Literal["one", "all"]
 Likeness = Literal["alike", "more_specific", "more_general"]
 
 # A caption, the id of an image of the collection, or the bytes of a picture.
@@ -163,7 +164,20 @@ class DistinctOptions(SearchOptions):
     )
 
 
-class ImageQuery(SearchOptions):
+class ImageOptions(SearchOptions):
+    """How to search for images."""
+
+    versions: Versions = Field(
+        default="one",
+        description=(
+            "one: versions of one picture (other sizes, formats, compression, rotations) that "
+            "'hasse duplicates' found are one hit, the largest; `versions` lists the others. all: "
+            "each is a hit."
+        ),
+    )
+
+
+class ImageQuery(ImageOptions):
     """Find the images that a caption is true of."""
 
     model_config = _example(caption="a dog runs on the beach", k=10, mode="certified")
@@ -172,7 +186,7 @@ class ImageQuery(SearchOptions):
     caption: CaptionText
 
 
-class ImagesQuery(SearchOptions):
+class ImagesQuery(ImageOptions):
     """Find the images that each of several captions is true of."""
 
     model_config = _example(captions=["a dog runs on the beach", "an animal"], k=3)
@@ -186,7 +200,7 @@ class ImagesQuery(SearchOptions):
     )
 
 
-class SimilarQuery(SearchOptions):
+class SimilarQuery(ImageOptions):
     """Find images like a picture."""
 
     parts = ("image",)
@@ -218,7 +232,7 @@ class CaptionQuery(DistinctOptions):
     )
 
 
-class AllOfQuery(SearchOptions):
+class AllOfQuery(ImageOptions):
     """Find images that every part is true of. An image as a part stands for all that it shows."""
 
     model_config = _example(all_of=["a dog", "a beach", "a sunny day"], k=10)
@@ -236,7 +250,7 @@ class CommonQuery(DistinctOptions):
     common: Parts = Field(description=f"The parts. {A_PART}")
 
 
-class LikeQuery(SearchOptions):
+class LikeQuery(ImageOptions):
     """Find images like one, with something exchanged."""
 
     model_config = _example(like="a dog on a beach", plus=["a cat"], minus=["a dog"], k=10)

@@ -21,6 +21,7 @@ def test_every_question_has_a_handler() -> None:
     ("typed", "model", "own"),
     [
         (options.Options, requests.SearchOptions, set()),
+        (options.ImageOptions, requests.ImageOptions, set()),
         (options.DistinctOptions, requests.DistinctOptions, set()),
         (options.CaptionOptions, requests.CaptionQuery, {"image"}),
     ],

@@ -1,0 +1,110 @@
+"""Versions of one picture are one hit: the largest of those that are selected.
+
+So the k best are k pictures, pages are counted in pictures, and every proof holds over them. Which
+images are versions of each other stands in the catalog (`hasse duplicates` writes it).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import NDArray
+
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.schema import IMAGES, OTHERS, VERSIONS
+from hasse.index.catalog.selection import Selection
+from hasse.index.segments.snapshot import LiveSegment, Snapshot
+from hasse.index.types import Ids
+
+_CACHED = 16  # selections
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The versions of each picture, the largest first, of one generation and selection.
+
+    Attributes:
+        others: by the id of the first version, those of the others.
+        hidden: the ids of all others.
+        masks: by the name of a segment, which of its rows are hidden.
+    """
+
+    others: dict[int, list[int]]
+    hidden: Ids
+    masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pictures: Iterable[list[int]]) -> _Groups:
+        """Take the versions of each picture."""
+        groups = {first: others for first, *others in pictures if others}
+        hidden = [id_ for others in groups.values() for id_ in others]
+        return cls(groups, np.array(hidden, np.int64))
+
+    def mask(self, live: LiveSegment) -> NDArray[np.bool_]:
+        """Return which rows (R,) of a segment are hidden."""
+        name = live.segment.record.name
+        if name not in self.masks:
+            self.masks[name] = np.isin(live.segment.ids, self.hidden)
+        return self.masks[name]
+
+
+class Versions:
+    """Cache of which images stand for all versions of their picture."""
+
+    def __init__(self, folder: Path, catalog: Catalog) -> None:
+        self._folder, self._catalog = folder, catalog
+        self._groups: OrderedDict[tuple[int, Selection], _Groups] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def narrowed(self, snapshot: Snapshot, selection: Selection) -> Snapshot:
+        """Return a snapshot, already narrowed to a selection, without all but one version each."""
+        groups = self._of(snapshot.generation, selection)
+        if not groups.others:
+            return snapshot
+        parts = (live.hiding(groups.mask(live)) for live in snapshot.of("image"))
+        segments = tuple(part for part in parts if part.live)
+        return Snapshot(snapshot.generation, snapshot.model, segments, lease=snapshot.lease)
+
+    def same(
+        self, generation: int, selection: Selection, ids: Iterable[int]
+    ) -> dict[int, list[int]]:
+        """Return the ids of the other versions of each of these images, the largest first."""
+        others = self._of(generation, selection).others
+        return {id_: others[id_] for id_ in ids if id_ in others}
+
+    def exist(self, generation: int) -> bool:
+        """Tell whether any picture has several versions."""
+        return bool(self._of(generation, Selection()).others)
+
+    def _of(self, generation: int, selection: Selection) -> _Groups:
+        with self._lock:
+            known = self._groups.get((generation, selection))
+        if known is None:
+            known = self._read(selection)
+            with self._lock:
+                self._groups[(generation, selection)] = known
+                while len(self._groups) > _CACHED:
+                    self._groups.popitem(last=False)
+        return known
+
+    def _read(self, selection: Selection) -> _Groups:
+        several = sql.select(VERSIONS.c.picture).where(OTHERS)
+        pixels = sql.func.coalesce(IMAGES.c.width * IMAGES.c.height, 0)
+        rows = sql.select(VERSIONS.c.picture, VERSIONS.c.image_id).join(IMAGES)
+        rows = rows.where(VERSIONS.c.picture.in_(several))
+        with self._catalog.reading() as connection:
+            found = connection.execute(rows.order_by(pixels.desc(), VERSIONS.c.image_id)).all()
+        if found and selection != Selection():
+            among = np.array([row.image_id for row in found], np.int64)
+            selected = set(selection.ids(self._catalog, self._folder, "image", among).tolist())
+            found = [row for row in found if row.image_id in selected]
+        groups: dict[int, list[int]] = {}
+        for row in found:
+            groups.setdefault(row.picture, []).append(row.image_id)
+        return _Groups.of(groups.values())

@@ -1,0 +1,109 @@
+"""`hasse duplicates`: files that hold the same picture, and bursts of pictures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.options import Json, Library
+from hasse.service.cli.terminal.progress import progress
+from hasse.service.cli.terminal.table import print_table
+from hasse.service.plural import count
+
+if TYPE_CHECKING:
+    from hasse.service.pipelines.duplicates import FoundFile, Group
+
+_SAME = {"bytes": "same bytes", "picture": "same picture", "burst": "burst"}
+
+
+def duplicates(
+    *,
+    library: Library = None,
+    bursts: Annotated[
+        bool, typer.Option("--bursts", help="List bursts too: near in time, nearly the same.")
+    ] = False,
+    within: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Most seconds between pictures of a burst.")
+    ] = 10.0,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Print the paths of all but the first of each group.")
+    ] = False,
+    null: Annotated[
+        bool, typer.Option("-0", "--null", help="End each path with a NUL, for xargs -0.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List files that hold the same picture, the largest first. Nothing is deleted.
+
+    The same picture is one of the same bytes, or of another size, format, compression, brightness
+    or rotation. Searches show its versions as one hit from then on. Look before you delete what
+    --paths prints: it leaves out the largest of each group.
+
+    \b
+    [bold]Examples[/bold]
+      hasse duplicates
+      hasse duplicates --bursts --within 3
+      hasse duplicates --paths -0 | xargs -0 trash
+    """
+    from hasse.index.kernels.threads import Workers
+    from hasse.index.store import Index
+    from hasse.service.pipelines import duplicates as pipeline
+
+    if as_json and paths:
+        raise CommandError("give one of --json and --paths")
+    if null and not paths:
+        raise CommandError("-0 needs --paths")
+    settings = configure(library=library)
+    with Index.open(settings.index, verify="sizes") as index:
+        kept = "what was found is kept; the same command goes on from there"
+        with resumable(lambda: kept):
+            with progress("reading pictures") as report:
+                pipeline.hash_pictures(index, settings.picture_limits, report)
+            with progress("comparing pictures") as report:
+                pipeline.find_versions(index, settings.picture_limits, report)
+        groups = pipeline.same_files(index)
+        if bursts:
+            workers = Workers()
+            groups += pipeline.bursts(index, workers, within)
+            workers.close()
+    if as_json:
+        import json
+
+        typer.echo(json.dumps([asdict(group) for group in groups], indent=2))
+    elif paths:
+        _print_paths(groups, null=null)
+    else:
+        _print(groups)
+
+
+def _print_paths(groups: list[Group], *, null: bool) -> None:
+    """Print all paths but the first of each group, each once, as the file system has them."""
+    kept = {group.files[0].path for group in groups}
+    others = dict.fromkeys(file.path for group in groups for file in group.files[1:])
+    for path in others:
+        if path not in kept:
+            sys.stdout.buffer.write(os.fsencode(path) + (b"\0" if null else b"\n"))
+    sys.stdout.buffer.flush()
+
+
+def _print(groups: list[Group]) -> None:
+    rows = [
+        [str(number) if at == 0 else "", _SAME[group.same] if at == 0 else "", *_cells(file)]
+        for number, group in enumerate(groups, start=1)
+        for at, file in enumerate(group.files)
+    ]
+    if rows:
+        print_table(["group", "what", "pixels", "kB", "path"], rows)
+    files = sum(len(group.files) - 1 for group in groups)
+    typer.echo(f"{count(len(groups), 'group')}; {count(files, 'file')} beside the first", err=True)
+
+
+def _cells(file: FoundFile) -> list[str]:
+    size = f"{file.width} x {file.height}" if file.width and file.height else ""
+    return [size, f"{file.bytes / 1000:,.0f}", file.path]
