@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -24,7 +25,7 @@ from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import StaticFiles
-from hasse.service.routes import collection, docs, operations, writing
+from hasse.service.routes import agents, collection, docs, operations, writing
 from hasse.service.routes.questions import question_routes
 from hasse.service.runtime.following import FollowerState
 from hasse.service.runtime.logs import LOGGER
@@ -87,6 +88,8 @@ def create_app(
     app.include_router(writing.router, dependencies=[requires("write")])
     app.include_router(operations.router)
     app.include_router(docs.router)
+    if find_spec("mcp") is not None:
+        app.include_router(agents.router)
     for page in (search_pages, lattice_pages, combine, add_image):
         app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
     app.mount("/static", StaticFiles(), name="static")

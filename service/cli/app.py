@@ -18,6 +18,7 @@ from hasse.service.cli.model.lab import lab
 from hasse.service.cli.serving.cluster import cluster
 from hasse.service.cli.serving.demo import demo
 from hasse.service.cli.serving.key import key
+from hasse.service.cli.serving.mcp import mcp
 from hasse.service.cli.serving.serve import serve
 from hasse.service.cli.study import study
 from hasse.service.cli.terminal.errors import CommandGroup
@@ -94,7 +95,7 @@ index.add(describe_index)
 index.add(text)
 app.add(demo)
 app.add_typer(index, name="index")
-for command in (search, describe, entails, duplicates, serve, key):
+for command in (search, describe, entails, duplicates, serve, mcp, key):
     app.add(command)
 app.add_typer(cluster, name="cluster", hidden=find_spec("ray") is None)
 app.add_typer(lab, name="lab", rich_help_panel=_MODELS)

@@ -1,0 +1,27 @@
+"""`hasse mcp`: tools for a language-model agent, over standard input and output."""
+
+from __future__ import annotations
+
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.options import Library, ServiceDevice, ServiceModel
+
+
+def mcp(
+    *, library: Library = None, model: ServiceModel = None, device: ServiceDevice = None
+) -> None:
+    """Give a language-model agent on this machine tools that search the library.
+
+    It speaks the Model Context Protocol over standard input and output, and changes nothing. A
+    service answers the same at /mcp.
+
+    \b
+    [bold]Example[/bold], in the configuration of an agent
+      {"mcpServers": {"pictures": {"command": "hasse", "args": ["mcp"]}}}
+    """
+    import asyncio
+
+    from hasse.service.agents import serve_stdio
+    from hasse.service.core.engine import Engine
+
+    settings = configure(library=library, model=model, device=device)
+    asyncio.run(serve_stdio(lambda: Engine.open(settings, absolute_paths=True)))

@@ -1,0 +1,41 @@
+"""`/mcp`: tools for language-model agents, by the protocol's streamable HTTP."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hasse.service.agents import server_of
+from hasse.service.services import SearchServices, Services
+
+router = APIRouter(include_in_schema=False)
+
+
+class _Exchange(Response):
+    """Hands a request to the protocol's own server. No session outlives a request."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Imported when an agent comes: the package takes half a second.
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        services = self._services
+        manager = StreamableHTTPSessionManager(
+            server_of(lambda: services.engine),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=services.settings.json_bytes,
+        )
+        async with manager.run():
+            await manager.asgi_app(scope, receive, send)
+
+
+@router.post("/mcp")
+async def exchange(request: Request, services: SearchServices) -> Response:
+    """Answer one message of an agent. Each counts as a search for the quota of its key."""
+    services.hosts.require_same_origin(request.headers)
+    return _Exchange(services)
