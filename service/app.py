@@ -25,7 +25,7 @@ from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import StaticFiles
-from hasse.service.routes import agents, collection, docs, operations, writing
+from hasse.service.routes import agents, collection, docs, exporting, operations, writing
 from hasse.service.routes.questions import question_routes
 from hasse.service.runtime.following import FollowerState
 from hasse.service.runtime.logs import LOGGER
@@ -86,6 +86,7 @@ def create_app(
     app.router.routes.extend(SEARCH_ROUTES)
     app.include_router(collection.router, dependencies=[requires("read")])
     app.include_router(writing.router, dependencies=[requires("write")])
+    app.include_router(exporting.router)
     app.include_router(operations.router)
     app.include_router(docs.router)
     if find_spec("mcp") is not None:

@@ -105,6 +105,11 @@ class Settings(BaseSettings):
     picture_bytes: int = Field(
         default=10_000_000, ge=1024, description="Largest picture that is read; beyond it, 413."
     )
+    export_bytes: int = Field(
+        default=2_000_000_000,
+        ge=1024,
+        description="Most bytes of originals that are sent as one ZIP; beyond them, 422.",
+    )
     picture_pixels: int = Field(
         default=50_000_000,
         ge=1,

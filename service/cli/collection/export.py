@@ -1,0 +1,101 @@
+"""`hasse export`: pictures found by a search, or all, for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hasse.service.cli.collection.asking import Asked, answer_to
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import Library, ServiceModel
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
+from hasse.service.questions import table
+
+if TYPE_CHECKING:
+    from hasse.index.store import Index
+
+
+def export(
+    *,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="A file that ends in .csv, .jsonl, .zip or .parquet; or a folder."
+        ),
+    ],
+    caption: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]", show_default="all pictures", help="What to search for."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Most hits.")] = 100,
+    library: Library = None,
+    model: ServiceModel = None,
+) -> None:
+    """Write the pictures that a search finds, or all of the library, for other programs.
+
+    CSV and JSON lines have paths, captions and, of a search, probabilities; a ZIP the original
+    files; a folder links to them. Parquet has ids, paths, dates, captions and embeddings of all
+    pictures (pip install pyarrow).
+
+    \b
+    [bold]Examples[/bold]
+      hasse export dogs.csv a dog on a beach -k 50
+      hasse export dogs.zip a dog on a beach
+      hasse export dogs/ a dog on a beach     # links
+      hasse export library.parquet
+    """
+    from hasse.index.store import Index
+    from hasse.service import exporting
+
+    kind = out.suffix.lower().lstrip(".")
+    if kind not in ("csv", "jsonl", "zip", "parquet", ""):
+        raise CommandError(f"{out}: end the name in .csv, .jsonl, .zip or .parquet")
+    if kind == "parquet" and caption:
+        raise CommandError("Parquet has all pictures: leave the text out")
+    if kind and out.exists():
+        raise CommandError(f"{out} exists: remove it, or choose another name")
+    settings = configure(library=library, model=model)
+    hits: list[dict[str, Any]] | None = None
+    if caption:
+        asked = Asked(table.SEARCH_IMAGES, {"caption": " ".join(caption), "k": k})
+        hits = [hit.model_dump() for hit in answer_to(settings, asked).hits]
+    with Index.open(settings.index, verify="sizes") as index:
+        rows: Iterable[Any] = exporting.images(index) if hits is None else hits
+        if kind == "parquet":
+            total = index.catalog.counts()["image"]
+            with progress("writing") as report:
+                exporting.write_parquet(index, rows, out, lambda done: report(done, total))
+        elif kind in ("csv", "jsonl"):
+            _write(out, exporting.lines(rows, kind))  # type: ignore[arg-type]
+        else:
+            _write_originals(index, list(rows), out, zipped=kind == "zip")
+    typer.echo(str(out), err=True)
+
+
+def _write_originals(index: Index, rows: list[Any], out: Path, *, zipped: bool) -> None:
+    from hasse.service.exporting import Originals
+
+    originals = Originals(index, rows)
+    for name in originals.missing:
+        tell(f"{name}: not there: left out")
+    if zipped:
+        _write(out, originals.zipped())
+    else:
+        originals.link(out)
+    tell(count(len(originals.files), "picture"))
+
+
+def _write(out: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file whole or not at all."""
+    partial = out.with_name(out.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(pieces)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,71 @@
+"""The hits of a search as a file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from hasse.service.core.stages import Stages
+from hasse.service.errors import invalid
+from hasse.service.exporting import MEDIA_TYPES, Format, Originals, lines
+from hasse.service.http.openapi import problems, takes
+from hasse.service.questions.handlers import HANDLERS
+from hasse.service.questions.pipeline import run
+from hasse.service.questions.table import SEARCH_IMAGES
+from hasse.service.services import SearchServices
+
+router = APIRouter(tags=["search"])
+
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+
+
+@router.post(
+    "/search/images/export",
+    summary="Send the hits of a search as a file",
+    response_class=Response,
+    responses={
+        200: {"description": "The file", "content": dict.fromkeys(MEDIA_TYPES.values(), _FILE)},
+        **problems(
+            "malformed",
+            "unauthorized",
+            "quota",
+            "body_timeout",
+            "body_too_large",
+            "wrong_media_type",
+            "invalid",
+            "busy",
+            "client_gone",
+            "encoding_failed",
+            "not_ready",
+            "catalog_unreachable",
+            "late",
+        ),
+    },
+    openapi_extra=takes([SEARCH_IMAGES]),
+)
+async def export(
+    request: Request,
+    services: SearchServices,
+    format: Annotated[Format, Query(description="zip: the pictures themselves.")],  # noqa: A002
+) -> Response:
+    """Answer a search by a caption with CSV, JSON lines, or a ZIP of the original pictures."""
+    asked = await services.bodies.json(request, SEARCH_IMAGES.request)
+    engine = services.engine
+    handler = HANDLERS[SEARCH_IMAGES]
+    hits = await run(engine, handler, asked, Stages(), lambda fields: fields["hits"])
+    headers = {
+        "Content-Disposition": f'attachment; filename="hits.{format}"',
+        "Cache-Control": "no-store",
+    }
+    media_type = MEDIA_TYPES[format]
+    if format != "zip":
+        content = b"".join(lines(hits, format))
+        return Response(content, 200, headers, media_type)
+    originals = await engine.in_catalog(lambda: Originals(engine.index, hits))
+    most = services.settings.export_bytes
+    if originals.size > most:
+        raise invalid("k", f"the originals take {originals.size:,} bytes, of {most:,} at most")
+    request.scope["hasse.in_pieces"] = True  # it is not held in memory
+    return StreamingResponse(originals.zipped(), 200, headers, media_type)
