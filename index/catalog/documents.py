@@ -27,7 +27,7 @@ from hasse.index.catalog.schema import (
     row_checksum,
 )
 from hasse.index.text.folding import fold
-from hasse.index.types import TEXT_SOURCES, SourcedText
+from hasse.index.types import TEXT_SOURCES, SourcedText, TextSource
 
 BETWEEN: Final = " | "  # texts of a document: no word holds it, so that no phrase spans two texts
 _MOST_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB
@@ -195,3 +195,9 @@ def _documents(connection: Connection, ids: Sequence[int]) -> Iterator[Mapping[s
 
 def _joined(texts: Iterable[str]) -> str:
     return BETWEEN.join(filter(None, dict.fromkeys(map(fold, texts))))[:_MOST_CHARACTERS].rstrip()
+
+
+def images_with(connection: Connection, source: TextSource) -> set[int]:
+    """Return the images that have a text of a source, be it an empty one."""
+    chosen = sql.select(TEXTS.c.image_id).where(TEXTS.c.source == source)
+    return set(connection.execute(chosen).scalars())

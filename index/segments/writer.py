@@ -117,6 +117,9 @@ class Writer:
             touched |= {*change.paths, *change.metadata}
             mutations.delete_written_captions(connection, captioned | change.replaced, generation)
             mutations.forget_versions(connection, sorted(change.replaced))
+            mutations.replace_texts(
+                connection, "text in the picture", dict.fromkeys(change.replaced, ())
+            )
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
             mutations.insert_images(connection, new)

@@ -13,6 +13,7 @@ from hasse.service.cli.collection.duplicates import duplicates
 from hasse.service.cli.collection.entails import entails
 from hasse.service.cli.collection.export import export
 from hasse.service.cli.collection.index import index
+from hasse.service.cli.collection.ocr import ocr
 from hasse.service.cli.collection.search import search
 from hasse.service.cli.collection.text_index import text
 from hasse.service.cli.model.lab import lab
@@ -96,7 +97,7 @@ index.add(describe_index)
 index.add(text)
 app.add(demo)
 app.add_typer(index, name="index")
-for command in (search, describe, entails, duplicates, export, serve, mcp, key):
+for command in (search, describe, entails, ocr, duplicates, export, serve, mcp, key):
     app.add(command)
 app.add_typer(cluster, name="cluster", hidden=find_spec("ray") is None)
 app.add_typer(lab, name="lab", rich_help_panel=_MODELS)
