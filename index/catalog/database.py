@@ -197,8 +197,8 @@ class Database:
             with self._errors_translated():
                 yield
         except (SQLAlchemyError, self._driver.Error, UnicodeDecodeError) as error:
-            said = getattr(error, "orig", None) or error
-            raise DamagedIndexError(f"{self.url.database} cannot be read ({said})") from error
+            cause = getattr(error, "orig", None) or error
+            raise DamagedIndexError(f"{self.url.database} cannot be read ({cause})") from error
 
     @contextmanager
     def _errors_translated(self) -> Iterator[None]:

@@ -60,43 +60,43 @@ _REMEDIES = {
 
 def translated(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
     """Return the index's error for one of SQLAlchemy or of the driver; None if there is none."""
-    said = getattr(error, "orig", None) or error
+    cause = getattr(error, "orig", None) or error
     if isinstance(error, sql.exc.TimeoutError):
         return CatalogUnreachableError(
-            f"too many connections to the catalog {url.render_as_string()} ({said}): try again "
+            f"too many connections to the catalog {url.render_as_string()} ({cause}): try again "
             "later"
         )
     if url.get_backend_name() == "sqlite":
-        return _of_sqlite(url, said)
+        return _of_sqlite(url, cause)
     unreachable = isinstance(error, (OperationalError, driver.OperationalError))
-    return _of_server(url, said, unreachable=unreachable)
+    return _of_server(url, cause, unreachable=unreachable)
 
 
-def _of_sqlite(url: sql.URL, said: BaseException) -> HasseIndexError | None:
-    code: int = getattr(said, "sqlite_errorcode", 0)
+def _of_sqlite(url: sql.URL, cause: BaseException) -> HasseIndexError | None:
+    code: int = getattr(cause, "sqlite_errorcode", 0)
     general = code & 0xFF
     path = path_of(url)
     if general == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
         return disk_full(path.parent)
     if code in _CORRUPT or general in _CORRUPT:
-        return DamagedIndexError(f"{path} cannot be read ({said})")
+        return DamagedIndexError(f"{path} cannot be read ({cause})")
     if general in _LOCKED:
         return IndexLockedError(
-            f"another program locks {path} ({said}): wait for it to end, or stop it, and repeat"
+            f"another program locks {path} ({cause}): wait for it to end, or stop it, and repeat"
         )
     if general in _UNWRITABLE:
         return ReadOnlyIndexError(
-            f"{path} cannot be written ({said}): change the permissions of it and of its folder, "
+            f"{path} cannot be written ({cause}): change the permissions of it and of its folder, "
             "or write to a copy of the index"
         )
-    return _unopened(path, said) if general in _UNOPENED else None
+    return _unopened(path, cause) if general in _UNOPENED else None
 
 
-def _unopened(path: Path, said: BaseException) -> HasseIndexError:
+def _unopened(path: Path, cause: BaseException) -> HasseIndexError:
     obstacle = _obstacle(path)
     if obstacle is None:
         return CatalogUnreachableError(
-            f"the catalog {path} does not answer ({said}): look whether its disk works and has "
+            f"the catalog {path} does not answer ({cause}): look whether its disk works and has "
             "room, and repeat"
         )
     if obstacle.errno in FULL:
@@ -130,9 +130,9 @@ def path_of(url: sql.URL) -> Path:
     return Path(unquote(database.removeprefix("file:")) if "uri" in url.query else database)
 
 
-def _of_server(url: sql.URL, said: BaseException, *, unreachable: bool) -> HasseIndexError | None:
-    name, why = url.render_as_string(), " ".join(str(said).split())
-    state = getattr(said, "sqlstate", None)
+def _of_server(url: sql.URL, cause: BaseException, *, unreachable: bool) -> HasseIndexError | None:
+    name, why = url.render_as_string(), " ".join(str(cause).split())
+    state = getattr(cause, "sqlstate", None)
     if state == _SERVER_FULL:
         return disk_full(name)
     if state in _SERVER_CORRUPT:

@@ -58,8 +58,6 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
     """Write a captioner, each file whole or not at all; matrices in 16 bits."""
     captioner = checkpoint.captioner
     config = {
-        "kind": KIND.name,
-        "format": KIND.format,
         "encoder": {"name": encoder_name, "fingerprint": checkpoint.encoder},
         "training": dict(checkpoint.training),
         "tags": captioner.tags,

@@ -114,7 +114,6 @@ def save(
         backbone = model.images.backbone
         network = backbone.fingerprint() if is_installed(backbone) else backbone.origin
     config = {
-        "format": KIND.format,
         "name": name,
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
@@ -133,8 +132,6 @@ def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
     """Write a checkpoint of two pretrained encoders, not calibrated."""
     architecture = model.architecture
     config = {
-        "format": DUAL_KIND.format,
-        "kind": DUAL_KIND.name,
         "name": name,
         "model": asdict(model.config),
         "architecture": architecture.model,

@@ -60,12 +60,13 @@ class ModelKind:
         tensors: Mapping[str, Tensor],
         others: Mapping[str, bytes],
     ) -> None:
-        """Write a model, each file whole or not at all.
+        """Write a model, each file whole or not at all; `config` gets its kind and format.
 
         The largest file is first and config.json last: without it a folder holds no model.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        described = json.dumps(config, indent=2).encode()
+        kind = {} if self.name == UNNAMED else {"kind": self.name}
+        described = json.dumps(kind | {"format": self.format, **config}, indent=2).encode()
         write_weights(folder / WEIGHTS, tensors)
         for name, content in others.items():
             write_atomically(folder / name, content)

@@ -43,8 +43,6 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
     """Write a checkpoint to its folder, each file whole or not at all."""
     model = checkpoint.model
     config = {
-        "kind": KIND.name,
-        "format": KIND.format,
         "threshold": checkpoint.threshold,
         "training": asdict(checkpoint.training),
         "metrics": dict(checkpoint.metrics),

@@ -73,8 +73,6 @@ def save(checkpoint: HypernymCheckpoint) -> None:
     """Write a checkpoint to its folder, each file whole or not at all."""
     model, taxonomy = checkpoint.model, checkpoint.taxonomy
     config = {
-        "kind": KIND.name,
-        "format": KIND.format,
         "threshold": checkpoint.threshold,
         "withheld": asdict(checkpoint.withheld),
         "training": asdict(checkpoint.training),
