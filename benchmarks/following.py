@@ -2,7 +2,7 @@
 
     python -m benchmarks.following [--pictures 10000] [--folder FOLDER]
 
-draws a folder of pictures, indexes it by a tiny model, and times the command `hasse index sync`
+draws a folder of pictures, indexes it by a tiny model, and times the command `hasse add`
 when nothing has changed and when ten pictures have. Then it times how soon a watch shows a new
 file.
 """
@@ -66,11 +66,11 @@ def _measure(place: Path, number: int) -> None:
     print("| what | seconds |\n|---|---|")
     for at in range(3):
         took = _command(folder, pictures)
-        print(f"| hasse index sync, nothing changed, run {at + 1} | {took:.2f} |")
+        print(f"| hasse add, nothing changed, run {at + 1} | {took:.2f} |")
     for at in range(_CHANGES):
         _draw(pictures / "0000" / f"{at}.jpg", number + at)
     took = _command(folder, pictures)
-    print(f"| hasse index sync, {_CHANGES} changed, encoding included | {took:.2f} |")
+    print(f"| hasse add, {_CHANGES} changed, encoding included | {took:.2f} |")
     print(f"| watch, from a new file to its search | {_watched(folder, pictures, model):.2f} |")
 
 
@@ -79,10 +79,10 @@ def _command(folder: Path, pictures: Path) -> float:
         sys.executable,
         "-m",
         "hasse",
-        "index",
-        "sync",
-        str(folder),
+        "add",
         str(pictures),
+        "--library",
+        str(folder),
     ]
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)

@@ -146,7 +146,7 @@ def commanded(recorder: Recorder) -> dict[str, list[Call]]:
             (pictures / f"{at}.png").write_bytes(png(at))
             (pictures / f"{at}.txt").write_text("a dog\na red dog\n")
         model = tiny_checkpoint(home / "model")
-        sync = ("index", "add", home / "index", pictures, "--model", model)
+        sync = ("add", pictures, "--library", home / "index", "--model", model)
         hasse("lab data", "import", "folder", pictures, "--out", data)
         for at in range(2):  # modules are imported by the first
             train = (

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Start the service, or run any other command of hasse:
 #   docker run --init ... hasse                serve the library at $HASSE_LIBRARY
-#   docker run --init ... hasse index info /data/index
+#   docker run --init ... hasse status
 # With HASSE_DEMO=1 the built-in collection is made first, unless an index is there already.
 set -eu
 

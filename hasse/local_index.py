@@ -31,7 +31,7 @@ def open_index(
     *,
     device: str = "auto",
 ) -> LocalIndex:
-    """Open an index that `hasse index build` made.
+    """Open an index that `hasse add` or `hasse lab index build` made.
 
     Args:
         folder: the folder of the index.

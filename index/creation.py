@@ -59,8 +59,7 @@ def open_catalog(folder: Path) -> Catalog:
     url = catalog_url(folder)
     if url.get_backend_name() == "sqlite" and not (folder / CATALOG).is_file():
         raise MissingIndexError(
-            f"no index at {folder}: make one with 'hasse index add {folder} PICTURES', or of a "
-            f"dataset with 'hasse index build'"
+            f"there is no library in {folder} yet: 'hasse add FOLDER' makes one of your pictures"
         )
     catalog = Catalog(url)
     try:
@@ -82,8 +81,7 @@ def open_catalog(folder: Path) -> Catalog:
 def already_there(folder: Path) -> IndexExistsError:
     """Return the error for a folder that must not be written over."""
     return IndexExistsError(
-        f"{folder} already holds an index: add to it with 'hasse index add', or choose another "
-        "folder"
+        f"{folder} already holds an index: add to it with 'hasse add', or choose another folder"
     )
 
 

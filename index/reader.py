@@ -137,8 +137,7 @@ class Reader:
                 f"{self._folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), "
                 f"not by the one given ({fingerprint[:12]}): name its checkpoint"
                 + (f", {model.checkpoint}," if model.checkpoint else "")
-                + f" or bring the index over with 'hasse index reencode {self._folder} --model "
-                "NAME'"
+                + " or bring the library over with 'hasse use MODEL'"
             )
 
 

@@ -81,7 +81,7 @@ def balanced(records: Sequence[SegmentRecord], shards: int, folder: Path) -> Sha
         raise BadShardsError(
             f"{shards} shards need as many segments of images or of captions, and {folder} has "
             f"{most}: plan at most {max(1, most)}, or build it again with fewer rows in each, by "
-            "'hasse index build --segment-rows ROWS'"
+            "'hasse lab index build --segment-rows ROWS'"
         )
     placed: dict[str, int] = {}
     rows = [0] * shards  # of all kinds, so that a shard with many images gets fewer captions

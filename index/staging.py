@@ -153,7 +153,7 @@ def refuse_unfinished(folder: Path, generation: int) -> None:
     if generation == 0 and (folder / STAGING).is_dir():
         raise UnfinishedIndexError(
             f"the build of {folder} has not ended, so there is nothing to search: wait for it, or, "
-            "if it was stopped, run the same 'hasse index build' again, which goes on from there"
+            "if it was stopped, run the same 'hasse lab index build' again: it goes on from there"
         )
 
 

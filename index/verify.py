@@ -133,7 +133,7 @@ def _text_faults(catalog: Catalog) -> Iterator[str]:
     if outdated:
         yield (
             f"{catalog.url.database}: the text index does not hold what {outdated:,} images say: "
-            "make it anew with 'hasse index text'"
+            "make it anew with 'hasse lab index text'"
         )
 
 

@@ -98,6 +98,10 @@ class Settings(BaseSettings):
             "own; more than one on Linux only."
         ),
     )
+    follow: bool = Field(
+        default=True,
+        description="Whether `hasse serve` follows the folders of the library.",
+    )
 
     json_bytes: int = Field(
         default=64 * 1024, ge=1024, description="Largest JSON body that is read; beyond it, 413."
@@ -150,7 +154,7 @@ class Settings(BaseSettings):
         default="",
         description=(
             "Keys that may read, as name:SHA-256 with commas between; when empty, all may. "
-            "`hasse key` makes them."
+            "`hasse lab key` makes them."
         ),
     )
     write_keys: str = Field(
@@ -372,7 +376,7 @@ def keys_of(setting: str) -> dict[str, str]:
         name, _, digest = entry.partition(":")
         if not _KEY.fullmatch(entry):
             raise ValueError(
-                "this is not name:SHA-256, as 'hasse key NAME' prints it, with commas between"
+                "this is not name:SHA-256, as 'hasse lab key NAME' prints it, with commas between"
             )
         if name in found:
             raise ValueError(f"the name {name} is given twice")

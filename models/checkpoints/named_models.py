@@ -83,8 +83,7 @@ def remembered(name: str, fingerprint: str, folder: str) -> Path:
     if not Path(folder).is_dir():
         raise CheckpointError(
             f"the index was made by the model '{name}', which is not in {folder} any more: name "
-            f"where it is with --model, or make another with 'hasse lab model make' and bring the "
-            f"index over to it with 'hasse index reencode'"
+            f"where it is with --model, or bring the library over to another with 'hasse use MODEL'"
         )
     return Path(folder)
 

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
 
+from hasse.service.cli.collection.add import add, sync
+from hasse.service.cli.collection.check import check
 from hasse.service.cli.collection.describe import describe
-from hasse.service.cli.collection.describe_index import describe as describe_index
 from hasse.service.cli.collection.duplicates import duplicates
-from hasse.service.cli.collection.entails import entails
 from hasse.service.cli.collection.export import export
-from hasse.service.cli.collection.index import index
+from hasse.service.cli.collection.like import like
 from hasse.service.cli.collection.ocr import ocr
+from hasse.service.cli.collection.remove import remove
 from hasse.service.cli.collection.search import search
-from hasse.service.cli.collection.text_index import text
+from hasse.service.cli.collection.status import status
+from hasse.service.cli.collection.use import use
 from hasse.service.cli.model.lab import lab
 from hasse.service.cli.serving.cluster import cluster
 from hasse.service.cli.serving.demo import demo
-from hasse.service.cli.serving.key import key
 from hasse.service.cli.serving.mcp import mcp
 from hasse.service.cli.serving.serve import serve
 from hasse.service.cli.study import study
+from hasse.service.cli.terminal.command import Query, ShortCommand
 from hasse.service.cli.terminal.errors import CommandGroup
-from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.output import accept_any_character
 
-_MODELS = "Models"
 # What was typed up to 0.2.0, and what it is called now.
 _MOVED: dict[tuple[str, ...], str] = {
     ("data", "abstract"): "study photographs abstract",
     ("data", "classes"): "study photographs classes",
     ("data", "texts"): "study photographs texts",
+    ("index", "add"): "add",
+    ("index", "describe"): "describe --all",
+    ("index", "reencode"): "use",
+    ("index", "remove"): "remove",
+    ("index", "sync"): "sync",
+    ("index", "verify"): "status --verify",
+    ("index", "watch"): "sync --watch",
+    ("entails",): "check",
     ("text-features",): "study photographs features",
-    **{(name,): f"lab {name}" for name in ("data", "features", "train", "evaluate", "embed")},
-    ("model",): "lab model",
+    **{
+        (name,): f"lab {name}"
+        for name in ("data", "embed", "evaluate", "features", "index", "key", "model", "train")
+    },
     ("distill",): "study distill",
     ("plot",): "study plot",
     **{(name,): f"study {name}" for name in ("captioner", "entailment", "hypernyms", "transfer")},
@@ -57,21 +67,17 @@ class RootGroup(CommandGroup):
 
 app = Commands(
     cls=RootGroup,
-    rich_markup_mode="rich",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help=join_lines("""Search images by what is true of them.
+    help="""Search your pictures by what they show.
 
     \b
-    [bold]A first look, then your own pictures[/bold]
-      hasse demo
-      hasse index add data/mine-index ~/Pictures
-      hasse search "a dog on a beach" --index data/mine-index
-      hasse serve --index data/mine-index
+    To begin:
+      hasse add ~/Pictures
+      hasse search dog on a beach
+      hasse serve
 
-    Results go to standard output, everything else to standard error.
-    """),
+    Results go to standard output, everything else to standard error. 'hasse demo' serves a drawn
+    collection, and 'hasse study' reproduces the papers.
+    """,
 )
 
 
@@ -93,15 +99,24 @@ def root(
     """Hold the options of all commands."""
 
 
-index.add(describe_index)
-index.add(text)
-app.add(demo)
-app.add_typer(index, name="index")
-for command in (search, describe, entails, ocr, duplicates, export, serve, mcp, key):
-    app.add(command)
-app.add_typer(cluster, name="cluster", hidden=find_spec("ray") is None)
-app.add_typer(lab, name="lab", rich_help_panel=_MODELS)
-app.add_typer(study, name="study", rich_help_panel=_MODELS)
+app.add(add, ShortCommand)
+app.add(sync, ShortCommand)
+app.add(status, ShortCommand)
+app.add(search, Query)
+app.add(like, Query)
+app.add(check, ShortCommand)
+app.add(describe, ShortCommand)
+app.add(serve, ShortCommand)
+app.add(use, ShortCommand)
+app.add(remove, ShortCommand)
+app.add(duplicates, ShortCommand)
+app.add(export, Query)
+app.add_typer(lab, name="lab")
+app.add(ocr, ShortCommand, hidden=True)
+app.add(mcp, ShortCommand, hidden=True)
+app.add(demo, ShortCommand, hidden=True)
+app.add_typer(study, name="study", hidden=True)
+app.add_typer(cluster, name="cluster", hidden=True)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.help_text import Commands
 
 _PACKAGE = "hasse.studies"
 
@@ -61,9 +61,8 @@ class StudyGroup(TyperGroup):
 
 study = Commands(
     cls=StudyGroup,
-    no_args_is_help=True,
-    help=join_lines("""Reproduce the papers, and make the built-in models.
+    help="""Reproduce the papers, and make the built-in models.
 
     docs/papers.md shows what each command measures.
-    """),
+    """,
 )

@@ -1,7 +1,7 @@
 """Access keys and per-key rate limits.
 
 Settings hold the SHA-256 of a key and not the key, so that neither a list of settings nor the
-environment of a process gives one away; `hasse key` makes both.
+environment of a process gives one away; `hasse lab key` makes both.
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from PIL import Image
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
+from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
 from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
 from hasse.service.verdict import is_true
@@ -38,6 +40,21 @@ async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -
             for pair, violation in zip(pairs, each, strict=True)
         ]
     }
+
+
+def without_index(
+    model: Checkpoint, request: EntailsQuery, picture: Image.Image | None
+) -> Entailment:
+    """Judge a pair by a model alone; `picture` is that of a premise which is one."""
+    encoder, premise = model.model, request.premise
+    points = (
+        encoder.encode_captions([str(premise)])
+        if picture is None
+        else encoder.encode_images([picture])
+    )
+    hypothesis = encoder.encode_captions([request.hypothesis])
+    violation = penalties_between(encoder.config.score, points, hypothesis)[0, 0]
+    return Entailment.model_validate(judgement(model, premise, request.hypothesis, violation))
 
 
 def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:

@@ -10,11 +10,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hasse.index.creation import open_catalog
 from hasse.models.errors import HasseError
 from hasse.service.runtime import logs
 from hasse.service.runtime.logs import event
@@ -51,6 +52,15 @@ class FollowerState:
         partial = place.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self)))
         partial.replace(place)
+
+
+def remembered_folders(settings: Settings) -> list[Path]:
+    """Return the folders that a library remembers; none where it is not to follow them."""
+    if not settings.follow:
+        return []
+    with closing(open_catalog(settings.index)) as catalog:
+        locations = catalog.locations(settings.index.resolve(), find_missing=True)
+    return [Path(locations.folders[name].path) for name in locations.roots]
 
 
 @contextmanager

@@ -99,8 +99,7 @@ def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(
             f"the checkpoint {named} has changed since {index.folder} was built with it: "
-            f"name the former one with --model, or run 'hasse index reencode {index.folder} "
-            f"--model {named}'"
+            f"name the former one with --model, or run 'hasse use {named}'"
         )
     return loaded
 

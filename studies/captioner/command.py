@@ -26,7 +26,7 @@ from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
 from hasse.studies.options import Options, with_options
 
-captioner = Commands(no_args_is_help=True, help="Learn to write captions for pictures.")
+captioner = Commands(help="Learn to write captions for pictures.")
 
 WordNet = Annotated[
     Path,
@@ -64,7 +64,7 @@ def train(
     written caption is true.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study captioner train data/scenes --model scenes \\
           --out data/scenes-captioner
       hasse study captioner train data/flickr8k --model data/flickr8k-model
@@ -127,7 +127,7 @@ def evaluate(
     name a main thing and what it does.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study captioner evaluate data/scenes --split test
     """
     from dataclasses import replace

@@ -73,7 +73,7 @@ def distill(
     features --backbone'.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study distill data/flickr8k --weights mobilenet_v2.safetensors \\
           --out data/student
       hasse study distill data/flickr8k --teacher data/model --set epochs=280 \\

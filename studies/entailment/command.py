@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from hasse.studies.entailment.corpus import Corpus
     from hasse.studies.labelled_pairs import Threshold
 
-entailment = Commands(
-    no_args_is_help=True, help="Learn from labelled pairs which sentence follows from which."
-)
+entailment = Commands(help="Learn from labelled pairs which sentence follows from which.")
 
 CorpusPath = Annotated[
     Path,
@@ -55,7 +53,7 @@ def train(
     none was better; it does not go on from there.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study entailment train snli_1.0 --out data/snli-model
       hasse study entailment train SICK.txt --set dimension=256 --out data/sick-model
       hasse study entailment train SICK.txt --start data/flickr8k-model \\

@@ -55,7 +55,7 @@ def grounding(
     Stop it at any time and run the same command to go on.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study grounding data/flickr8k --recipe cap2both --out data/cap2both \\
           --word-vectors vectors.txt --features data/flickr8k-features
     """

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from hasse.studies.hypernyms.taxonomy import Taxonomy
     from hasse.studies.labelled_pairs import Threshold
 
-hypernyms = Commands(
-    no_args_is_help=True, help="Learn from WordNet what is a kind of what, and ask."
-)
+hypernyms = Commands(help="Learn from WordNet what is a kind of what, and ask.")
 
 WordNet = Annotated[
     Path,
@@ -79,7 +77,7 @@ def train(
     It takes a few minutes and is not resumed: stopped, it leaves nothing.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study hypernyms train /usr/share/wordnet --out data/hypernyms
       hasse study hypernyms train /usr/share/wordnet --protocol paper \\
           --out data/hypernyms-paper
@@ -168,7 +166,7 @@ def query(
     """Show the concepts that a model puts above a word, from specific to general.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study hypernyms query dog --model data/hypernyms
       hasse study hypernyms query bank --sense 2 -k 5
     """
@@ -238,7 +236,7 @@ def plot(
     in order, pink ones in order but not true.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study hypernyms plot /usr/share/wordnet --out hypernyms.svg
       hasse study hypernyms plot /usr/share/wordnet \\
           --words "animal,dog,puppy,cat" --out dogs.svg

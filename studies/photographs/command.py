@@ -16,7 +16,6 @@ from hasse.service.plural import count
 from hasse.studies.photographs.learning_command import calibrate, evaluate, train
 
 photographs = Commands(
-    no_args_is_help=True,
     help="Prepare texts and classes for a model of photographs, such as the built-in one.",
 )
 
@@ -44,7 +43,7 @@ def abstract(
     them, and 'hasse lab train --chains' calibrates probabilities.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs abstract data/flickr8k --split val \\
           --out data/chains.jsonl
     """
@@ -73,7 +72,7 @@ def classes(
     --classes' learns their names. The list of classes is timm's, the extra 'timm'.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs classes --out data/classes.jsonl
     """
     from hasse.studies.photographs.classes import (
@@ -128,7 +127,7 @@ def texts(
     'hasse lab train --texts' learns from those.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs texts data/flickr8k \\
           --captions results_20130124.token --out data/texts.txt
     """
@@ -185,7 +184,7 @@ def features(
     go on.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study photographs features data/texts.txt --encoder all-MiniLM-L6-v2 \\
           --out data/text-features
       hasse study photographs features data/texts.txt --out data/text-features \\

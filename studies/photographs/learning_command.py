@@ -98,7 +98,7 @@ def train(
     Stop it at any time and run the same command to go on.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs train data/flickr8k \\
           --features data/flickr8k-features --texts data/text-features \\
           --derived data/chains-train.jsonl --out data/photographs
@@ -143,7 +143,7 @@ def calibrate(
     """Calibrate a model's probabilities for texts of all lengths, on chains.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs calibrate data/flickr8k --model data/photographs \\
           --chains data/chains.jsonl --features data/flickr8k-features
     """
@@ -181,7 +181,7 @@ def evaluate(
     """Measure truth on chains: general texts before specific ones, true before false.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs evaluate data/flickr8k --chains data/chains.jsonl \\
           --features data/flickr8k-features
     """

@@ -33,7 +33,7 @@ def plot(
     Kiros et al. (2014).
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study plot cars/*.jpg --words "red,blue,green,car" --out cars.svg
     """
     import numpy as np

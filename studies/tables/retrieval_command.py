@@ -34,7 +34,7 @@ def figures(
     The result of the evaluation is written beside them, as JSON.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study figures data/coco --model data/order \\
           --features data/coco-features --out data/order-figures
     """
@@ -62,7 +62,7 @@ def lengths(
     """Measure whether captions of very different length find each other, and their image.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study lengths data/coco --model data/order \\
           --features data/coco-features
     """

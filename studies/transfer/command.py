@@ -68,7 +68,7 @@ def transfer(
     are measured whose files are in FOLDER.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse study transfer senteval --model data/mine-model
       hasse study transfer senteval --model data/cap2img \\
           --model data/language --task MR

@@ -163,4 +163,5 @@ def test_front_ends_of_both_files_run_a_command_that_there_is() -> None:
     front_end = kubernetes()[0]["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][1]
     assert front_end["command"][:2] == ["hasse", "cluster"]
     assert front_end["command"][2] in commands
-    assert "hasse cluster serve /data/index" in compose()["services"]["front-end"]["entrypoint"][2]
+    entrypoint = compose()["services"]["front-end"]["entrypoint"]
+    assert "hasse cluster serve --library /data/index" in entrypoint[2]

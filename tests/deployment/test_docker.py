@@ -150,7 +150,10 @@ def test_entrypoint_ends_where_the_demo_cannot_be_made(tmp_path: Path) -> None:
 
 def test_entrypoint_passes_any_other_command_on(tmp_path: Path) -> None:
     asked = {"HASSE_DEMO": "1", "HASSE_LIBRARY": f"{tmp_path}/index"}
-    assert enter(tmp_path, "index", "info", "a b", **asked) == (0, ["index info a b"])
+    assert enter(tmp_path, "status", "--library", "a b", **asked) == (
+        0,
+        ["status --library a b"],
+    )
 
 
 def proxied(name: str) -> float:

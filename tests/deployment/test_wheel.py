@@ -144,14 +144,15 @@ def test_wheel_draws_adds_searches_and_serves_from_an_empty_folder(
     installed: Path, folder: Path, request: pytest.FixtureRequest
 ) -> None:
     hasse = installed.with_name("hasse")
-    demo = ("--count", 20, "--pictures", "drawn", "--library", "made", "--no-serve")
+    demo = ("--count", 20, "--library", "made", "--no-serve")
     run(hasse, "demo", *demo, cwd=folder)
     found = run(hasse, "search", "a red circle", "--library", "made", "--json", cwd=folder)
     assert json.loads(found)["hits"]
     (folder / "mine").mkdir()
     Image.new("RGB", (64, 64), (200, 30, 40)).save(folder / "mine" / "red.png")
-    run(hasse, "index", "add", "own", "mine", cwd=folder)
-    assert json.loads(run(hasse, "index", "info", "own", "--json", cwd=folder))["images"] == 1
+    run(hasse, "add", "mine", "--library", "own", cwd=folder)
+    own = run(hasse, "status", "--library", "own", "--json", cwd=folder)
+    assert json.loads(own)["pictures"] == 1
     address = request.getfixturevalue("address")
     assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
 

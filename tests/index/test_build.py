@@ -113,7 +113,9 @@ def test_build_that_was_stopped_shows_nothing_and_goes_on_where_it_was(tmp_path:
             index = run(folder, image_stop, caption_stop, told=told)
         except StopError:
             for look in (Index.open, verify):
-                with pytest.raises(UnfinishedIndexError, match="run the same 'hasse index build'"):
+                with pytest.raises(
+                    UnfinishedIndexError, match="run the same 'hasse lab index build'"
+                ):
                     look(folder)
         reached.append(told[0][0])
     assert reached == [0, 8, 12, 20 + 14, 20 + 42]
@@ -143,7 +145,7 @@ def test_build_of_another_source_or_model_starts_anew(tmp_path: Path) -> None:
 
 def test_index_that_holds_something_is_not_built_over(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
-    with pytest.raises(IndexExistsError, match=r"already holds an index.*hasse index add"):
+    with pytest.raises(IndexExistsError, match=r"already holds an index.*hasse add"):
         run(tmp_path / "i")
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == 12

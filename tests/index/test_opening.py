@@ -82,7 +82,7 @@ def test_create_refuses_a_folder_with_files_of_others_that_it_would_sweep(
 
 
 def test_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(MissingIndexError, match=r"no index at .*nowhere: .*hasse index build"):
+    with pytest.raises(MissingIndexError, match=r"no library in .*nowhere yet: .*hasse add"):
         Index.open(tmp_path / "nowhere")
 
 

@@ -166,6 +166,6 @@ def test_index_of_another_model_is_refused_by_a_sentence_that_names_the_command(
     tmp_path: Path,
 ) -> None:
     small_index(tmp_path / "i").close()
-    said = f"or bring the index over with 'hasse index reencode {tmp_path / 'i'} --model NAME'"
+    said = "or bring the library over with 'hasse use MODEL'"
     with pytest.raises(ModelMismatchError, match=said):
         Index.open(tmp_path / "i", OTHER.fingerprint)

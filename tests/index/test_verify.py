@@ -148,7 +148,7 @@ def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -
         other.execute("DELETE FROM captions WHERE id = 105")
     other.close()
     text_index, finding = verify(tmp_path / "i").findings
-    assert "does not hold what 1 images say: make it anew with 'hasse index text" in text_index
+    assert "does not hold what 1 images say: make it anew with 'hasse lab index text" in text_index
     assert "caption 105 is in a segment and not in the catalog" in finding
     small_index(tmp_path / "j").close()
     with sqlite3.connect(tmp_path / "j" / "catalog.db") as other:

@@ -38,7 +38,14 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy2(folder / "pictures" / FILES[0], folder / "pictures" / "z.png")
     model = tiny_checkpoint(folder / "model")
     done = command(
-        "index", "sync", folder / "index", folder / "pictures", "--model", model, "--device", "cpu"
+        "add",
+        folder / "pictures",
+        "--library",
+        folder / "index",
+        "--model",
+        model,
+        "--device",
+        "cpu",
     )
     assert done.status == 0, done.err
     return folder
@@ -132,7 +139,7 @@ def test_selection_by_path_sees_files_that_moved(followed: Path, tmp_path: Path)
         point = [0.1] * index.model.dimension
         assert len(index.search(query, point).ids) == 1
         (pictures / "d.png").rename(pictures / "holiday" / "d.png")
-        done = command("index", "sync", index_folder, pictures, "--device", "cpu")
+        done = command("sync", "--library", index_folder, "--device", "cpu")
         assert "1 moved" in done.out + done.err
         index.refresh()
         assert len(index.search(query, point).ids) == 2

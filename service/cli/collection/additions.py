@@ -1,14 +1,14 @@
-"""The steps of `hasse index add` and `hasse index sync`: look at folders, and follow them."""
+"""The steps of `hasse add` and `hasse sync`: look at folders, and follow them."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import threading
-from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,6 +21,7 @@ from hasse.index.errors import (
 )
 from hasse.index.store import Index
 from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.home import home
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.progress import progress, tell
@@ -28,7 +29,7 @@ from hasse.service.cli.terminal.skipped_rows import counted, tell_each
 from hasse.service.plural import count
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
-from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, Scan, ScanOptions, scan
+from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, ScanOptions, scan
 from hasse.service.writing.folders.sync import FolderSync
 
 if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
@@ -36,79 +37,132 @@ if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to enc
     from hasse.service.writing.image_source import ImageSource
 
 _KEPT = "what was changed so far is searchable; the same command goes on with the rest"
-_NAMED = 20  # vanished files
 
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """Options of `hasse index add`, `sync` and `watch`."""
+    """Options of `hasse add` and `hasse sync`."""
 
     scan: ScanOptions = DEFAULT_OPTIONS
     model: Path | None = None
     batch_size: int = 32
     device: str = "auto"
     workers: int | None = None
-    remove: bool = False
     allow_empty: bool = False
     dry_run: bool = False
     limits: PictureLimits = DEFAULT_LIMITS
 
 
-def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> None:
-    """Bring an index in step with folders and single pictures, and print one line of counts.
+def add_folders(library: Path, paths: Sequence[Path], options: SyncOptions) -> None:
+    """Bring a library in step with folders and single pictures, and print one line of counts.
 
-    Where there is no index yet, it is made.
+    Where there is no library yet, it is made.
     """
     if options.scan.captions is not None and (len(paths) > 1 or paths[0].is_file()):
         raise CommandError("--captions is for one folder: name that one, and nothing beside it")
-    opened = _opened(folder)
-    if opened is None:
-        _require_present(paths, [])
-        seen = scan(paths, options.scan, without=folder.resolve())
-        if not seen.files:
-            rest = "".join(f" ({line})" for line in seen.skipped.told()[-1:])
-            raise DatasetError(
-                f"no pictures in {', '.join(map(str, paths))} and below{rest}: "
-                "docs/collections.md lists the formats"
-            )
-        if options.dry_run:
-            raise CommandError(f"no index at {folder}: leave --dry-run out to make one")
-        from hasse.models.checkpoints.named_models import find_or_default
-
-        model = find_or_default(options.model, Dataset("", ()))
-        checkpoint = loaded(model, options.device)
-        try:
-            opened = created(folder, checkpoint)
-        except IndexExistsError:  # another command made it meanwhile: both add to it
-            opened = Index.open(folder, checkpoint.fingerprint)
-    with closing(opened):
+    for path in paths:
+        if (path / "catalog.db").is_file():
+            raise CommandError(f"{path} is a library, not a folder of pictures: see --library")
+    with _opened_or_new(library, paths, options) as opened:
         _require_present(paths, _known_files(opened))
-        locations = opened.catalog.locations(opened.folder, find_missing=True)
-        seen = scan(paths, options.scan, locations=locations, without=opened.folder)
-        _sync(opened, seen, paths, options)
+        _sync(opened, paths, options)
 
 
-def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
-    """Keep an index in step with folders until Ctrl-C, with a line for each change."""
+def sync_folders(library: Path, options: SyncOptions) -> None:
+    """Bring a library in step with its folders, and print one line of counts."""
+    with Index.open(library, verify="sizes") as opened:
+        _sync(opened, folders_of(opened), options)
+
+
+def follow(library: Path, options: SyncOptions) -> None:
+    """Keep a library in step with its folders until Ctrl-C, with a line for each change."""
     from hasse.service.writing.folders.watch import FolderWatch
 
     def report(counts: Counts, generation: int) -> None:
         typer.echo(f"{summary(counts)}; generation {generation}")
 
-    stop = threading.Event()
-    with Index.open(folder, verify="sizes") as opened:
-        _require_present(folders, _known_files(opened))
+    with Index.open(library, verify="sizes") as opened:
+        folders = folders_of(opened)
         tell(f"following {', '.join(map(str, folders))}; Ctrl-C stops")
         watch = FolderWatch(
             opened,
             folders,
             _encoders(opened, options, lambda line: None),  # the watch tells each line once
-            options=options.scan,
             on_change=report,
             say=tell,
         )
-        with resumable(lambda: "the index is as it was last told"):
-            watch.run(stop)
+        with resumable(lambda: "the library is as it was last told"):
+            watch.run(threading.Event())
+
+
+def folders_of(index: Index) -> list[Path]:
+    """Return the folders that a library remembers; raises CommandError for none."""
+    locations = index.catalog.locations(index.folder, find_missing=True)
+    if not locations.roots:
+        raise CommandError("the library has no folders: 'hasse add FOLDER' adds one")
+    return [Path(locations.folders[name].path) for name in locations.roots]
+
+
+def require_no_demo(model: str) -> None:
+    """Raise CommandError for the model of the demo: it reads drawn scenes only."""
+    if model == "scenes":
+        raise CommandError(
+            "the model of the demo knows drawn scenes only: name another --model, or, where the "
+            "library is the demo's, another --library"
+        )
+
+
+@contextmanager
+def _opened_or_new(library: Path, paths: Sequence[Path], options: SyncOptions) -> Iterator[Index]:
+    """Yield the library; a new one where there is none, which a dry run makes elsewhere."""
+    opened = _opened(library)
+    if opened is not None:
+        with opened:
+            require_no_demo(opened.model.name)
+            yield opened
+        return
+    _require_present(paths, [])
+    _require_apart(library, paths)
+    _require_pictures(paths, options)
+    from hasse.models.checkpoints import named_models
+
+    model = named_models.find_or_default(options.model, Dataset("", ()))
+    require_no_demo(model.name)
+    checkpoint = loaded(model, options.device)
+    with TemporaryDirectory(prefix="hasse-") as elsewhere:
+        place = Path(elsewhere, "library") if options.dry_run else library
+        try:
+            made = created(place, checkpoint)
+        except IndexExistsError:  # another command made it meanwhile: both add to it
+            made = Index.open(place, checkpoint.fingerprint)
+        with made:
+            yield made
+    if not options.dry_run:
+        tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
+
+
+def _require_apart(library: Path, paths: Sequence[Path]) -> None:
+    """Refuse a library in a folder of pictures."""
+    place = library.resolve()
+    around = next((path for path in paths if place.is_relative_to(path.resolve())), None)
+    if around is None and library.is_dir() and scan([library]).files:
+        around = library
+    if around is not None and place != home().resolve() / "library":
+        raise CommandError(
+            f"{around} is a folder of pictures, and no place for a library: leave --library out, "
+            "or name a folder of its own"
+        )
+
+
+def _require_pictures(paths: Sequence[Path], options: SyncOptions) -> None:
+    """Refuse to make a library of nothing."""
+    seen = scan(paths, options.scan)
+    if not seen.files:
+        rest = "".join(f" ({line})" for line in seen.skipped.told()[-1:])
+        raise DatasetError(
+            f"no pictures in {', '.join(map(str, paths))} and below{rest}: "
+            "docs/collections.md lists the formats"
+        )
 
 
 def created(folder: Path, checkpoint: Checkpoint) -> Index:
@@ -208,16 +262,18 @@ def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
             raise CommandError(f"there is no picture or folder {path}: check the path")
 
 
-def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions) -> None:
+def _sync(index: Index, paths: Sequence[Path], options: SyncOptions) -> None:
+    locations = index.catalog.locations(index.folder, find_missing=True)
+    seen = scan(paths, options.scan, locations=locations, without=index.folder)
     encoders = _encoders(index, options)
     if options.model is not None:  # refused where it is another one, also where nothing is new
         encoders.load()
-    sync = FolderSync(index, seen, remove=options.remove, allow_empty=options.allow_empty)
+    sync = FolderSync(index, seen, remove=True, allow_empty=options.allow_empty)
     try:
         if options.dry_run:
             counts = sync.dry_run(encoders)
         else:
-            with progress("adding") as report, resumable(lambda: _KEPT):
+            with progress("adding pictures") as report, resumable(lambda: _KEPT):
                 counts = sync.apply(encoders, report)
     finally:
         tell_each(sync.scan.skipped)
@@ -226,25 +282,8 @@ def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions)
     tell_unknown(sync.unknown, index.model.name)
     for sentence in sync.plan.reasons.values():
         tell(sentence)
-    _tell_vanished(index.folder, sync.plan.vanished, paths)
     would = "; nothing was changed (--dry-run)" if options.dry_run else ""
-    typer.echo(
-        f"{summary(counts)}{counted(sync.scan.skipped)}; generation {index.generation}{would}"
-    )
-
-
-def _tell_vanished(folder: Path, vanished: Sequence[str], paths: Sequence[Path]) -> None:
-    if not vanished:
-        return
-    for path in vanished[:_NAMED]:
-        tell(f"{path}: no longer there")
-    if len(vanished) > _NAMED:
-        tell(f"and {len(vanished) - _NAMED:,} more")
-    named = shlex.join([str(folder), *(str(path) for path in paths if not path.is_file())])
-    tell(
-        f"no longer there: {count(len(vanished), 'file')} of the index; "
-        f"this removes what has vanished: hasse index sync {named}"
-    )
+    typer.echo(f"{summary(counts)}{counted(sync.scan.skipped)}{would}")
 
 
 def merge_small(index: Index) -> None:

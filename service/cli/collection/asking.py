@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 if TYPE_CHECKING:
     from hasse.service.questions.table import Question
     from hasse.service.settings import Settings
@@ -27,28 +25,18 @@ class Asked:
         return any(isinstance(part, bytes) for parts in each for part in parts)
 
 
-def answer_to(settings: Settings, asked: Asked, otherwise: Asked | None = None) -> Any:
-    """Answer a question, or the other one where the first has nothing to search.
-
-    The image encoder is loaded only if a part is a picture.
-    """
+def answer_to(settings: Settings, asked: Asked) -> Any:
+    """Answer a question. The image encoder is loaded only if a part is a picture."""
     from hasse.service.core.engine import Engine
     from hasse.service.errors import validated
     from hasse.service.questions.handlers import ask
 
-    async def answer(engine: Engine, asked: Asked) -> Any:
-        request = asked.question.request
-        known = {name: asked.fields[name] for name in request.model_fields if name in asked.fields}
-        return await ask(engine, asked.question, validated(request, known))
-
     async def run() -> Any:
         engine = Engine.for_one_question(settings, with_pictures=asked.has_picture)
+        request = asked.question.request
+        known = {name: asked.fields[name] for name in request.model_fields if name in asked.fields}
         try:
-            found = await answer(engine, asked)
-            if otherwise is None or found.searched:
-                return found
-            typer.echo("there are no captions to search: these are images like it", err=True)
-            return await answer(engine, otherwise)
+            return await ask(engine, asked.question, validated(request, known))
         finally:
             engine.close()
 

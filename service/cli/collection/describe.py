@@ -1,87 +1,116 @@
-"""`hasse describe`: captions written for a picture."""
+"""`hasse describe`: captions written for a picture, or for all pictures of a library."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hasse.service.cli.collection.asking import Asked, answer_to
-from hasse.service.cli.collection.parts import parse_part
+from hasse.service.cli.collection.parts import parse_picture
 from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.fields import options_from
 from hasse.service.cli.terminal.options import (
     Captioner,
     Json,
     Library,
+    LibraryModel,
     ServiceDevice,
-    ServiceModel,
 )
+from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
+from hasse.service.plural import count
 from hasse.service.questions import table
 from hasse.service.questions.requests import DescribeQuery
 
+if TYPE_CHECKING:
+    from hasse.service.questions.answers import Description
+    from hasse.service.settings import Settings
 
-@options_from(DescribeQuery, without=("image_id",), flags={"k": ("--top", "-k")})
+
+@options_from(DescribeQuery, without=("image_id",), flags={"k": ("-n",)})
 def describe(
     *,
     picture: Annotated[
-        str,
-        typer.Argument(metavar="PICTURE", help="The path of a picture, or the id of an image."),
-    ],
-    library: Library = None,
-    model: ServiceModel = None,
-    captioner: Captioner = None,
+        str | None,
+        typer.Argument(metavar="[PICTURE]", help="Its path, or the id of one in the library."),
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Write one for each picture of the library that has none."),
+    ] = False,
     fields: dict[str, Any],
-    device: ServiceDevice = None,
     as_json: Json = False,
+    library: Library = None,
+    model: LibraryModel = None,
+    captioner: Captioner = None,
+    device: ServiceDevice = None,
 ) -> None:
-    """Write captions for a picture, with how likely each is true. No service needs to run.
+    """Write captions for a picture, with how likely each is true. It needs no library.
 
-    --model, or else the index, says which model reads the picture; without either it is
-    photographs. The built-in models have a captioner; 'hasse study captioner train' makes that of
-    another.
+    With --all, the first caption of each picture is kept and found by searches, marked as written
+    by a model. Stop it at any time: the same command goes on.
 
     \b
-    [bold]Examples[/bold]
-      hasse describe photo.jpg --model photographs
-      hasse describe 2000001 --library data/mine
+    Examples:
+      hasse describe photo.jpg
+      hasse describe --all
     """
-
-    from hasse.models.captioning.writing import Writer
-    from hasse.models.images.decoding import open_picture
-    from hasse.service.errors import validated
-    from hasse.service.questions import describe as describing
-    from hasse.service.runtime import loading
-
-    found = parse_part(picture)
-    if isinstance(found, str):
-        raise CommandError(
-            f"{picture} names no picture: give the path of one, or the id of an image"
-        )
     settings = configure(library=library, model=model, captioner=captioner, device=device)
-    fields |= {"image_id": found}
-    if isinstance(found, int):
-        answer = answer_to(settings, Asked(table.DESCRIBE, fields))
-    else:
-        request = validated(DescribeQuery, fields)
-        loaded = loading.model_without_index(settings)
-        writer = Writer.of(loaded, settings.captioner)
-        opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
-        answer = describing.without_index(writer, opened, request)
+    if every == (picture is not None):
+        raise CommandError("give one of PICTURE and --all")
+    if picture is None:
+        _describe_all(settings, fields["draws"])
+        return
+    answer = _described(settings, parse_picture(picture), fields)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
     print_table(
-        ("likely", "violation", "written caption", ""),
+        ("likely", "written caption", ""),
         [
             (
                 "" if one.probability is None else f"{one.probability:.0%}",
-                f"{one.violation:.4f}",
                 one.text,
                 "as in training" if one.in_training else "",
             )
             for one in answer.captions
         ],
     )
+
+
+def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -> Description:
+    """Describe an image of the library, or a picture."""
+    from hasse.models.captioning.writing import Writer
+    from hasse.models.images.decoding import open_picture
+    from hasse.service.errors import validated
+    from hasse.service.questions import describe as describing
+    from hasse.service.runtime import loading
+
+    fields = fields | {"image_id": found}
+    if isinstance(found, int):
+        answer: Description = answer_to(settings, Asked(table.DESCRIBE, fields))
+        return answer
+    request = validated(DescribeQuery, fields)
+    loaded = loading.model_without_index(settings)
+    writer = Writer.of(loaded, settings.captioner)
+    opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
+    return describing.without_index(writer, opened, request)
+
+
+def _describe_all(settings: Settings, draws: int) -> None:
+    """Write a caption for each picture of a library that has none by people."""
+    from hasse.models.captioning.writing import Writer
+    from hasse.service.cli.collection.additions import merge_small
+    from hasse.service.pipelines.describing import describe_index
+    from hasse.service.runtime import loading
+
+    loaded, opened = loading.model_and_index(settings, with_pictures=False)
+    with opened:
+        writer = Writer.of(loaded, settings.captioner)
+        kept = "what is written is kept; the same command goes on from there"
+        with progress("writing captions") as report, resumable(lambda: kept):
+            added = describe_index(opened, writer, draws=draws, report=report)
+        merge_small(opened)
+    typer.echo(f"{count(added, 'caption')} written")

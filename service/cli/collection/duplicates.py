@@ -46,7 +46,7 @@ def duplicates(
     --paths prints: it leaves out the largest of each group.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse duplicates
       hasse duplicates --bursts --within 3
       hasse duplicates --paths -0 | xargs -0 trash

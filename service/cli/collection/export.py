@@ -11,7 +11,7 @@ import typer
 from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import Library, ServiceModel
+from hasse.service.cli.terminal.options import Library, LibraryModel
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 from hasse.service.questions import table
@@ -34,7 +34,7 @@ def export(
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Most hits.")] = 100,
     library: Library = None,
-    model: ServiceModel = None,
+    model: LibraryModel = None,
 ) -> None:
     """Write the pictures that a search finds, or all of the library, for other programs.
 
@@ -43,7 +43,7 @@ def export(
     pictures (pip install pyarrow).
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse export dogs.csv a dog on a beach -k 50
       hasse export dogs.zip a dog on a beach
       hasse export dogs/ a dog on a beach     # links

@@ -35,7 +35,7 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
     if nothing_shows(probabilities):
         typer.echo(f"{NOTHING_SHOWS}. The nearest:", err=True)
     known = any(one is not None for one in probabilities)
-    columns = ["rank", "image id", "violation", *(["likely", "verdict"] if known else [])]
+    columns = ["rank", "image id", *(["likely", "verdict"] if known else ["violation"])]
     if isinstance(answer, ImageAnswer):
         print_table(
             [*columns, "path", "caption"],
@@ -76,9 +76,9 @@ def open_first(answer: ImageAnswer | CaptionAnswer) -> None:
 
 def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
     """Return the first cells of a row; where no probability is `known`, there is none."""
-    cells = [str(hit.rank), str(hit.image_id), f"{hit.violation:.4f}"]
+    cells = [str(hit.rank), str(hit.image_id)]
     if not known:
-        return cells
+        return [*cells, f"{hit.violation:.4f}"]
     if hit.probability is None:
         return [*cells, "", "unknown words"]
     return [*cells, percent(hit.probability), HIT_WORDS[verdict(hit.probability)]]
@@ -105,8 +105,6 @@ def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> No
 def _summary(answer: SearchFacts) -> str:
     if not answer.searched:
         return "there is nothing to search"
-    proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
-    return (
-        f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly ({answer.plan}); "
-        f"model {answer.model}, generation {answer.generation}"
-    )
+    if answer.certified:
+        return f"checked all {answer.searched:,}"
+    return f"not all of {answer.searched:,} were checked: '--mode certified' does"

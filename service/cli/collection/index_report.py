@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from hasse.service.plural import count
 
 if TYPE_CHECKING:
     from hasse.index.info import IndexInfo, SegmentInfo
-    from hasse.index.verify import Verification
 
 _SEGMENT_COLUMNS = (
     *("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "plan", "generation"),
@@ -31,22 +30,47 @@ def print_size(info: IndexInfo, folder: Path) -> None:
     )
 
 
-def print_verification(
-    folder: Path, found: Verification, pictures: Sequence[str], *, as_json: bool
-) -> None:
-    """Print what was checked and what is wrong; `pictures` are faults of files outside."""
-    if as_json:
-        more = {"pictures": pictures, "ok": found.ok and not pictures}
-        typer.echo(json.dumps(asdict(found) | more, indent=2, default=str))
-        return
-    for finding in (*found.findings, *pictures):
+def print_status(found: Mapping[str, Any]) -> None:
+    """Print what a library holds, and what differs in its folders."""
+    print_table(
+        ("", ""),
+        [
+            ("library", found["library"]),
+            ("pictures", f"{found['pictures']:,}"),
+            ("captions", f"{found['captions']:,}"),
+            ("size", size(found["bytes"])),
+            ("model", found["model"]),
+        ],
+    )
+    folders = found["folders"]
+    if folders:
+        typer.echo()
+        rows = [
+            (one["path"], f"{one['pictures']:,}", "" if one["present"] else "not there")
+            for one in folders
+        ]
+        print_table(("folder", "pictures", ""), rows)
+    differing = [f"{found[what]:,} {what}" for what in ("new", "changed", "gone") if found[what]]
+    typer.echo()
+    if differing:
+        typer.echo(f"files: {', '.join(differing)}; 'hasse sync' brings them in step")
+    elif folders:
+        typer.echo("nothing new, changed or gone")
+    if found["unreadable"]:
+        typer.echo(f"{count(found['unreadable'], 'file')} cannot be read as pictures")
+
+
+def print_verification(checked: Mapping[str, Any]) -> None:
+    """Print what was checked and what is wrong."""
+    findings, pictures = checked["findings"], checked["pictures"]
+    for finding in (*findings, *pictures):
         typer.echo(one_line(finding))
-    verdict = "whole" if found.ok else f"{count(len(found.findings), 'thing')} wrong"
+    verdict = f"{count(len(findings), 'thing')} wrong" if findings else "whole"
     if pictures:
-        verdict += f", {count(len(pictures), 'picture')} missing or changed ('hasse index sync')"
+        verdict += f", {count(len(pictures), 'picture')} missing or changed ('hasse sync')"
     typer.echo(
-        f"{folder}: {verdict}; {count(found.segments, 'segment')}, {count(found.rows, 'row')}, "
-        f"{size(found.bytes)}, generation {found.generation}"
+        f"{verdict}; {count(checked['segments'], 'segment')}, {count(checked['rows'], 'row')}, "
+        f"{size(checked['bytes'])}"
     )
 
 

@@ -18,7 +18,7 @@ def ocr(*, library: Library = None) -> None:
     same command goes on. It needs the extra 'ocr', and nothing is downloaded.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse ocr
     """
     import time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,17 +23,14 @@ def parse_part(text: str) -> Part:
     return text_or_picture(text) if image_id is None else image_id
 
 
-def caption_or_picture(words: Sequence[str]) -> str | bytes:
-    """Read the words of a caption that has no quotes, or the path of one picture."""
-    text = " ".join(words)
-    if len(words) > 1 and not Path(text).is_file():
-        named = next((word for word in words if _names_picture(word)), None)
-        if named is not None:
-            raise CommandError(
-                f"{named} is a picture and the rest are words: give --all-of {named} "
-                "--all-of 'WORDS' for images that have all of it"
-            )
-    return text_or_picture(text)
+def parse_picture(text: str) -> int | bytes:
+    """Read an argument as the id of a stored image or a picture; CommandError for a caption."""
+    part = parse_part(text)
+    if isinstance(part, str):
+        raise CommandError(
+            f"'{text}' names no picture: give the path of one, or the id of one in the library"
+        )
+    return part
 
 
 def text_or_picture(query: str) -> str | bytes:
@@ -43,7 +39,7 @@ def text_or_picture(query: str) -> str | bytes:
     A word may also be the name of a file: it is a path only if it ends as a picture does or begins
     with ./, ../ or /.
     """
-    if not (_names_picture(query) or query.startswith(_PLACES)) or "\0" in query:
+    if not (names_picture(query) or query.startswith(_PLACES)) or "\0" in query:
         return checked_text(query)
     from hasse.models.images.decoding import open_file
 
@@ -66,5 +62,6 @@ def checked_text(text: str) -> str:
     return text
 
 
-def _names_picture(text: str) -> bool:
+def names_picture(text: str) -> bool:
+    """Tell whether a text ends as the name of a picture does."""
     return Path(text).suffix.lower() in PICTURE_SUFFIXES

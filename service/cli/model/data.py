@@ -10,7 +10,7 @@ import typer
 
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
-from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import Exclude
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.skipped_rows import counted, tell_each
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
     from hasse.models.datasets import Dataset
     from hasse.models.datasets.skipped_rows import SkippedRows
 
-data = Commands(help="Bring pictures and captions into one format.", no_args_is_help=True)
+data = Commands(help="Bring pictures and captions into one format.")
 imports = Commands(
-    no_args_is_help=True,
-    help=join_lines("""Import a dataset: one dataset.json, whatever it came as.
+    help="""Import a dataset: one dataset.json, whatever it came as.
 
     Rows that cannot be used (no such picture, an empty caption) are named, counted and skipped;
     ids of images and captions stay what they were. Pictures stay where they are.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab data import scenes --out data/scenes
       hasse lab data import coco captions_val2017.json --images val2017 \\
           --out data/coco
       hasse lab data import karpathy dataset_coco.json --images coco \\
           --out data/coco
       hasse lab data import folder ~/Pictures --out data/mine
-    """),
+    """,
 )
 data.add_typer(imports, name="import")
 
@@ -97,7 +96,7 @@ def coco(
     """Import MS-COCO captions. COCO's image and caption ids survive to the answer.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse lab data import coco annotations/captions_train2017.json \\
           annotations/captions_val2017.json --images coco --out data/coco
     """
@@ -147,7 +146,7 @@ def flickr8k(
     """Import Flickr8k in its original files.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse lab data import flickr8k Flickr8k.token.txt \\
           --images Flicker8k_Dataset \\
           --train Flickr_8k.trainImages.txt --val Flickr_8k.devImages.txt \\
@@ -187,7 +186,7 @@ def folder(
     read from beach.txt beside beach.jpg, one a line, or from one file for all (--captions).
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab data import folder ~/Pictures --out data/mine
       hasse lab data import folder ~/Pictures --captions captions.csv \\
           --out data/mine

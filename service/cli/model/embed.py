@@ -58,7 +58,7 @@ def embed(
     cannot be read has a row of NaN (null in JSON).
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab embed captions.txt --out captions.npy
       hasse lab embed ~/Pictures --model data/mine-model --out pictures.jsonl
       echo "a dog on a beach" | hasse lab embed

@@ -96,7 +96,7 @@ def evaluate(
     95 % interval, drawn over images; two models are compared on the same draws.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab evaluate data/scenes
       hasse lab evaluate data/coco --model data/coco-model \\
           --features data/coco-features --captions-per-image 5 --folds 5

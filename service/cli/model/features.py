@@ -117,7 +117,7 @@ def features(
     another size or time of change than before is read again.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab features data/coco --backbone torchvision/resnet50 \\
           --download-weights --out data/coco-features
       hasse lab features data/flickr8k --backbone torchvision/vgg19 \\

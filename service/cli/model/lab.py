@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from hasse.service.cli.collection.captions import captions
 from hasse.service.cli.model.data import data
 from hasse.service.cli.model.embed import embed
 from hasse.service.cli.model.evaluate import evaluate
 from hasse.service.cli.model.features import features
+from hasse.service.cli.model.index import index
 from hasse.service.cli.model.model import model
 from hasse.service.cli.model.train import train
-from hasse.service.cli.terminal.help_text import Commands, join_lines
+from hasse.service.cli.serving.key import key
+from hasse.service.cli.terminal.help_text import Commands
 
 lab = Commands(
-    no_args_is_help=True,
-    help=join_lines("""Make and measure models: datasets, features, training.
+    help="""Make and measure models: datasets, features, training.
 
     \b
-    [bold]A model of your own, from captioned pictures[/bold]
+    A model of your own, from captioned pictures:
       hasse lab data import folder ~/Pictures --out data/mine
       hasse lab features data/mine --download-weights --out data/mine-features
       hasse lab train data/mine --features data/mine-features \\
           --out data/mine-model
-      hasse index build data/mine --model data/mine-model --out data/mine-index
-    """),
+      hasse lab index build data/mine --model data/mine-model \\
+          --library data/mine-library
+    """,
 )
 lab.add_typer(data, name="data")
 lab.add(features)
 lab.add(train)
 lab.add(evaluate)
 lab.add(embed)
+lab.add(captions)
+lab.add_typer(index, name="index")
+lab.add(key)
 lab.add_typer(model, name="model")

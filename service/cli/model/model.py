@@ -27,7 +27,7 @@ from hasse.service.plural import count
 if TYPE_CHECKING:
     from hasse.models.checkpoints.named_models import Description
 
-model = Commands(no_args_is_help=True, help="Make a model without training; list and remove them.")
+model = Commands(help="Make a model without training; list and remove them.")
 
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="What the model will be called.")]
 Name = Annotated[
@@ -69,10 +69,10 @@ def make(
     how likely a caption is to be true only once 'hasse lab model calibrate' has measured it.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab model make clip --from open_clip/ViT-B-32:laion2b_s34b_b79k \\
           --download-weights
-      hasse index add data/mine ~/Pictures --model clip
+      hasse use clip
     """
     from hasse.models.checkpoints import named_models
     from hasse.models.encoders import registry
@@ -87,7 +87,7 @@ def make(
         weights = registry.download_weights(encoder, tell)
     folder = named_models.make(name, encoder, weights)
     _show(named_models.describe(folder))
-    tell(f"to use it: hasse index add data/{name} FOLDER --model {name}")
+    tell(f"next: 'hasse use {name}' brings your library over to it")
 
 
 @model.add
@@ -106,7 +106,7 @@ def calibrate(
     Points do not change, and neither do indexes. A service has to be started again.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab model calibrate clip data/coco
     """
     from hasse.models.checkpoints.named_models import describe, find

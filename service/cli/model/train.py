@@ -129,7 +129,7 @@ def train(
     while the training goes on.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse lab train data/coco --features data/coco-features \\
           --out data/coco-model
       hasse lab train data/coco --features data/coco-features --out data/cosine \\
@@ -217,7 +217,8 @@ def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
     elif "test" in plan.dataset.splits() or not plan.dataset.has_splits():
         advice = f"hasse lab evaluate {request.dataset} --model {request.out}{read}"
     else:
-        advice = f"hasse index build {request.dataset} --model {request.out}{read} --out ..."
+        build = f"hasse lab index build {request.dataset} --model {request.out}{read}"
+        advice = f"{build} --library ..."
     typer.echo(f"next: {advice}", err=True)
 
 

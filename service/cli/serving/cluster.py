@@ -14,8 +14,8 @@ import typer
 from hasse.service.cli.serving.serve import Host, More, Port
 from hasse.service.cli.terminal.configuration import configure, warn_of_misspelt_variables
 from hasse.service.cli.terminal.errors import resumable
-from hasse.service.cli.terminal.help_text import Commands, join_lines
-from hasse.service.cli.terminal.options import IndexFolder, Json, ServiceDevice, ServiceModel
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.options import Json, Library, LibraryModel, ServiceDevice
 from hasse.service.cli.terminal.progress import tell
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
@@ -31,25 +31,24 @@ Address = Annotated[
 Shards = Annotated[int, typer.Option(min=1, metavar="S", help="Parts that the index has.")]
 
 cluster = Commands(
-    no_args_is_help=True,
-    help=join_lines("""Serve an index from several machines, on Ray.
+    help="""Serve an index from several machines, on Ray.
 
     Needs the extra 'cluster' on every machine, an index on storage that all of them share, and its
     catalog in PostgreSQL: docs/cluster.md says how.
 
     \b
-    [bold]Examples[/bold]
-      hasse cluster plan data/mine-index --shards 2
-      hasse cluster serve data/mine-index --shards 2 --replicas 2
-      hasse cluster serve data/mine-index --shards 2 --address head:6379
-      hasse cluster status data/mine-index
-      hasse cluster stop data/mine-index
-    """),
+    Examples:
+      hasse cluster plan --library data/mine --shards 2
+      hasse cluster serve --library data/mine --shards 2 --replicas 2
+      hasse cluster serve --library data/mine --shards 2 --address head:6379
+      hasse cluster status --library data/mine
+      hasse cluster stop --library data/mine
+    """,
 )
 
 
 @cluster.add
-def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
+def plan(*, shards: Shards, library: Library = None, as_json: Json = False) -> None:
     """Divide an index into shards of about as many rows, and show what each one needs.
 
     The plan is written into the catalog. It can be made again at any time: shards that serve
@@ -58,6 +57,7 @@ def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
     from hasse.index.creation import open_catalog
     from hasse.index.shards import make_plan, sizes
 
+    index = configure(library=library).index
     with closing(open_catalog(index)) as catalog:
         made = make_plan(index, catalog, shards)
         found = sizes(made, catalog.state().segments)
@@ -81,8 +81,8 @@ def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
 @cluster.add
 def serve(
     *,
-    index: IndexFolder,
     shards: Shards,
+    library: Library = None,
     replicas: Annotated[
         int | None,
         typer.Option(
@@ -97,7 +97,7 @@ def serve(
         Path | None,
         typer.Option(metavar="FOLDER", help="Copy segments to this folder of each node first."),
     ] = None,
-    model: ServiceModel = None,
+    model: LibraryModel = None,
     host: Host = None,
     port: Port = None,
     device: ServiceDevice = None,
@@ -109,7 +109,8 @@ def serve(
     deployed; leave it out for further front ends. Shards go on when a front end ends:
     'hasse cluster stop' ends them. Settings are those of 'hasse serve'.
     """
-    chosen = configure(more or (), library=index, model=model, host=host, port=port, device=device)
+    given = {"model": model, "host": host, "port": port, "device": device}
+    chosen = configure(more or (), library=library, **given)
     warn_of_misspelt_variables()
     from hasse.index.creation import open_catalog
     from hasse.index.shards import require_plan
@@ -120,6 +121,7 @@ def serve(
     from hasse.service.runtime.server import run
     from hasse.service.runtime.sockets import listen
 
+    index = chosen.index
     with closing(open_catalog(index)) as catalog:
         require_plan(index, catalog, shards)
     layout = deployment.Layout(index.resolve(), shards, replicas or 1, threads, copies)
@@ -132,7 +134,7 @@ def serve(
         ray = connect(address)
     if replicas is not None:
         tell(f"deploying {count(replicas, 'replica')} of {count(shards, 'shard')}")
-        ending = f"the cluster may go on deploying; 'hasse cluster stop {index}' ends that"
+        ending = "the cluster may go on deploying; 'hasse cluster stop' ends that"
         with resumable(lambda: ending):
             deployment.deploy(ray, layout)
     chosen = settings_of(chosen)
@@ -143,11 +145,12 @@ def serve(
 
 
 @cluster.add
-def status(*, index: IndexFolder, address: Address = None, as_json: Json = False) -> None:
+def status(*, library: Library = None, address: Address = None, as_json: Json = False) -> None:
     """Show each shard of an index: its state, and how many of its replicas run."""
     from hasse.service.cluster import deployment
     from hasse.service.cluster.connection import connect
 
+    index = configure(library=library).index
     found = deployment.status(connect(address), index)
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in found], indent=2))
@@ -169,7 +172,7 @@ def status(*, index: IndexFolder, address: Address = None, as_json: Json = False
 @cluster.add
 def stop(
     *,
-    index: IndexFolder,
+    library: Library = None,
     shards: Annotated[
         int | None,
         typer.Option(min=1, metavar="S", help="Only the service of so many shards."),
@@ -180,5 +183,6 @@ def stop(
     from hasse.service.cluster import deployment
     from hasse.service.cluster.connection import connect
 
+    index = configure(library=library).index
     stopped = deployment.stop(connect(address), index, shards)
     typer.echo(f"{count(len(stopped), 'shard')} stopped")

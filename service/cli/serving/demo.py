@@ -56,7 +56,7 @@ def demo(
     so the model has never seen them. Your own library is left alone.
 
     \b
-    [bold]Examples[/bold]
+    Examples:
       hasse demo
       hasse demo --port 9000 --count 10000
     """

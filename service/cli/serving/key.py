@@ -1,4 +1,4 @@
-"""`hasse key`: makes a key that lets a client write to a service, or read from it."""
+"""`hasse lab key`: makes a key that lets a client write to a service, or read from it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def key(
     HASSE_READ_KEYS. Separate several with commas.
 
     \b
-    [bold]Examples[/bold]
-      hasse key alice
+    Examples:
+      hasse lab key alice
     """
     from hasse.service.http.access import fingerprint, new_key
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.options import Library, ServiceDevice, ServiceModel
+from hasse.service.cli.terminal.options import Library, ServiceDevice, LibraryModel
 
 
 def mcp(
-    *, library: Library = None, model: ServiceModel = None, device: ServiceDevice = None
+    *, library: Library = None, model: LibraryModel = None, device: ServiceDevice = None
 ) -> None:
     """Give a language-model agent on this machine tools that search the library.
 
@@ -15,7 +15,7 @@ def mcp(
     service answers the same at /mcp.
 
     \b
-    [bold]Example[/bold], in the configuration of an agent
+    Example, in the configuration of an agent:
       {"mcpServers": {"pictures": {"command": "hasse", "args": ["mcp"]}}}
     """
     import asyncio

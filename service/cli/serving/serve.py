@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from hasse.service.cli.terminal.configuration import (
     print_settings,
     warn_of_misspelt_variables,
 )
-from hasse.service.cli.terminal.options import Library, ServiceDevice, ServiceModel
+from hasse.service.cli.terminal.options import Library, LibraryModel, ServiceDevice
 
 Host = Annotated[
     str | None,
@@ -51,35 +50,25 @@ More = Annotated[
 def serve(
     *,
     library: Library = None,
-    model: ServiceModel = None,
+    model: LibraryModel = None,
     host: Host = None,
     port: Port = None,
     processes: Processes = None,
     device: ServiceDevice = None,
     more: More = None,
-    follow: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER", help="Keep the index in step with a folder of pictures; repeat it."
-        ),
-    ] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value, and exit.")
     ] = False,
 ) -> None:
-    """Serve an index: the page at /, the API documented at /docs.
+    """Serve the library and follow its folders: the page at /, the API documented at /docs.
 
-    Give any setting here, or as an environment variable: HASSE_ and the name in capitals. The
-    command line takes precedence. Ctrl-C or SIGTERM finishes the requests in flight, then stops.
+    Give any setting here, or as an environment variable: HASSE_ and the name in capitals. Ctrl-C
+    or SIGTERM finishes the requests in flight, then stops.
 
     \b
-    [bold]Examples[/bold]
-      hasse serve --library data/mine
-      hasse serve --library data/mine --host 0.0.0.0 --port 80 \\
-          --set k_maximum=100
-      hasse serve --library data/mine --processes 4
-      hasse serve --library data/mine --follow ~/Pictures
-      HASSE_PORT=9000 hasse serve
+    Examples:
+      hasse serve
+      hasse serve --host 0.0.0.0 --port 80 --set k_maximum=100
       hasse serve --settings
     """
     chosen = configure(
@@ -95,8 +84,8 @@ def serve(
     if settings:
         print_settings(chosen)
         return
-    from hasse.service.runtime.following import following
+    from hasse.service.runtime.following import following, remembered_folders
     from hasse.service.runtime.workers import serve as run
 
-    with following(chosen, follow or ()):
+    with following(chosen, remembered_folders(chosen)):
         run(chosen, typer.echo)

@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hasse.service.schemas import kind_of
+from hasse.service.schemas import is_instant, kind_of
 
 Result = TypeVar("Result")
 
@@ -73,4 +73,5 @@ def _option(field: FieldInfo, flags: tuple[str, ...]) -> Any:
     for each in field.metadata:
         bounds |= {"min": each.ge} if hasattr(each, "ge") else {}
         bounds |= {"max": each.le} if hasattr(each, "le") else {}
-    return typer.Option(*flags, help=field.description, **bounds)
+    metavar = "DATE" if is_instant(field) else None
+    return typer.Option(*flags, help=field.description, metavar=metavar, **bounds)

@@ -1,34 +1,43 @@
-"""Help texts from docstrings: paragraphs fill the terminal's width, examples stay as they are."""
+"""Groups of commands whose help texts are their docstrings, as plain text of 80 columns."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from hasse.service.cli.terminal.command import Command
 
-
-def join_lines(text: str) -> str:
-    """Join the lines of each paragraph, except one that begins with a line of `\\b`."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(
-        paragraph.removeprefix("\b\n")
-        if paragraph.startswith("\b\n")
-        else " ".join(paragraph.split())
-        for paragraph in paragraphs
-    )
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Commands(typer.Typer):
     """A group of commands whose docstrings are their help."""
 
-    def add(self, command: Command, panel: str | None = None) -> Command:
+    def __init__(
+        self,
+        help: str = "",  # noqa: A002
+        cls: type[TyperGroup] = TyperGroup,
+    ) -> None:
+        super().__init__(
+            cls=cls,
+            help=help,
+            no_args_is_help=True,
+            add_completion=cls is not TyperGroup,
+            rich_markup_mode=None,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+
+    def add(
+        self, function: Function, cls: type[Command] = Command, *, hidden: bool = False
+    ) -> Function:
         """Add a function as a command of the same name; lists show its first sentence."""
-        help_text = join_lines(command.__doc__ or "")
-        first = re.split(r"(?<=\.)\s", help_text, maxsplit=1)[0]
-        self.command(help=help_text, short_help=first, rich_help_panel=panel)(command)
-        return command
+        text = function.__doc__ or ""
+        first = " ".join(re.split(r"(?<=\.)\s", text, maxsplit=1)[0].split())
+        name = function.__name__.strip("_")
+        self.command(name, help=text, short_help=first, cls=cls, hidden=hidden)(function)
+        return function

@@ -7,11 +7,24 @@ from typing import Annotated
 
 import typer
 
+Library = Annotated[
+    Path | None,
+    typer.Option(
+        "--library",
+        "-l",
+        metavar="DIR",
+        show_default="HASSE_LIBRARY, or your own",
+        help="Folder of the library.",
+    ),
+]
+NewLibrary = Annotated[
+    Path,
+    typer.Option("--library", "-l", metavar="DIR", help="Folder of the library to make."),
+]
 DatasetFolder = Annotated[
     Path,
     typer.Argument(metavar="DATASET", help="The folder written by 'hasse lab data import'."),
 ]
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 Model = Annotated[
     Path | None,
     typer.Option(
@@ -25,6 +38,16 @@ Model = Annotated[
 ModelOrPhotographs = Annotated[
     Path,
     typer.Option("--model", "-m", metavar="DIR", help="A checkpoint, or a built-in one's name."),
+]
+LibraryModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        show_default="the library's own, or photographs",
+        help="The model, or the folder of one: 'hasse lab model list'.",
+    ),
 ]
 Captioner = Annotated[
     Path | None,
@@ -94,27 +117,10 @@ OnCluster = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
-
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+]
 # For commands that read `Settings`: an option that is not given is left to the environment.
-Library = Annotated[
-    Path | None,
-    typer.Option(
-        "--library",
-        "-l",
-        metavar="DIR",
-        show_default="HASSE_LIBRARY, or your own",
-        help="Folder of the library.",
-    ),
-]
-ServiceModel = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of the checkpoint, or a name that 'hasse lab model list' lists, if it has "
-        "moved "
-        "since the index was built.",
-    ),
-]
 ServiceDevice = Annotated[
     str | None,
     typer.Option(

@@ -12,12 +12,36 @@ from hasse.service.cli.terminal.output import one_line
 
 QUIET_SECONDS = 2.0  # shorter work prints nothing
 BETWEEN_LINES = 5.0
+PACE_SECONDS = 10.0  # before which a pace says little
 
 
 class ProgressCallback(Protocol):
     """Called now and then by long work: how much is done, of how much, and a remark."""
 
     def __call__(self, done: int, total: int, remark: str = "") -> None: ...
+
+
+class Pace:
+    """Speed of work and the time left, from what was done since the first report."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, done: int, total: int) -> str:
+        """Return "24 a second, 3:20 left"; nothing before the tenth second."""
+        now = self._clock()
+        if self._first is None:
+            self._first = (now, done)
+        began, before = self._first
+        if now - self._started < PACE_SECONDS or not before < done < total:
+            return ""
+        speed = (done - before) / (now - began)
+        minutes, seconds = divmod(round((total - done) / speed), 60)
+        hours, minutes = divmod(minutes, 60)
+        left = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        return f"{speed:,.{0 if speed >= 10 else 1}f} a second, {left} left"
 
 
 @contextmanager
@@ -38,16 +62,15 @@ def progress(label: str, *, silent: bool = False) -> Iterator[ProgressCallback]:
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("left"),
-        rich.TimeRemainingColumn(),
+        rich.TextColumn("{task.fields[pace]}"),
     )
+    pace = Pace(time.monotonic)
     with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(label, total=None)
+        task = bar.add_task(label, total=None, pace="")
 
         def report(done: int, total: int, remark: str = "") -> None:
-            description = f"{label}, {remark}" if remark else label
-            bar.update(task, completed=done, total=total, description=description)
+            text = f"{label}, {remark}" if remark else label
+            bar.update(task, completed=done, total=total, description=text, pace=pace(done, total))
 
         yield report
 
@@ -66,14 +89,16 @@ class LineProgress:
     def __init__(self, label: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.label = label
         self.clock = clock
+        self.pace = Pace(clock)
         self.started = clock()
         self.next = self.started + QUIET_SECONDS
 
     def __call__(self, done: int, total: int, remark: str = "") -> None:
-        """Print `label: done of total (share), remark` if it is time for another line."""
-        now = self.clock()
+        """Print `label: done of total (share), remark, pace` if it is time for another line."""
+        now, pace = self.clock(), self.pace(done, total)
         if now < self.next and not (done >= total and self.next > self.started + QUIET_SECONDS):
             return
         self.next = now + BETWEEN_LINES
         share = f" ({done / total:.0%})" if total else ""
-        tell(f"{self.label}: {done:,} of {total:,}{share}{remark and f', {remark}'}")
+        more = "".join(f", {text}" for text in (remark, pace) if text)
+        tell(f"{self.label}: {done:,} of {total:,}{share}{more}")

@@ -25,7 +25,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done(hasse("lab data", "import", "folder", pictures, "--out", home / "data"))
     done(hasse("lab train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1))
     built = done(
-        hasse("index", "build", home / "data", "--model", home / "model", "--out", home / "index")
+        hasse(
+            "lab index build",
+            home / "data",
+            "--model",
+            home / "model",
+            "--library",
+            home / "index",
+        )
     )
     assert "red-circle.png" in built.err, "the damaged picture is named"
     return home

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageDraw
 
@@ -30,6 +31,8 @@ def done(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def info(index: Path) -> dict[str, object]:
-    document: dict[str, object] = json.loads(done(hasse("index", "info", index, "--json")).out)
+def info(library: Path) -> dict[str, Any]:
+    """Return what a library holds, as `hasse lab index info` prints it."""
+    shown = done(hasse("lab index info", "--library", library, "--json"))
+    document: dict[str, Any] = json.loads(shown.out)
     return document

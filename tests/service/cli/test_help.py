@@ -38,7 +38,7 @@ ROOT_GROUP: Any = typer.main.get_command(app)
 HELPED = dict(commands(ROOT_GROUP))  # groups too
 ALL = {path: command for path, command in HELPED.items() if not hasattr(command, "commands")}
 STUDIES = bool(study.study_commands())  # the product's tests run without them
-MOST_COMMANDS, MOST_LINES = 14, 40
+MOST_COMMANDS, MOST_LINES, MOST_COLUMNS = 14, 40, 80
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -50,6 +50,10 @@ def test_help_of_each_command_describes_it_and_its_options(path: tuple[str, ...]
     assert first.endswith((".", ":", ")")), first
     for parameter in command.params:
         assert getattr(parameter, "help", None), f"{' '.join(path)} {parameter.name}: no help"
+    lines = shown.out.splitlines()
+    assert max(map(len, lines)) <= MOST_COLUMNS
+    assert len(lines) <= MOST_LINES or path[0] in ("lab", "study", "cluster")
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown.out, "nothing is cut"
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -83,7 +87,7 @@ def test_examples_in_help_fit_a_terminal_of_80_columns() -> None:
     for command in HELPED.values():
         for line in (command.help or "").splitlines():
             if line.startswith("  "):
-                assert len(line) <= 80 - 2, line  # a column is left free on each side
+                assert len(line) <= MOST_COLUMNS - 2, line  # they are indented
 
 
 def test_hasse_without_arguments_lists_the_commands() -> None:
@@ -96,7 +100,7 @@ def test_help_shows_at_most_14_commands_on_one_screen() -> None:
     shown = hasse("--help").out
     listed = [name for name, command in ROOT_GROUP.commands.items() if not command.hidden]
     assert len(listed) <= MOST_COMMANDS
-    assert all(f"│ {name} " in shown for name in listed)
+    assert all(f"\n  {name} " in shown for name in listed)
     assert shown.count("\n") <= MOST_LINES
 
 
@@ -104,6 +108,11 @@ def test_help_shows_at_most_14_commands_on_one_screen() -> None:
     ("was", "now"),
     [
         (("train", "data"), "lab train"),
+        (("index", "add", "data/mine", "pictures"), "add"),
+        (("index", "verify", "data/mine"), "status --verify"),
+        (("index", "build", "data"), "lab index"),
+        (("entails", "a dog", "an animal"), "check"),
+        (("key", "alice"), "lab key"),
         (("data", "import", "scenes"), "lab data"),
         (("data", "abstract", "data"), "study photographs abstract"),
         (("hypernyms", "train"), "study hypernyms"),
@@ -115,7 +124,35 @@ def test_moved_command_names_its_new_place(was: tuple[str, ...], now: str) -> No
     assert moved.out == ""
     assert moved.err.endswith(f"is now 'hasse {now}'\n")
     assert moved.err.count("\n") == 1
-    assert tuple(now.split()) in HELPED or not STUDIES
+    path = tuple(word for word in now.split() if not word.startswith("--"))
+    assert path in HELPED or not STUDIES
+
+
+@pytest.mark.parametrize(
+    ("typed", "now"),
+    [
+        (("search", "a dog", "--index", "data/mine"), "--index is now --library"),
+        (("search", "a dog", "--index=data/mine"), "--index is now --library"),
+        (("search", "--top", "3", "a dog"), "--top is now -n"),
+        (("search", "photo.jpg", "--plus", "a cat"), "'hasse like PICTURE + snow - dog'"),
+        (("search", "photo.jpg", "--similar", "alike"), "'hasse like PICTURE'"),
+        (("serve", "--follow", "Pictures"), "'hasse serve' follows the folders"),
+    ],
+)
+def test_renamed_option_names_its_new_place(typed: tuple[str, ...], now: str) -> None:
+    told = hasse(*typed)
+    assert told.status == 2
+    assert now in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_help_all_shows_the_options_that_help_leaves_out() -> None:
+    assert "--max-violation" not in hasse("search", "--help").out
+    for words in (("--help-all",), ("a", "dog", "--help-all")):
+        shown = hasse("search", *words)
+        assert shown.status == 0
+        assert "--max-violation" in shown.out
+    assert "--max-violation" not in hasse("search", "--help").out
 
 
 def test_study_without_studies_says_that_they_are_not_installed(

@@ -75,16 +75,18 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_checkpoint(tmp_path / "model")
-    command = ("index", "build", dataset, "--model", model, "--batch-size", 4, "--device", "cpu")
-    assert hasse(*command, "--out", tmp_path / "whole").status == 0
+    command = ("lab index build", dataset, "--model", model, "--batch-size", 4, "--device", "cpu")
+    assert hasse(*command, "--library", tmp_path / "whole").status == 0
 
     with monkeypatch.context() as patch:
         ctrl_c_at(2, additions.built, patch)
-        stopped = hasse(*command, "--out", tmp_path / "parts")
+        stopped = hasse(*command, "--library", tmp_path / "parts")
     assert stopped.status == 130
     assert "the same command goes on" in stopped.err
     assert stopped.err.count("stopped: ") == 1
-    assert "hasse index build" in hasse("search", "a dog", "--library", tmp_path / "parts").error
+    assert (
+        "hasse lab index build" in hasse("search", "a dog", "--library", tmp_path / "parts").error
+    )
 
     encoded: list[int] = []
     original = ImageSource.encoded
@@ -94,11 +96,11 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
         return original(self, model, images)
 
     monkeypatch.setattr(ImageSource, "encoded", counting)
-    resumed = hasse(*command, "--out", tmp_path / "parts")
+    resumed = hasse(*command, "--library", tmp_path / "parts")
     assert resumed.status == 0, resumed.err
     assert encoded[0] < PICTURES, "what was finished is not encoded again"
     whole, parts = (
-        hasse("search", "a dog", "-k", 100, "--json", "--library", tmp_path / name).out
+        hasse("search", "a dog", "-n", 100, "--json", "--library", tmp_path / name).out
         for name in ("whole", "parts")
     )
     assert json.loads(parts)["hits"] == json.loads(whole)["hits"]

@@ -21,7 +21,7 @@ from tests.service.cli.shell import TINY_TRAINING, hasse
 def test_index_has_all_but_the_damaged_picture(home: Path) -> None:
     found = info(home / "index")
     assert (found["images"], found["captions"]) == (23, 46)
-    assert "23" in done(hasse("index", "info", home / "index")).out
+    assert "23" in done(hasse("lab index info", "--library", home / "index")).out
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_index_has_all_but_the_damaged_picture(home: Path) -> None:
     [
         ("lab train", "DATA", "--out", "OUT", *TINY_TRAINING, "--epochs", "1"),
         ("lab evaluate", "DATA", "--model", "MODEL", "--split", "", "--out", "OUT"),
-        ("index", "build", "DATA", "--model", "MODEL", "--out", "OUT"),
-        ("index", "add", "OUT", "PICTURES", "--model", "MODEL"),
+        ("lab index build", "DATA", "--model", "MODEL", "--library", "OUT"),
+        ("add", "PICTURES", "--library", "OUT", "--model", "MODEL"),
         ("lab data", "import", "folder", "PICTURES", "--out", "OUT"),
         ("lab features", "DATA", "--weights", "WEIGHTS", "--out", "OUT", *TINY_FEATURES),
     ],
@@ -72,16 +72,16 @@ def test_words_and_pictures_find(home: Path) -> None:
     by_words = done(hasse("search", "a red circle", "--library", home / "index", "--json"))
     assert len(json.loads(by_words.out)["hits"]) == 10
     photo = home / "pictures" / "0" / "blue-square.png"
-    by_picture = done(hasse("search", photo, "--library", home / "index", "-k", 3, "--json"))
+    by_picture = done(hasse("like", photo, "--library", home / "index", "-n", 3, "--json"))
     assert len(json.loads(by_picture.out)["hits"]) == 3
 
 
 def test_index_is_not_built_over_another(home: Path) -> None:
     refused = hasse(
-        "index", "build", home / "data", "--model", home / "model", "--out", home / "index"
+        "lab index build", home / "data", "--model", home / "model", "--library", home / "index"
     )
     assert refused.status == 1
-    assert "hasse index add" in refused.error
+    assert "hasse add" in refused.error
 
 
 def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Path) -> None:
@@ -89,26 +89,26 @@ def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Pa
     new = tmp_path / "new"
     new.mkdir()
     photo = draw(new, "orange", "square")
-    added = done(hasse("index", "add", index, new))
+    added = done(hasse("add", new, "--library", index))
     assert added.out.startswith("1 picture added")
-    again = done(hasse("index", "add", index, photo))
+    again = done(hasse("add", photo, "--library", index))
     assert again.out.startswith("0 pictures added; 1 were there already")
 
-    found = done(hasse("search", "a square", "--library", index, "-k", 100, "--json"))
+    found = done(hasse("search", "a square", "--library", index, "-n", 100, "--json"))
     hits = {hit["file_name"]: hit for hit in json.loads(found.out)["hits"]}
     assert hits[photo.name]["captions"] == ["a orange square", "a square"]
     image_id = hits[photo.name]["image_id"]
-    removed = done(hasse("index", "remove", index, image_id, image_id))
-    assert removed.out.startswith("1 image removed")
+    removed = done(hasse("remove", image_id, image_id, "--library", index))
+    assert removed.out.startswith("1 picture removed")
     assert info(index)["images"] == 23
 
-    checked = done(hasse("index", "verify", index, "--json"))
-    assert json.loads(checked.out)["findings"] == []
-    assert "whole" in done(hasse("index", "verify", index)).out
+    checked = done(hasse("status", "--verify", "--library", index, "--json"))
+    assert json.loads(checked.out)["verification"]["findings"] == []
+    assert "whole" in done(hasse("status", "--verify", "--library", index)).out
 
 
 def test_removing_what_is_not_there_removes_nothing(home: Path) -> None:
-    refused = hasse("index", "remove", home / "index", 1, 999_999)
+    refused = hasse("remove", 1, 999_999, "--library", home / "index")
     assert refused.status == 1
     assert "999999" in refused.error
     assert info(home / "index")["images"] == 23
@@ -235,7 +235,7 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     of_features = ("--model", small_model, "--features", features, "--split", "")
     assert "23 images" in done(hasse("lab evaluate", home / "data", *of_features)).out
     index = tmp_path / "index"
-    build = ("index", "build", home / "data", "--model", model, "--out", index)
+    build = ("lab index build", home / "data", "--model", model, "--library", index)
     done(hasse(*build, "--features", features))
     assert info(index)["images"] == 23
 
@@ -261,7 +261,7 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     for command in (
         ("lab train", theirs, "--out", tmp_path / "wrong", *options),
         ("lab evaluate", theirs, "--model", model, "--split", ""),
-        ("index", "build", theirs, "--model", model, "--out", tmp_path / "wrong-index"),
+        ("lab index build", theirs, "--model", model, "--library", tmp_path / "wrong-index"),
     ):
         refused = hasse(*command, "--features", features)
         assert "in which image 1 is not their-0/" in refused.error

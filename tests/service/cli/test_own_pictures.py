@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.service.cli.shell import Outcome, hasse
+from tests.service.cli.shapes import done, info
+from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
 
 SIZES = ((640, 480), (480, 640), (1200, 300), (90, 90))
-
-
-def done(outcome: Outcome) -> Outcome:
-    assert outcome.status == 0, outcome.err
-    return outcome
 
 
 def photograph(path: Path, size: tuple[int, int], seed: int) -> None:
@@ -44,9 +42,9 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     pictures: Path, tmp_path: Path
 ) -> None:
     index = tmp_path / "index"
-    added = done(hasse("index", "add", index, pictures))
+    added = done(hasse("add", pictures, "--library", index))
     assert f"{len(SIZES)} pictures added" in added.out
-    about = json.loads(done(hasse("index", "info", index, "--json")).out)
+    about = info(index)
     assert (about["images"], about["model"]["name"]) == (len(SIZES), "photographs")
     found = done(hasse("search", "a dog runs on the beach", "--library", index, "--json"))
     answer = json.loads(found.out)
@@ -57,7 +55,7 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
 
     photograph(pictures / "new.jpg", (300, 200), 9)
     photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
-    again = done(hasse("index", "add", index, pictures, tmp_path / "other"))
+    again = done(hasse("add", pictures, tmp_path / "other", "--library", index))
     assert "2 pictures added" in again.out
 
 
@@ -71,13 +69,12 @@ def test_files_left_out_are_told_once_and_counted(
     (pictures / "empty.jpg").touch()
     (pictures / "gone.jpg").symlink_to(pictures / "nowhere.jpg")
     (pictures / "text.png").write_text("no picture")
-    wrong = "4 problems (not a picture: 2, file not found: 1, damaged picture: 1); generation "
-    first = done(hasse("index", "add", index, pictures, *model))
-    assert first.out.strip() == f"{len(SIZES)} pictures added; {wrong}1"
+    wrong = "4 problems (not a picture: 2, file not found: 1, damaged picture: 1)"
+    first = done(hasse("add", pictures, "--library", index, *model))
+    assert first.out.strip() == f"{len(SIZES)} pictures added; {wrong}"
     assert first.err.count("cut.jpg") == 1
-    again = done(hasse("index", "add", index, pictures))
-    # A slow machine makes a second generation: times of files younger than two seconds are new.
-    assert again.out.startswith(f"0 pictures added; {len(SIZES)} were there already; {wrong}")
+    again = done(hasse("add", pictures, "--library", index))
+    assert again.out.strip() == f"0 pictures added; {len(SIZES)} were there already; {wrong}"
 
 
 def test_captions_that_the_model_cannot_read_are_named(
@@ -85,10 +82,12 @@ def test_captions_that_the_model_cannot_read_are_named(
 ) -> None:
     (pictures / "2024" / "IMG_0.txt").write_text("собака на траве\n")
     said = "1 caption without a word that the model tiny knows, such as 'собака на траве'"
-    added = done(hasse("index", "add", tmp_path / "index", pictures, *model))
+    added = done(hasse("add", pictures, "--library", tmp_path / "index", *model))
     assert said in added.err
     done(hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "data"))
-    built = done(hasse("index", "build", tmp_path / "data", *model, "--out", tmp_path / "built"))
+    built = done(
+        hasse("lab index build", tmp_path / "data", *model, "--library", tmp_path / "built")
+    )
     assert said in built.err
 
 
@@ -96,43 +95,97 @@ def test_added_pictures_without_captions_are_no_problem(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     (pictures / "2024" / "IMG_0.txt").write_text("a dog")
-    first = done(hasse("index", "add", tmp_path / "index", pictures, *model))
-    assert first.out.strip() == f"{len(SIZES)} pictures added; 1 caption added; generation 1"
+    first = done(hasse("add", pictures, "--library", tmp_path / "index", *model))
+    assert first.out.strip() == f"{len(SIZES)} pictures added; 1 caption added"
     assert "captions" not in first.err
-
-
-def test_search_for_captions_where_there_are_none_says_so(
-    pictures: Path, tmp_path: Path, model: tuple[str, Path]
-) -> None:
-    index, (one, *_) = tmp_path / "index", sorted(pictures.rglob("*.jpg"))
-    done(hasse("index", "add", index, one, *model))
-    found = done(hasse("search", one, "--library", index))
-    assert "there are no captions to search: these are images like it" in found.err
-    assert one.name in found.out
 
 
 def test_index_follows_a_folder_that_changes(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     index = tmp_path / "index"
-    done(hasse("index", "add", index, pictures, *model))
+    done(hasse("add", pictures, "--library", index, *model))
     (pictures / "2024" / "IMG_0.jpg").rename(pictures / "beach.jpg")
     (pictures / "2024" / "IMG_1.jpg").unlink()
     photograph(pictures / "new.jpg", (300, 200), 9)
     (pictures / "beach.txt").write_text("a beach")
-    added = done(hasse("index", "add", index, pictures))
-    assert "1 picture added, 1 moved; 1 caption added; 2 were there already" in added.out
-    assert str(pictures / "2024" / "IMG_1.jpg") in added.err
-    assert f"hasse index sync {index} {pictures}" in added.err
-    dry = done(hasse("index", "sync", index, pictures, "--dry-run"))
-    line = "0 pictures added, 1 removed; 4 were there already; generation"
-    assert dry.out.startswith(line)
-    assert dry.out.strip().endswith("nothing was changed (--dry-run)")
-    assert done(hasse("index", "sync", index, pictures)).out.startswith(line)
-    about = json.loads(done(hasse("index", "info", index, "--json")).out)
+    line = "1 picture added, 1 moved, 1 removed; 1 caption added; 2 were there already"
+    dry = done(hasse("sync", "--library", index, "--dry-run"))
+    assert dry.out == f"{line}; nothing was changed (--dry-run)\n"
+    differing = "files: 2 new, 2 gone; 'hasse sync' brings them in step"
+    assert differing in done(hasse("status", "--library", index)).out
+    assert done(hasse("sync", "--library", index)).out == f"{line}\n"
+    about = info(index)
     assert (about["images"], about["captions"]) == (4, 1)
-    refused = hasse("index", "sync", index, tmp_path / "nowhere")
+    assert "nothing new, changed or gone" in done(hasse("status", "--library", index)).out
+    refused = hasse("add", tmp_path / "nowhere", "--library", index)
     assert "there is no picture or folder" in refused.error
+
+
+def test_sync_of_a_folder_that_is_missing_removes_nothing(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    index = tmp_path / "index"
+    done(hasse("add", pictures, "--library", index, *model))
+    pictures.rename(tmp_path / "elsewhere")
+    assert "is not there" in done(hasse("sync", "--library", index)).err
+    assert re.search(rf"{pictures} +{len(SIZES)} +not there", hasse("status", "-l", index).out)
+    removed = done(hasse("sync", "--library", index, "--allow-empty"))
+    assert removed.out.startswith(f"0 pictures added, {len(SIZES)} removed")
+
+
+def test_dry_run_counts_what_the_first_add_does_and_makes_no_library(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    (pictures / "text.png").write_text("no picture")
+    add = ("add", pictures, "--library", tmp_path / "index", *model)
+    dry = done(hasse(*add, "--dry-run"))
+    assert not (tmp_path / "index").exists()
+    assert dry.out == done(hasse(*add)).out.strip() + "; nothing was changed (--dry-run)\n"
+
+
+def test_library_is_not_made_among_pictures(pictures: Path, tmp_path: Path) -> None:
+    for place in (pictures, pictures / "2024" / "library"):
+        refused = hasse("add", pictures, "--library", place)
+        assert "is a folder of pictures, and no place for a library" in refused.error
+    (tmp_path / "other").mkdir()
+    photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
+    assert "no place for a library" in hasse("add", tmp_path / "other", "-l", pictures).error
+    assert not list(pictures.rglob("catalog.db"))
+
+
+def test_library_is_not_taken_for_a_folder_of_pictures(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    done(hasse("add", pictures, "--library", tmp_path / "index", *model))
+    refused = hasse("add", tmp_path / "index", "--library", tmp_path / "other")
+    assert "is a library, not a folder of pictures" in refused.error
+
+
+def test_removed_folder_goes_with_its_pictures_and_can_be_added_again(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    index, other = tmp_path / "index", tmp_path / "other"
+    shutil.copytree(pictures / "2024", other)
+    photograph(other / "one.jpg", (300, 200), 10)
+    done(hasse("add", pictures, other, "--library", index, *model))
+    assert done(hasse("remove", pictures, "--library", index)).out == "0 pictures removed\n"
+    assert done(hasse("remove", other, "--library", index)).out == "5 pictures removed\n"
+    assert "no folders" in hasse("sync", "--library", index).error
+    done(hasse("add", other, "--library", index))
+    assert info(index)["images"] == len(SIZES) + 1
+    nowhere = hasse("remove", tmp_path / "nowhere", "--library", index)
+    assert "nothing in the library" in nowhere.error
+
+
+def test_removed_picture_stays_out_until_it_is_added_by_name(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    index, one = tmp_path / "index", pictures / "2024" / "IMG_0.jpg"
+    done(hasse("add", pictures, "--library", index, *model))
+    assert done(hasse("remove", one, "--library", index)).out == "1 picture removed\n"
+    assert "removed before" in done(hasse("sync", "--library", index)).err
+    assert done(hasse("add", one, "--library", index)).out.startswith("1 picture added")
 
 
 @pytest.mark.slow
@@ -140,33 +193,33 @@ def test_verify_names_pictures_that_are_missing_or_changed(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     index = tmp_path / "index"
-    done(hasse("index", "add", index, pictures, *model))
-    assert ": whole; " in done(hasse("index", "verify", index)).out
+    done(hasse("add", pictures, "--library", index, *model))
+    assert "whole; " in done(hasse("status", "--verify", "--library", index)).out
     one, two = sorted((pictures / "2024").iterdir())[:2]
     one.unlink()
     photograph(two, (300, 200), 9)
-    checked = hasse("index", "verify", index)
+    checked = hasse("status", "--verify", "--library", index)
     assert checked.status == 1
     assert (
         f"{one} of image 1 is missing\n{two} is no longer the picture of image 2\n" in checked.out
     )
     assert "whole, 2 pictures missing or changed" in checked.out
-    found = json.loads(hasse("index", "verify", index, "--json").out)
-    assert (found["ok"], len(found["pictures"])) == (False, 2)
-    done(hasse("index", "sync", index, pictures))
-    done(hasse("index", "verify", index))
+    found = json.loads(hasse("status", "--verify", "--library", index, "--json").out)
+    checked_too = found["verification"]
+    assert (checked_too["ok"], len(checked_too["pictures"])) == (False, 2)
+    done(hasse("sync", "--library", index))
+    done(hasse("status", "--verify", "--library", index))
 
 
 @pytest.mark.slow
 def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
-    made = done(hasse("index", "create", index))
+    made = done(hasse("lab index create", "--library", index))
     assert "0 images" in made.out
     found = done(hasse("search", "a dog", "--library", index, "--json"))
     assert json.loads(found.out)["hits"] == []
-    done(hasse("index", "sync", index, pictures))
-    about = json.loads(done(hasse("index", "info", index, "--json")).out)
-    assert about["images"] == len(SIZES)
+    done(hasse("add", pictures, "--library", index))
+    assert info(index)["images"] == len(SIZES)
 
 
 @pytest.mark.slow
@@ -174,8 +227,8 @@ def test_several_folders_make_one_index(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
-    done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other", *model))
-    about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
+    done(hasse("add", pictures, tmp_path / "other", "--library", tmp_path / "index", *model))
+    about = info(tmp_path / "index")
     assert about["images"] == len(SIZES) + 1
 
 
@@ -185,24 +238,27 @@ def test_table_of_captions_is_read_for_one_folder_and_never_passed_over(
 ) -> None:
     table = tmp_path / "captions.csv"
     table.write_text("file_name,caption\n2024/IMG_0.jpg,a dog\n")
-    add = ("index", "add", tmp_path / "index", "--captions", table, *model)
+    add = ("add", "--library", tmp_path / "index", "--captions", table, *model)
     for paths in ([pictures / "2024" / "IMG_0.jpg"], [pictures, tmp_path]):
         assert "--captions is for one folder" in hasse(*add, *paths).error
     assert not (tmp_path / "index").exists()
     done(hasse(*add, pictures))
-    about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
+    about = info(tmp_path / "index")
     assert (about["images"], about["captions"]) == (len(SIZES), 1)
 
 
-def test_built_in_model_is_chosen_by_name(pictures: Path, tmp_path: Path) -> None:
-    done(hasse("index", "add", tmp_path / "index", pictures, "--model", "scenes"))
-    about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
-    assert about["model"]["name"] == "scenes"
+def test_model_of_the_demo_never_reads_pictures_of_a_person(pictures: Path, tmp_path: Path) -> None:
+    refused = hasse("add", pictures, "--library", tmp_path / "index", "--model", "scenes")
+    assert "knows drawn scenes only" in refused.error
+    assert not (tmp_path / "index").exists()
+    done(hasse("lab index create", "--library", tmp_path / "demo", "--model", "scenes"))
+    for command in (("add", pictures), ("use", "scenes")):
+        assert "drawn scenes only" in hasse(*command, "--library", tmp_path / "demo").error
 
 
 def test_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    outcome = hasse("index", "add", tmp_path / "index", tmp_path / "empty")
+    outcome = hasse("add", tmp_path / "empty", "--library", tmp_path / "index")
     assert outcome.status == 1
     assert "picture" in outcome.error
     assert not (tmp_path / "index").exists()
@@ -213,7 +269,7 @@ def test_single_picture_whose_captions_cannot_be_read_costs_itself_only(
 ) -> None:
     named = sorted((pictures / "2024").iterdir())
     named[0].with_suffix(".txt").touch()
-    added = done(hasse("index", "add", tmp_path / "index", *named, *model))
+    added = done(hasse("add", *named, "--library", tmp_path / "index", *model))
     problem = "captions that cannot be read"
-    assert f"{len(SIZES)} pictures added; 1 problem ({problem}: 1); generation 1" in added.out
+    assert f"{len(SIZES)} pictures added; 1 problem ({problem}: 1)" in added.out
     assert problem in added.err

@@ -31,15 +31,15 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_pixel_limit_holds_for_index_add_and_search(pictures: Path, tmp_path: Path) -> None:
     model = tiny_checkpoint(tmp_path / "model")
-    added = hasse("index", "add", tmp_path / "index", pictures, "--model", model)
+    added = hasse("add", pictures, "--library", tmp_path / "index", "--model", model)
     assert added.out.startswith("2 pictures added; 2 problems (too large a picture: 2)")
     assert REFUSED in added.err
     assert "300 x 300 pixels are more than the limit of 10,000" in added.err
-    single = hasse("index", "add", tmp_path / "index", pictures / "large.jpg")
+    single = hasse("add", pictures / "large.jpg", "--library", tmp_path / "index")
     assert REFUSED in single.err
-    searched = hasse("search", pictures / "large.jpg", "--library", tmp_path / "index")
+    searched = hasse("like", pictures / "large.jpg", "--library", tmp_path / "index")
     assert REFUSED in searched.error
-    reduced = hasse("search", pictures / "reduced.jpg", "--library", tmp_path / "index")
+    reduced = hasse("like", pictures / "reduced.jpg", "--library", tmp_path / "index")
     assert reduced.status == 0, reduced.err
 
 
@@ -55,7 +55,7 @@ def test_pixel_limit_holds_for_import_build_and_features(
     said = "90 x 90 pixels are more than the limit of 8,000"
     network = ("--backbone", "torchvision/shufflenet_v2_x0_5", "--weights", weights)
     for command in (
-        ("index", "build", data, "--out", index),
+        ("lab index build", data, "--library", index),
         ("lab features", data, "--out", features, *network),
     ):
         assert said in hasse(*command).err

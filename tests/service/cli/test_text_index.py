@@ -15,7 +15,7 @@ def test_text_makes_the_text_index_anew(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index, index.catalog.writing() as connection:
         documents.delete(connection, [1, 2])
     assert not verify(tmp_path / "i").ok
-    done = CliRunner().invoke(app, ["index", "text", str(tmp_path / "i")])
+    done = CliRunner().invoke(app, ["lab", "index", "text", "--library", str(tmp_path / "i")])
     assert done.exit_code == 0, done.output
     assert "made anew; generation 2" in done.output
     with Index.open(tmp_path / "i"):

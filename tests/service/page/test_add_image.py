@@ -133,6 +133,6 @@ def test_first_page_of_an_empty_collection_says_how_to_add_pictures(
     with Client(create_app(settings.model_copy(update={"open_writes": open_writes}))) as client:
         page = client.get("/").text
         assert "There are no pictures in this collection yet" in page
-        assert "hasse index add INDEX FOLDER" in page
+        assert "hasse add FOLDER" in page
         assert ('<form id="add"' in page) is open_writes
         assert ("/static/add.js" in page) is open_writes

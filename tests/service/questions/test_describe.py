@@ -106,7 +106,7 @@ def test_command_describes_a_picture_or_an_image_of_the_index(
 ) -> None:
     photo = tmp_path / "photo.png"
     photo.write_bytes(png(3))
-    asked = ("--library", described, "--device", "cpu", "-k", 2)
+    asked = ("--library", described, "--device", "cpu", "-n", 2)
     texts = [
         [
             one["text"]
@@ -118,7 +118,7 @@ def test_command_describes_a_picture_or_an_image_of_the_index(
     shown = hasse("describe", photo, *asked)
     assert texts[0][0] in shown.out
     assert "%" in shown.out
-    alone = hasse("describe", photo, "--model", described.parent / "model", "-k", 2, "--json")
+    alone = hasse("describe", photo, "--model", described.parent / "model", "-n", 2, "--json")
     assert [one["text"] for one in json.loads(alone.out)["captions"]] == texts[0]
     model = package.load_model(described.parent / "model", device="cpu")
     assert [one.text for one in model.describe(photo, k=2).captions] == texts[0]
@@ -135,7 +135,7 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
     folder = make_collection(tmp_path, captions_each=0)
     model = checkpoint.load(folder.parent / "model")
     make_captioner(model, model.folder / "captioner")
-    made = hasse("index", "describe", folder, "--device", "cpu")
+    made = hasse("describe", "--all", "--library", folder, "--device", "cpu")
     assert made.status == 0, made.err
     assert f"{IMAGES} captions written" in made.out
     with package.open_index(folder, device="cpu") as index:
@@ -152,7 +152,7 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
         hits = index.search_images(written.caption, k=12).hits
         (hit,) = (hit for hit in hits if hit.image_id == 1003)
         assert (hit.captions, hit.written_captions) == ([], [written.caption])
-    shown = hasse("search", tmp_path / "pictures/picture-3.png", "--library", folder)
+    shown = hasse("lab captions", tmp_path / "pictures/picture-3.png", "--library", folder)
     assert "(written by a model)" in shown.out
     with Client(create_app(Settings(library=folder, device="cpu"))) as client:
         for sought, searched in (("true", len(found)), ("false", 0)):
@@ -169,7 +169,7 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
 
     pictures = tmp_path / "pictures"
     (pictures / "picture-3.txt").write_text(written.caption)
-    assert "1 caption added" in hasse("index", "add", folder, pictures).out
+    assert "1 caption added" in hasse("add", pictures, "--library", folder).out
     with package.open_index(folder, device="cpu") as index:
         index.add_image(png(4), ["a person says this"])
         for image_id, text in ((1003, written.caption), (1004, "a person says this")):
@@ -177,7 +177,7 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
             assert (said.caption, said.written_by) == (text, None)
         found = index.search_captions(png(3), k=1000).hits
         assert {hit.image_id for hit in found} == {1003, 1004}
-    shown = hasse("search", pictures / "picture-3.png", "--library", folder, "--written", "-k", 99)
+    shown = hasse("lab captions", pictures / "picture-3.png", "-l", folder, "--written", "-n", 99)
     assert "(written by a model)" in shown.out
 
 

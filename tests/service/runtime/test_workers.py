@@ -269,7 +269,7 @@ def test_service_that_cannot_start_says_why_once(tmp_path: Path, service: Servic
     )
     assert absent.returncode == 1
     (error,) = [line for line in absent.stderr.splitlines() if line.startswith("error:")]
-    assert "hasse index build" in error
+    assert "hasse add FOLDER" in error
     port = httpx.URL(service.url).port
     taken = subprocess.run(
         command(tmp_path / "absent", port=port or 0),

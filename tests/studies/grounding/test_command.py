@@ -56,7 +56,7 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
     (lists / "EN-MEN-TR-3k.txt").write_text("cats\tdogs\t9\ncats\twolves\t5\nwolves\tdogs\t1\n")
     assert "MEN" in done(hasse("study transfer", lists, "--model", out, "--device", "cpu")).out
 
-    index = hasse("index", "build", home / "data", "--model", out, "--out", tmp_path / "index")
+    index = hasse("lab index build", home / "data", "--model", out, "--library", tmp_path / "index")
     assert "captions alone" in index.error
     assert "hasse study grounding --recipe cap2both" in index.error
 

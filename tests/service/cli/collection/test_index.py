@@ -1,4 +1,4 @@
-"""`hasse index`: what its commands say of an index, and how they end."""
+"""What commands say of a library and of its index, and how they end."""
 
 from __future__ import annotations
 
@@ -32,35 +32,36 @@ def test_only_the_pictures_of_a_split_are_indexed(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("\n".join(rows))
     table = ("--captions", tmp_path / "c.csv", "--out", tmp_path / "data")
     done(hasse("lab data", "import", "folder", tmp_path / "pictures", *table))
-    build = ("index", "build", tmp_path / "data", "--model", model)
+    build = ("lab index build", tmp_path / "data", "--model", model)
     for at, (split, count) in enumerate(((("--split", "train"), 2), (("--split", ""), 1), ((), 3))):
-        said = done(hasse(*build, *split, "--out", tmp_path / str(at))).out
+        said = done(hasse(*build, *split, "--library", tmp_path / str(at))).out
         assert f": {count} image{'s' * (count > 1)}, " in said
 
 
 def test_merging_says_what_became_of_segments_and_rows(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
-    compact = ("index", "compact", index)
+    compact = ("lab index compact", "--library", index)
     assert done(hasse(*compact)).out == "nothing to merge: 2 segments, generation 1\n"
-    done(hasse("index", "remove", index, 1003))
+    done(hasse("remove", 1003, "--library", index))
     dropped = "2 segments became 2, 3 removed rows dropped; generation 4\n"
     assert done(hasse(*compact)).out == dropped
 
 
 def test_verify_tells_what_is_wrong_and_gives_status_1(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
-    assert ": whole; 2 segments, 36 rows, " in done(hasse("index", "verify", index)).out
+    whole = done(hasse("status", "--verify", "--library", index))
+    assert "whole; 2 segments, 36 rows, " in whole.out
     points = next((index / "segments").rglob("ids.npy"))
     content = bytearray(points.read_bytes())
     content[-1] ^= 1
     points.write_bytes(content)
-    wrong = hasse("index", "verify", index)
+    wrong = hasse("status", "--verify", "--library", index)
     assert wrong.status == 1
     assert points.name in wrong.out
-    assert ": 1 thing wrong; " in wrong.out
-    as_json = hasse("index", "verify", index, "--json")
+    assert "1 thing wrong; " in wrong.out
+    as_json = hasse("status", "--verify", "--library", index, "--json")
     assert as_json.status == 1
-    assert json.loads(as_json.out)["ok"] is False
+    assert json.loads(as_json.out)["verification"]["ok"] is False
 
 
 @pytest.mark.parametrize(
@@ -79,8 +80,8 @@ def test_additions_stay_where_segments_cannot_be_merged(
     index = make_collection(tmp_path)
     (tmp_path / "new.png").write_bytes(png(50))
     monkeypatch.setattr(Index, "compact", refuse)
-    added = done(hasse("index", "add", index, tmp_path / "new.png"))
-    assert added.out == "1 picture added; generation 2\n"
+    added = done(hasse("add", tmp_path / "new.png", "--library", index))
+    assert added.out == "1 picture added\n"
     assert told in added.err
     assert ("segments" in added.err) == bool(told)
 
@@ -97,8 +98,8 @@ def test_first_add_adds_to_the_index_that_another_made_meanwhile(
         return create(folder, checkpoint)
 
     monkeypatch.setattr(additions, "created", second)
-    added = done(hasse("index", "add", tmp_path / "i", tmp_path / "new.png", "--model", model))
-    assert added.out == "1 picture added; generation 1\n"
+    added = done(hasse("add", tmp_path / "new.png", "--library", tmp_path / "i", "--model", model))
+    assert added.out == "1 picture added\n"
 
 
 def test_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:
     with Index.create(tmp_path / "index", nameless, threads=1) as index:
         index.add([ImageRow(1, "1.jpg", "1.jpg")], np.ones((1, 4), np.float32))
     (tmp_path / "new.png").write_bytes(png(50))
-    refused = hasse("index", "add", tmp_path / "index", tmp_path / "new.png")
+    refused = hasse("add", tmp_path / "new.png", "--library", tmp_path / "index")
     assert "does not say where its model 'tiny' is: name it with --model" in refused.error
 
 
@@ -116,11 +117,11 @@ def test_index_is_encoded_anew_by_another_model_and_searched_by_it(tmp_path: Pat
     search = ("search", "a dog", "--library", index, "--model", other)
     refused = hasse(*search)
     assert refused.status == 1
-    assert f"'hasse index reencode {index} --model NAME'" in refused.error
-    said = done(hasse("index", "reencode", index, "--model", other))
-    assert said.out == "12 images encoded by 'tiny'; generation 2\n"
+    assert "'hasse use MODEL'" in refused.error
+    said = done(hasse("use", other, "--library", index))
+    assert said.out == "12 pictures read by 'tiny'\n"
     assert "until it is started again" in said.err
     done(hasse(*search))
-    again = done(hasse("index", "reencode", index, "--model", other))
-    assert again.out == f"{index} is an index of the model 'tiny' already\n"
-    assert ": whole; " in done(hasse("index", "verify", index)).out
+    again = done(hasse("use", other, "--library", index))
+    assert again.out == "the library uses the model 'tiny' already\n"
+    assert "whole; " in done(hasse("status", "--verify", "--library", index)).out

@@ -197,8 +197,16 @@ def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Pa
         ("lab features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--batch-size"),
         ("lab features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--views"),
         ("lab evaluate", "DATA", "--model", "photographs", "--split", "", "--batch-size"),
-        ("index", "build", "DATA", "--model", "photographs", "--out", "OUT", "--batch-size"),
-        ("index", "add", "OUT", "DATA", "--model", "photographs", "--batch-size"),
+        (
+            "lab index build",
+            "DATA",
+            "--model",
+            "photographs",
+            "--library",
+            "OUT",
+            "--batch-size",
+        ),
+        ("add", "DATA", "--library", "OUT", "--model", "photographs", "--batch-size"),
     ],
 )
 def test_more_at_a_time_than_fits_in_memory_is_refused(

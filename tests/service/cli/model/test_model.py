@@ -47,10 +47,10 @@ def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) ->
     theirs = tiny_clip(tmp_path / "clip")
     make(tmp_path)
     index, folder = tmp_path / "index", pictures(tmp_path / "pictures")
-    done(hasse("index", "add", index, folder, "--model", "mine"))
+    done(hasse("add", folder, "--library", index, "--model", "mine"))
 
     asked = "a red circle"
-    found = json.loads(done(hasse("search", asked, "--library", index, "-k", 3, "--json")).out)
+    found = json.loads(done(hasse("search", asked, "--library", index, "-n", 3, "--json")).out)
     read = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'clip'}")
     with torch.inference_mode():
         text = theirs.encode_text(read([asked]), normalize=True).numpy()
@@ -87,7 +87,7 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
         pictures(folder / name)
     done(hasse("lab data", "import", "folder", folder, "--out", tmp_path / "data"))
     index = tmp_path / "index"
-    done(hasse("index", "build", tmp_path / "data", "--model", "mine", "--out", index))
+    done(hasse("lab index build", tmp_path / "data", "--model", "mine", "--library", index))
     before = checkpoint.load(named_models.find(Path("mine"))).fingerprint
     told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data"))
     assert told.out.startswith("pictures: 8 pairs, ")  # of two pictures with two captions each
@@ -158,14 +158,14 @@ def test_index_of_one_model_is_not_searched_or_added_to_with_another(tmp_path: P
         make(tmp_path, name)
     index = tmp_path / "index"
     folder = pictures(tmp_path / "pictures")
-    done(hasse("index", "add", index, folder, "--model", "one"))
-    for asked in (("search", "a circle", "--library", index), ("index", "add", index, folder)):
+    done(hasse("add", folder, "--library", index, "--model", "one"))
+    for asked in (("search", "a circle", "--library", index), ("add", folder, "--library", index)):
         refused = hasse(*asked, "--model", "two")
         assert refused.status == 1
-        assert "hasse index reencode" in refused.error
+        assert "hasse use" in refused.error
     done(hasse("lab model", "remove", "one"))
     assert "hasse lab model make" in hasse("search", "a circle", "--library", index).error
-    done(hasse("index", "reencode", index, "--model", "two"))
+    done(hasse("use", "two", "--library", index))
     done(hasse("search", "a circle", "--library", index))
 
 

@@ -12,17 +12,17 @@ from tests.service.cli.shell import hasse
 
 @pytest.mark.parametrize("name", ["alice", "A.b-c_9", "a" * 32])
 def test_key_prints_a_setting_that_admits_the_key_without_containing_it(name: str) -> None:
-    made = hasse("key", name)
+    made = hasse("lab key", name)
     (key,) = made.out.splitlines()
     line = made.err.removeprefix("for the service: HASSE_WRITE_KEYS=").rstrip("\n")
     assert key not in line
     access = Access(Settings(write_keys=line))
     assert access.admit(Headers({"Authorization": f"Bearer {key}"}), "write") == name
-    assert hasse("key", name).out != made.out
+    assert hasse("lab key", name).out != made.out
 
 
 @pytest.mark.parametrize("name", ["", "a" * 33, "alice:", "al,ice", "al ice", "älice", "alice\n"])
 def test_key_with_bad_name_is_refused(name: str) -> None:
-    refused = hasse("key", name)
+    refused = hasse("lab key", name)
     assert (refused.status, refused.out) == (1, "")
     assert "up to 32 letters, digits" in refused.error

@@ -52,7 +52,7 @@ def test_serve_and_demo_with_port_in_use_fail_before_any_work(
 def test_serve_without_index_says_how_to_build_one(tmp_path: Path) -> None:
     refused = hasse("serve", "--library", tmp_path / "absent", "--port", 0)
     assert refused.status == 1
-    assert "hasse index build" in refused.error
+    assert "hasse add FOLDER" in refused.error
 
 
 def test_serve_settings_lists_every_setting_with_its_value() -> None:
@@ -140,7 +140,7 @@ def demo(home: Path, *options: object) -> Outcome:
 
 
 def images(home: Path) -> tuple[int, int]:
-    document = json.loads(hasse("index", "info", home / "index", "--json").out)
+    document = json.loads(hasse("lab index info", "--library", home / "index", "--json").out)
     return document["images"], document["generation"]
 
 
@@ -181,10 +181,10 @@ def test_demo_after_kill_before_the_first_batch_builds(built_in: Path, tmp_path:
 
 def test_demo_of_earlier_model_version_is_built_again(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
-    before = hasse("index", "info", tmp_path / "index", "--json").out
+    before = hasse("lab index info", "--library", tmp_path / "index", "--json").out
     tiny_checkpoint(built_in, seed=1)
     assert "built again" in demo(tmp_path, "--count", 6).err
-    after = hasse("index", "info", tmp_path / "index", "--json").out
+    after = hasse("lab index info", "--library", tmp_path / "index", "--json").out
     fingerprints = {json.loads(text)["model"]["fingerprint"] for text in (before, after)}
     assert len(fingerprints) == 2
 
@@ -197,7 +197,7 @@ def test_demo_of_earlier_model_version_with_changes_is_refused(
     own = tmp_path / "own.jpg"
     picture(1).save(own)
     places = ("--library", tmp_path / "index")
-    assert hasse("index", "add", tmp_path / "index", own).status == 0
+    assert hasse("add", own, "--library", tmp_path / "index").status == 0
     tiny_checkpoint(built_in, seed=1)
     refused = hasse("demo", "--no-serve", *places)
     assert refused.status == 1
@@ -240,11 +240,11 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
     other = tmp_path / "other"
     checkpoint.save(other, tiny_model(seed=2), "scenes-1", {})
     monkeypatch.setattr(named_models, "pretrained", lambda: other)
-    before = hasse("index", "info", collection, "--json").out
+    before = hasse("lab index info", "--library", collection, "--json").out
     kept = hasse("demo", "--no-serve", "--library", collection)
     assert kept.status == 0
     assert "used as it is" in kept.err
-    assert hasse("index", "info", collection, "--json").out == before
+    assert hasse("lab index info", "--library", collection, "--json").out == before
     assert not collection.with_name(f"{collection.name}-scenes").exists()
 
 

@@ -1,0 +1,114 @@
+"""`hasse add` and `hasse sync`: bring a library in step with folders of pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hasse.service.cli.terminal.configuration import configure
+from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import (
+    BatchSize,
+    Device,
+    DryRun,
+    Exclude,
+    Library,
+    LibraryModel,
+    Workers,
+)
+
+
+def add(
+    *,
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="Folders of pictures, or pictures.")
+    ],
+    library: Library = None,
+    captions: Annotated[
+        Path | None,
+        typer.Option(help="For one folder: a .csv, .tsv or .jsonl with file_name and caption."),
+    ] = None,
+    exclude: Exclude = None,
+    follow_links: Annotated[
+        bool,
+        typer.Option("--follow-links", help="Take files that links out of the folder lead to."),
+    ] = False,
+    dry_run: DryRun = False,
+    model: LibraryModel = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Remember folders of pictures, and make what they hold searchable.
+
+    Captions are the lines of beach.txt beside beach.jpg. The pictures stay where they are. Stop
+    it at any time: the same command goes on. A folder that is known is brought in step.
+
+    \b
+    Examples:
+      hasse add ~/Pictures
+      hasse add ~/Pictures --exclude private/ --dry-run
+    """
+    from hasse.service.cli.collection.additions import SyncOptions, add_folders
+    from hasse.service.writing.folders.scan import ScanOptions
+
+    settings = configure(library=library)
+    options = SyncOptions(
+        ScanOptions(captions, exclude or [], follow_links),
+        model,
+        batch_size,
+        device,
+        workers,
+        dry_run=dry_run,
+        limits=settings.picture_limits,
+    )
+    add_folders(settings.index, folders, options)
+
+
+def sync(
+    *,
+    library: Library = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until Ctrl-C, whenever something changes.")
+    ] = False,
+    dry_run: DryRun = False,
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty",
+            help="Remove what has vanished even where a folder is missing, empty or on another "
+            "device.",
+        ),
+    ] = False,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Bring the library in step with its folders: add, move, change and remove.
+
+    The bytes of a file decide, not its path: a picture that was moved or renamed stays the same,
+    and copies are paths of one picture. Captions are read again. Nothing is removed where a
+    folder is missing, empty or on another device.
+
+    \b
+    Examples:
+      hasse sync
+      hasse sync --dry-run
+      hasse sync --watch
+    """
+    from hasse.service.cli.collection.additions import SyncOptions, follow, sync_folders
+
+    if watch and dry_run:
+        raise CommandError("give one of --watch and --dry-run")
+    settings = configure(library=library)
+    options = SyncOptions(
+        batch_size=batch_size,
+        device=device,
+        workers=workers,
+        allow_empty=allow_empty,
+        dry_run=dry_run,
+        limits=settings.picture_limits,
+    )
+    (follow if watch else sync_folders)(settings.index, options)

@@ -1,0 +1,152 @@
+"""`hasse lab index`: libraries built from datasets, and what is stored of a library."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from hasse.service.cli.collection.index_report import print_info, print_size
+from hasse.service.cli.terminal.configuration import configure, picture_limits
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.options import (
+    BatchSize,
+    DatasetFolder,
+    Device,
+    Features,
+    Json,
+    Library,
+    LibraryModel,
+    Model,
+    NewLibrary,
+    OnCluster,
+    Workers,
+)
+from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.plural import count
+
+index = Commands(help="Libraries of datasets, and how a library is stored.")
+
+
+@index.add
+def build(
+    *,
+    dataset: DatasetFolder,
+    library: NewLibrary,
+    model: Model = None,
+    split: Annotated[
+        str | None, typer.Option(show_default="all", help="Only the pictures of this split.")
+    ] = None,
+    features: Features = None,
+    segment_rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            show_default="1,048,576",
+            help="Rows of a segment; more segments divide among more machines.",
+        ),
+    ] = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+    cluster: OnCluster = None,
+) -> None:
+    """Encode a dataset's pictures and captions with a model, and make them searchable.
+
+    Stop it at any time: the same command goes on with what is missing. A damaged picture is
+    left out with one line that says why.
+
+    \b
+    Examples:
+      hasse lab index build data/scenes --split test --library data/test
+      hasse lab index build data/coco --model data/coco-model \\
+          --features data/coco-features --library data/coco-library
+    """
+    from hasse.models.checkpoints.named_models import find_or_default
+    from hasse.models.datasets import load
+    from hasse.service.cli.collection.additions import built, loaded, tell_unknown
+    from hasse.service.writing.image_source import ImageSource
+
+    collection = load(dataset)
+    if split is not None:
+        collection = collection.split(split)
+    checkpoint = loaded(find_or_default(model, collection), device)
+    source = ImageSource(features, batch_size, workers, tell, picture_limits())
+    if cluster is not None:
+        from hasse.service.cluster.encoding import points_of
+
+        source = replace(source, spread=points_of(cluster, checkpoint.folder, source))
+    with built(collection, checkpoint, library, source, segment_rows) as made:
+        print_size(made.info(), library)
+    knows = checkpoint.vocabulary.knows
+    unknown = {one.text for one in collection.captions if not knows(one.text)}
+    tell_unknown(unknown, checkpoint.name)
+    tell(f"next: hasse search a dog --library {library}, or hasse serve --library {library}")
+
+
+@index.add
+def create(*, library: Library = None, model: LibraryModel = None) -> None:
+    """Make an empty library, to which pictures are added later, also over HTTP.
+
+    \b
+    Example:
+      hasse lab index create --library data/mine
+    """
+    from hasse.models.checkpoints.named_models import find_or_default
+    from hasse.models.datasets import Dataset
+    from hasse.service.cli.collection.additions import created, loaded
+
+    folder = configure(library=library).index
+    checkpoint = loaded(find_or_default(model, Dataset("", ())), "cpu")
+    with created(folder, checkpoint) as made:
+        print_size(made.info(), folder)
+
+
+@index.add
+def compact(*, library: Library = None) -> None:
+    """Merge all segments, and drop from the disk what was removed. Searches go on meanwhile.
+
+    Stop it at any time: what is merged stays merged. It takes as much free space as what it
+    merges. A running service merges small segments by itself.
+    """
+    from hasse.index.segments.compaction import everything
+    from hasse.index.store import Index
+
+    with Index.open(configure(library=library).index) as opened:
+        kept = "what is merged stays merged, the rest is as it was"
+        with progress("merging rows") as report, resumable(lambda: kept):
+            done = opened.compact(everything, report)
+    if done.after == done.before and not done.dropped:
+        left = count(done.after, "segment")
+        typer.echo(f"nothing to merge: {left}, generation {done.generation}")
+    else:
+        typer.echo(
+            f"{count(done.before, 'segment')} became {done.after:,}, "
+            f"{count(done.dropped, 'removed row')} dropped; "
+            f"generation {done.generation}"
+        )
+
+
+@index.add
+def text(*, library: Library = None) -> None:
+    """Make the text index anew, from the captions, names and metadata that a library holds.
+
+    Every change keeps it up to date: only 'hasse status --verify' may ask for this.
+    """
+    from hasse.index.store import Index
+
+    with Index.open(configure(library=library).index) as opened, opened.writing() as writer:
+        generation = writer.rebuild_text_index()
+    typer.echo(f"the text index is made anew; generation {generation}")
+
+
+@index.add
+def info(*, library: Library = None, as_json: Json = False) -> None:
+    """Show which model made a library, and how it is stored."""
+    from hasse.index.store import Index
+
+    with Index.open(configure(library=library).index, verify="sizes") as opened:
+        found = opened.info()
+    print_info(found, as_json=as_json)

@@ -1,0 +1,93 @@
+"""Commands: help on one screen, words that begin with a dash, and options that were renamed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+# Two letters or more behind one dash: -people, not -n or -n24.
+_EXCLUDED = re.compile(r"-[^\W\d_][^\W\d]+.*", re.DOTALL)
+_ALL = "--help-all"
+_MINUS = "\N{MINUS SIGN}"
+_LIBRARY = "now --library, on every command"
+# Options of 0.2.0 that no command has any more, and what to type instead.
+_RENAMED = {
+    "--index": _LIBRARY,
+    "--top": "now -n",
+    "--taken-from": "now --since",
+    "--taken-before": "now --before",
+    "--similar": "now 'hasse like PICTURE'",
+    "--plus": "now 'hasse like PICTURE + snow - dog'",
+    "--minus": "now 'hasse like PICTURE + snow - dog'",
+    "--common": "now 'hasse lab captions PART...'",
+    "--follow": "gone: 'hasse serve' follows the folders of the library",
+}
+# What only an operator or a researcher sets: shown by `--help-all`.
+_ADVANCED = frozenset(
+    (
+        *("added_before", "added_from", "all_of", "batch_size", "candidates", "captioner"),
+        *("device", "draws", "follow_links", "leave_out_missing", "max_violation", "mode"),
+        *("model", "null", "preview", "similar", "split", "workers"),
+    )
+)
+
+
+class Command(TyperCommand):
+    """A command that shows all of its options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options; say what a renamed one is called now, and end with status 2."""
+        names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
+        for arg in args[: args.index("--") if "--" in args else len(args)]:
+            option = arg.partition("=")[0]
+            if option in _RENAMED and option not in names:
+                typer.echo(f"error: {option} is {_RENAMED[option]}", err=True)
+                raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+
+class ShortCommand(Command):
+    """A command for a person with pictures: `--help-all` shows advanced options too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options, or show the help with all of them."""
+        if _ALL in args:
+            ctx.meta[_ALL] = True
+            typer.echo(self.get_help(ctx))
+            raise typer.Exit
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options; advanced ones are hidden."""
+        params: list[Any] = super().get_params(ctx)
+        for each in params:
+            if each.name in _ADVANCED:
+                each.hidden = _ALL not in ctx.meta
+        return params
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Say how to see the options that are hidden."""
+        if any(getattr(each, "hidden", False) for each in self.params):
+            formatter.write_paragraph()
+            formatter.write_text(f"{_ALL} shows all options.")
+
+
+class Query(ShortCommand):
+    """A command whose words may begin with a dash: `-people` leaves people out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options, and take other words as they are."""
+        named = {name for each in self.params for name in each.opts}
+        words = [
+            _MINUS + arg[1:] if _EXCLUDED.fullmatch(arg) and arg not in named else arg
+            for arg in args
+        ]
+        return super().parse_args(ctx, words)
+
+
+def typed(word: str) -> str:
+    """Return a word of a `Query` as it was typed."""
+    return f"-{word[1:]}" if word.startswith(_MINUS) else word

@@ -1,0 +1,54 @@
+"""Forget a followed folder: the images go whose files all lie in it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from hasse.index.segments.change import Change
+from hasse.index.store import Index
+from hasse.index.types import FolderRow, PathRow
+
+
+def forget(index: Index, folder: FolderRow) -> int:
+    """Forget a folder and those within it, in one generation; return how many images went.
+
+    An image that has a file elsewhere keeps that one. The folder may be added again.
+
+    Raises:
+        HasseIndexError: there is no room, or another process is writing.
+    """
+    with index.writing() as writer:
+        paths: dict[int, list[PathRow]] = {}
+        for row in index.catalog.all_paths():
+            paths.setdefault(row.image_id, []).append(row)
+        kept = {
+            id_: [row for row in rows if not _is_in(row.path, folder)]
+            for id_, rows in paths.items()
+            if any(_is_in(row.path, folder) for row in rows)
+        }
+        removed = [id_ for id_, rows in kept.items() if not rows]
+        changed = {id_: rows for id_, rows in kept.items() if rows}
+        images = [
+            image._replace(path=changed[id_][0].path, file_name=PurePath(changed[id_][0].path).name)
+            for id_, image in index.catalog.images(list(changed)).items()
+            if _is_in(image.path, folder)
+        ]
+        within = [
+            row._replace(device=None, exclude=(), follow_links=False)
+            for row in index.locations.folders.values()
+            if row.name == folder.name or _is_in(row.name, folder)
+        ]
+        writer.change(
+            Change(
+                rows=images,
+                paths=changed,
+                removed_images=removed,
+                folders=within,
+            )
+        )
+    index.announce()
+    return len(removed)
+
+
+def _is_in(path: str, folder: FolderRow) -> bool:
+    return path.startswith(f"{folder.name.rstrip('/')}/")
