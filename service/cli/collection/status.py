@@ -81,7 +81,9 @@ def _status(index: Index) -> dict[str, Any]:
             }
             for folder in folders
         ],
-        "new": sum(path not in known for path in unread),
+        "new": sum(
+            path not in known and locations.stored(path) not in held.removed[1] for path in unread
+        ),
         # A file that was just written when it was read has no size yet.
         "changed": sum(any(row.size for row in known.get(path, ())) for path in unread),
         "gone": sum(
