@@ -55,7 +55,8 @@ def train(
     \b
     Examples:
       hasse study entailment train snli_1.0 --out data/snli-model
-      hasse study entailment train SICK.txt --set dimension=256 --out data/sick-model
+      hasse study entailment train SICK.txt --set dimension=256 \\
+          --out data/sick-model
       hasse study entailment train SICK.txt --start data/flickr8k-model \\
           --out data/sick-model
     """
