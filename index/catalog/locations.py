@@ -70,6 +70,11 @@ class Locations:
             found.append(row)
         return cls(index_folder, found, samples)
 
+    @property
+    def followed(self) -> list[Path]:
+        """Where the followed folders are that lie in no other."""
+        return [Path(self.folders[name].path) for name in self.roots]
+
     def updated(self, rows: Iterable[FolderRow]) -> Locations:
         """Return the same with other or more folders."""
         folders = {**self.folders, **{row.name: row for row in rows}}

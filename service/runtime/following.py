@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 _LONGEST_WAIT = 60.0  # before the process is started again
 
-Follow = Callable[[Settings, Sequence[Path]], None]
+Follow = Callable[[Settings], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +54,17 @@ class FollowerState:
         partial.replace(place)
 
 
-def remembered_folders(settings: Settings) -> list[Path]:
-    """Return the folders that a library remembers; none where it is not to follow them."""
-    if not settings.follow:
-        return []
-    with closing(open_catalog(settings.index)) as catalog:
-        locations = catalog.locations(settings.index.resolve(), find_missing=True)
-    return [Path(locations.folders[name].path) for name in locations.roots]
-
-
 @contextmanager
-def following(
-    settings: Settings, folders: Sequence[Path], follow: Follow | None = None
-) -> Iterator[None]:
-    """Keep the index of a service up to date with folders while the block runs."""
-    if not folders:
+def following(settings: Settings, follow: Follow | None = None) -> Iterator[None]:
+    """Keep the library of a service up to date with its folders, if any, while the block runs."""
+    if not settings.follow or not _has_folders(settings.index):
         yield
         return
     stop, started = threading.Event(), threading.Event()
     with TemporaryDirectory(prefix="hasse-follower-") as place:
         os.environ[_STATE] = str(Path(place, "state.json"))  # the workers inherit it
         supervisor = threading.Thread(
-            target=_supervise, args=(settings, list(folders), follow or _follow, started, stop)
+            target=_supervise, args=(settings, follow or _follow, started, stop)
         )
         supervisor.start()
         started.wait()
@@ -87,9 +76,13 @@ def following(
             del os.environ[_STATE]
 
 
+def _has_folders(library: Path) -> bool:
+    with closing(open_catalog(library)) as catalog:
+        return bool(catalog.locations(library.resolve()).roots)
+
+
 def _supervise(
     settings: Settings,
-    folders: Sequence[Path],
     follow: Follow,
     started: threading.Event,
     stop: threading.Event,
@@ -98,7 +91,7 @@ def _supervise(
     restarts, wait = 0, 1.0
     while not stop.is_set():
         process = multiprocessing.get_context("spawn").Process(
-            target=follow, args=(settings, folders), name="hasse-follow", daemon=True
+            target=follow, args=(settings,), name="hasse-follow", daemon=True
         )
         try:
             process.start()
@@ -130,7 +123,7 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
         process.join()
 
 
-def _follow(settings: Settings, folders: Sequence[Path]) -> None:
+def _follow(settings: Settings) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
     from hasse.index.store import Index
     from hasse.service.runtime.workers import stop_with_parent
@@ -148,7 +141,6 @@ def _follow(settings: Settings, folders: Sequence[Path]) -> None:
             source = ImageSource(limits=settings.picture_limits)
             FolderWatch(
                 index,
-                folders,
                 Encoders.of(index, settings.model, settings.device, lambda: source),
                 on_change=lambda counts, generation: event(
                     "followed",

@@ -82,11 +82,9 @@ def follow(library: Path, options: SyncOptions) -> None:
         typer.echo(f"{summary(counts)}; generation {generation}")
 
     with Index.open(library, verify="sizes") as opened:
-        folders = folders_of(opened)
-        tell(f"following {', '.join(map(str, folders))}; Ctrl-C stops")
+        tell(f"following {', '.join(map(str, folders_of(opened)))}; Ctrl-C stops")
         watch = FolderWatch(
             opened,
-            folders,
             _encoders(opened, options, lambda line: None),  # the watch tells each line once
             on_change=report,
             say=tell,
@@ -97,10 +95,10 @@ def follow(library: Path, options: SyncOptions) -> None:
 
 def folders_of(index: Index) -> list[Path]:
     """Return the folders that a library remembers; raises CommandError for none."""
-    locations = index.catalog.locations(index.folder, find_missing=True)
-    if not locations.roots:
+    folders = index.catalog.locations(index.folder, find_missing=True).followed
+    if not folders:
         raise CommandError("the library has no folders: 'hasse add FOLDER' adds one")
-    return [Path(locations.folders[name].path) for name in locations.roots]
+    return folders
 
 
 def require_no_demo(model: str) -> None:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from hasse.service.questions.table import Question
     from hasse.service.settings import Settings
 
+# Of a service it bounds the queue; here nobody else waits, and the kernels may be compiled first.
+_DEADLINE_SECONDS = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -31,8 +34,10 @@ def answer_to(settings: Settings, asked: Asked) -> Any:
     from hasse.service.errors import validated
     from hasse.service.questions.handlers import ask
 
+    patient = settings.model_copy(update={"deadline_seconds": _DEADLINE_SECONDS})
+
     async def run() -> Any:
-        engine = Engine.for_one_question(settings, with_pictures=asked.has_picture)
+        engine = Engine.for_one_question(patient, with_pictures=asked.has_picture)
         request = asked.question.request
         known = {name: asked.fields[name] for name in request.model_fields if name in asked.fields}
         try:

@@ -60,7 +60,7 @@ def _status(index: Index) -> dict[str, Any]:
     from hasse.service.writing.folders.scan import scan
 
     locations = index.catalog.locations(index.folder, find_missing=True)
-    folders = [Path(locations.folders[name].path) for name in locations.roots]
+    folders = locations.followed
     seen = scan(folders, locations=locations, without=index.folder)
     held = Catalogued.of(index, seen.roots.values())
     known = held.files

@@ -84,8 +84,8 @@ def serve(
     if settings:
         print_settings(chosen)
         return
-    from hasse.service.runtime.following import following, remembered_folders
+    from hasse.service.runtime.following import following
     from hasse.service.runtime.workers import serve as run
 
-    with following(chosen, remembered_folders(chosen)):
+    with following(chosen):
         run(chosen, typer.echo)

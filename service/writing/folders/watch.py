@@ -1,4 +1,4 @@
-"""Keep an index in step with folders while they change."""
+"""Keep an index in step with its folders while they change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hasse.index.store import Index
 from hasse.models.errors import HasseError
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
-from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, FileStamp, ScanOptions, scan
+from hasse.service.writing.folders.scan import FileStamp, scan
 from hasse.service.writing.folders.sync import FolderSync
 
 STILL_SECONDS = 1.0  # for which a file must not have changed before it is read
@@ -32,13 +32,14 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 class FolderWatch:
-    """Follows folders until it is told to stop; a burst of changes is taken together.
+    """Follows the folders of an index until it is told to stop.
+
+    A burst of changes is taken together. Folders may be missing at times, and may be added and
+    removed meanwhile.
 
     Args:
         index: what is changed.
-        folders: those that are followed, which may be missing at times.
         encoders: what encodes new pictures and captions.
-        options: how the folders are scanned.
         on_change: told what a pass has changed.
         say: told a sentence on what went wrong, once.
     """
@@ -46,17 +47,14 @@ class FolderWatch:
     def __init__(
         self,
         index: Index,
-        folders: Sequence[Path],
         encoders: Encoders,
         *,
-        options: ScanOptions = DEFAULT_OPTIONS,
         on_change: Callable[[Counts, int], None] = lambda counts, generation: None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._index = index
-        self._folders = [folder.resolve() for folder in folders]
+        self._folders: list[Path] = []
         self._encoders = encoders
-        self._options = options
         self._on_change = on_change
         self._say = say
         self._said: set[str] = set()
@@ -128,10 +126,11 @@ class FolderWatch:
 
     def _sync(self) -> bool:
         """Make one pass; tell whether files are still being written."""
+        locations = self._index.catalog.locations(self._index.folder, find_missing=True)
+        self._folders = locations.followed
         seen = scan(
             self._folders,
-            self._options,
-            locations=self._index.catalog.locations(self._index.folder, find_missing=True),
+            locations=locations,
             without=self._index.folder,
             is_still=self.is_still,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from hasse.service.runtime.following import FollowerState, following
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
+from tests.service.writing.folders.folder import remember
 
 PARENT = """
 import multiprocessing, os, sys
@@ -24,7 +25,7 @@ from hasse.service.runtime.following import following
 from hasse.service.settings import Settings
 
 if __name__ == "__main__":
-    with following(Settings(library=Path(sys.argv[1]), device="cpu"), [Path(sys.argv[2])]):
+    with following(Settings(library=Path(sys.argv[1]), device="cpu")):
         print(multiprocessing.active_children()[0].pid, flush=True)
         sys.stdin.read()
         os._exit(0)  # as if it was killed: nothing is cleared up
@@ -42,13 +43,15 @@ def until(true: Callable[[], bool]) -> None:
 def test_following_takes_new_pictures_and_ends_with_its_parent(tmp_path: Path) -> None:
     index, folder = make_collection(tmp_path), tmp_path / "followed"
     folder.mkdir()
+    with Index.open(index, threads=1) as opened:
+        remember(opened, folder)
     (folder / "beach.png").write_bytes(png(50))
     # Its own folder: Python would take the folder `index` beside a program for a package.
     program = tmp_path / "program" / "parent.py"
     program.parent.mkdir()
     program.write_text(PARENT)
     with subprocess.Popen(
-        [sys.executable, program, index, folder],
+        [sys.executable, program, index],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -69,16 +72,22 @@ def test_following_takes_new_pictures_and_ends_with_its_parent(tmp_path: Path) -
     until(lambda: not child.exists() or "(zombie)" in (child / "status").read_text())
 
 
-def end_at_once(settings: Settings, folders: Sequence[Path]) -> None:
+def end_at_once(settings: Settings) -> None:
     sys.exit(3)
 
 
 def test_following_starts_a_follower_that_ended_again_and_shows_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = Settings(library=tmp_path, device="cpu")
-    assert FollowerState.read() is None
-    with following(settings, [tmp_path], end_at_once):
+    library = make_collection(tmp_path)
+    settings = Settings(library=library, device="cpu")
+    with following(settings, end_at_once):  # there is nothing to follow
+        assert FollowerState.read() is None
+    with Index.open(library, threads=1) as opened:
+        remember(opened, tmp_path)
+    with following(settings.model_copy(update={"follow": False}), end_at_once):
+        assert FollowerState.read() is None
+    with following(settings, end_at_once):
         until(lambda: (state := FollowerState.read()) is not None and state.restarts >= 2)
     assert FollowerState.read() is None
     assert "follower ended" in caplog.text

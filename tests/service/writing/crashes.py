@@ -79,7 +79,7 @@ class Attempts:
         """Follow the folder until the first pass has changed the index."""
         stop = Event()
         encoders = Encoders(lambda: self.model, self._source)
-        watch = FolderWatch(index, [pictures], encoders, on_change=lambda *_: stop.set())
+        watch = FolderWatch(index, encoders, on_change=lambda *_: stop.set())
         watch.run(stop)
 
     def _source(self) -> ImageSource:

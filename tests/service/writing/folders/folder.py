@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from tests.service.collection import picture
 
 # What an image is known by: its file name, its paths below the folder, and its captions.
 State = dict[int, tuple[str, list[str], list[str]]]
+
+
+def remember(index: Index, folder: Path) -> None:
+    """Let an index follow a folder."""
+    row = index.locations.folder(folder.resolve(), folder.stat().st_dev)
+    index.change(Change(folders=[row]))
 
 
 def draw(path: Path, seed: int) -> None:

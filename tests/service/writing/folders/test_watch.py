@@ -12,10 +12,11 @@ from hasse.index.store import Index
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.writing import indexing
 from hasse.service.writing.folders.encoders import Encoders
+from hasse.service.writing.folders.forget import forget
 from hasse.service.writing.folders.scan import FileStamp
 from hasse.service.writing.folders.watch import FolderWatch, is_on_network
 from hasse.service.writing.image_source import ImageSource
-from tests.service.writing.folders.folder import State, draw, state
+from tests.service.writing.folders.folder import State, draw, remember, state
 
 
 @pytest.fixture
@@ -28,12 +29,13 @@ def root(tmp_path: Path) -> Path:
 def index(root: Path, model: Checkpoint) -> Iterator[Index]:
     # In the folder that is followed: what it writes itself must not wake it.
     with Index.create(root / "index", indexing.identity_of(model), threads=1) as made:
+        remember(made, root)
         yield made
 
 
-def make(index: Index, root: Path, model: Checkpoint, lines: list[str]) -> FolderWatch:
+def make(index: Index, model: Checkpoint, lines: list[str]) -> FolderWatch:
     encoders = Encoders(lambda: model, ImageSource)
-    return FolderWatch(index, [root], encoders, say=lines.append)
+    return FolderWatch(index, encoders, say=lines.append)
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def lines(index: Index, root: Path, model: Checkpoint) -> Iterator[list[str]]:
     """Follow the folder during a test, and give what is said of it."""
     said: list[str] = []
     stop = Event()
-    watch = make(index, root, model, said)
+    watch = make(index, model, said)
     thread = Thread(target=watch.run, args=(stop,))
     thread.start()
     yield said
@@ -102,6 +104,22 @@ def test_watch_names_a_broken_picture_once(index: Index, root: Path, lines: list
     assert [line.partition(" (")[0] for line in lines] == ["broken.png: damaged picture"]
 
 
+def test_watch_follows_folders_that_are_added_and_leaves_those_that_are_removed(
+    index: Index, root: Path, model: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = make(index, model, [])
+    monkeypatch.setattr(watch, "is_still", lambda *_: True)
+    watch._look()
+    draw(tmp_path / "more" / "two.png", 2)
+    remember(index, tmp_path / "more")
+    watch._look()
+    assert len(state(index, root)) == 2
+    assert forget(index, index.locations.folders[str(root)]) == 1
+    draw(root / "three.png", 3)
+    watch._look()
+    assert [name for name, _, _ in state(index, root).values()] == ["two.png"]
+
+
 def test_watch_goes_on_after_an_error(
     index: Index, root: Path, model: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +128,7 @@ def test_watch_goes_on_after_an_error(
     def refuse(*_: object, **__: object) -> None:
         raise IndexLockedError("another process is writing")
 
-    watch = make(index, root, model, said)
+    watch = make(index, model, said)
     monkeypatch.setattr(watch, "is_still", lambda *_: True)
     monkeypatch.setattr(index, "writing", refuse)
     watch._look()
@@ -121,7 +139,7 @@ def test_watch_goes_on_after_an_error(
 def test_file_is_still_once_it_has_not_changed_for_a_second(
     index: Index, root: Path, model: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = make(index, root, model, [])
+    watch = make(index, model, [])
     now = time.time_ns()
     monkeypatch.setattr(time, "time", lambda: now / 1e9)
     assert watch.is_still("a", FileStamp(1, 10**9, now - 2 * 10**9))
