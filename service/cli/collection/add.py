@@ -10,13 +10,11 @@ import typer
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import (
-    BatchSize,
-    Device,
     DryRun,
+    Encoding,
     Exclude,
     Library,
     LibraryModel,
-    Workers,
 )
 
 
@@ -37,9 +35,7 @@ def add(
     ] = False,
     dry_run: DryRun = False,
     model: LibraryModel = None,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
 ) -> None:
     """Remember folders of pictures, and make what they hold searchable.
 
@@ -58,11 +54,8 @@ def add(
     options = SyncOptions(
         ScanOptions(captions, exclude or [], follow_links),
         model,
-        batch_size,
-        device,
-        workers,
+        encoding,
         dry_run=dry_run,
-        limits=settings.picture_limits,
     )
     add_folders(settings.index, folders, options)
 
@@ -82,9 +75,7 @@ def sync(
             "device.",
         ),
     ] = False,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
 ) -> None:
     """Bring the library in step with its folders: add, move, change and remove.
 
@@ -103,12 +94,5 @@ def sync(
     if watch and dry_run:
         raise CommandError("give one of --watch and --dry-run")
     settings = configure(library=library)
-    options = SyncOptions(
-        batch_size=batch_size,
-        device=device,
-        workers=workers,
-        allow_empty=allow_empty,
-        dry_run=dry_run,
-        limits=settings.picture_limits,
-    )
+    options = SyncOptions(encoding=encoding, allow_empty=allow_empty, dry_run=dry_run)
     (follow if watch else sync_folders)(settings.index, options)

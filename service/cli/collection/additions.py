@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -22,8 +22,8 @@ from hasse.index.errors import (
 from hasse.index.store import Index
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.home import home
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.service.cli.terminal.errors import CommandError, resumable
+from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.skipped_rows import counted, tell_each
 from hasse.service.plural import count
@@ -45,12 +45,9 @@ class SyncOptions:
 
     scan: ScanOptions = DEFAULT_OPTIONS
     model: Path | None = None
-    batch_size: int = 32
-    device: str = "auto"
-    workers: int | None = None
+    encoding: Encoding = field(default_factory=Encoding)
     allow_empty: bool = False
     dry_run: bool = False
-    limits: PictureLimits = DEFAULT_LIMITS
 
 
 def add_folders(library: Path, paths: Sequence[Path], options: SyncOptions) -> None:
@@ -126,7 +123,7 @@ def _opened_or_new(library: Path, paths: Sequence[Path], options: SyncOptions) -
 
     model = named_models.find_or_default(options.model, Dataset("", ()))
     require_no_demo(model.name)
-    checkpoint = loaded(model, options.device)
+    checkpoint = loaded(model, options.encoding.device)
     with TemporaryDirectory(prefix="hasse-") as elsewhere:
         place = Path(elsewhere, "library") if options.dry_run else library
         try:
@@ -174,11 +171,9 @@ def _encoders(
     index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
 ) -> Encoders:
     def source() -> ImageSource:
-        from hasse.service.writing.image_source import ImageSource
+        return options.encoding.source(skipped=skipped)
 
-        return ImageSource(None, options.batch_size, options.workers, skipped, options.limits)
-
-    return Encoders.of(index, options.model, options.device, source)
+    return Encoders.of(index, options.model, options.encoding.device, source)
 
 
 def loaded(folder: Path, device: str) -> Checkpoint:

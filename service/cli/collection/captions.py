@@ -16,10 +16,9 @@ from hasse.service.cli.collection.selecting import (
     selected,
     show_hits,
 )
-from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import options_from
-from hasse.service.cli.terminal.options import Json, Library, LibraryModel, ServiceDevice
+from hasse.service.cli.terminal.options import Json, Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery
 
@@ -34,9 +33,7 @@ def captions(
     within: Within = None,
     fields: dict[str, Any],
     as_json: Json = False,
-    library: Library = None,
-    model: LibraryModel = None,
-    device: ServiceDevice = None,
+    place: Place,
 ) -> None:
     """Find the captions of the library that are true of every PART.
 
@@ -54,5 +51,4 @@ def captions(
         question = Asked(table.SEARCH_CAPTIONS, fields | {"image": named[0]})
     else:
         question = Asked(table.SEARCH_COMMON, fields | {"common": named})
-    settings = configure(library=library, model=model, device=device)
-    show_hits(settings, question, within, Shown(as_json=as_json))
+    show_hits(place.settings(), question, within, Shown(as_json=as_json))

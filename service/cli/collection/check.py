@@ -10,9 +10,8 @@ import typer
 from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.hits import warn_of_unknown_words
 from hasse.service.cli.collection.parts import checked_text, names_picture, parse_part
-from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import Json, Library, LibraryModel, ServiceDevice
+from hasse.service.cli.terminal.options import Json, Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import EntailsQuery
 from hasse.service.verdict import CLAIM_WORDS, TEXT_WORDS, percent, verdict
@@ -38,9 +37,7 @@ def check(
         list[str], typer.Argument(metavar="TEXT", help="What may be true of it, or follow from it.")
     ],
     as_json: Json = False,
-    library: Library = None,
-    model: LibraryModel = None,
-    device: ServiceDevice = None,
+    place: Place,
 ) -> None:
     """Tell whether a text is true of a picture, or follows from another text.
 
@@ -51,9 +48,8 @@ def check(
       hasse check photo.jpg a dog on a beach
       hasse check "a poodle on a beach" "an animal outdoors"
     """
-    settings = configure(library=library, model=model, device=device)
     part, text = _pair(subject, words)
-    answer = _judged(settings, {"premise": part, "hypothesis": text})
+    answer = _judged(place.settings(), {"premise": part, "hypothesis": text})
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return

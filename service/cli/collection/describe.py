@@ -8,16 +8,9 @@ import typer
 
 from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.parts import parse_picture
-from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.fields import options_from
-from hasse.service.cli.terminal.options import (
-    Captioner,
-    Json,
-    Library,
-    LibraryModel,
-    ServiceDevice,
-)
+from hasse.service.cli.terminal.options import Captioner, Json, Place
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
@@ -42,10 +35,8 @@ def describe(
     ] = False,
     fields: dict[str, Any],
     as_json: Json = False,
-    library: Library = None,
-    model: LibraryModel = None,
+    place: Place,
     captioner: Captioner = None,
-    device: ServiceDevice = None,
 ) -> None:
     """Write captions for a picture, with how likely each is true. It needs no library.
 
@@ -57,7 +48,7 @@ def describe(
       hasse describe photo.jpg
       hasse describe --all
     """
-    settings = configure(library=library, model=model, captioner=captioner, device=device)
+    settings = place.settings(captioner=captioner)
     if every == (picture is not None):
         raise CommandError("give one of PICTURE and --all")
     if picture is None:

@@ -12,20 +12,15 @@ from hasse.service.cli.collection.parts import parse_part, parse_picture
 from hasse.service.cli.collection.selecting import (
     FLAGS,
     NO_OPTIONS,
-    Null,
-    Open,
-    Paths,
-    Preview,
     Shown,
     Within,
     selected,
     show_hits,
 )
 from hasse.service.cli.terminal.command import typed
-from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import options_from
-from hasse.service.cli.terminal.options import Json, Library, LibraryModel, ServiceDevice
+from hasse.service.cli.terminal.options import Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import SimilarQuery
 
@@ -47,14 +42,8 @@ def like(
     ] = None,
     within: Within = None,
     fields: dict[str, Any],
-    open_: Open = False,
-    paths: Paths = False,
-    null: Null = False,
-    preview: Preview = False,
-    as_json: Json = False,
-    library: Library = None,
-    model: LibraryModel = None,
-    device: ServiceDevice = None,
+    how: Shown,
+    place: Place,
 ) -> None:
     """Find pictures like one. No service needs to run.
 
@@ -72,9 +61,7 @@ def like(
         question = Asked(table.SEARCH_LIKE, fields | parts)
     else:
         question = Asked(table.SEARCH_SIMILAR, fields | {"image": start})
-    settings = configure(library=library, model=model, device=device)
-    how = Shown(as_json=as_json, paths=paths, null=null, open=open_, preview=preview)
-    show_hits(settings, question, within, how)
+    show_hits(place.settings(), question, within, how)
 
 
 def _exchanged(words: Sequence[str]) -> tuple[list[Part], list[Part]]:

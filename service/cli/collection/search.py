@@ -11,20 +11,15 @@ from hasse.service.cli.collection.parts import checked_text, names_picture, text
 from hasse.service.cli.collection.selecting import (
     FLAGS,
     NO_OPTIONS,
-    Null,
-    Open,
-    Paths,
-    Preview,
     Shown,
     Within,
     selected,
     show_hits,
 )
 from hasse.service.cli.terminal.command import typed
-from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import options_from
-from hasse.service.cli.terminal.options import Json, Library, LibraryModel, ServiceDevice
+from hasse.service.cli.terminal.options import Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, ImageQuery
 
@@ -44,14 +39,8 @@ def search(
     ] = None,
     within: Within = None,
     fields: dict[str, Any],
-    open_: Open = False,
-    paths: Paths = False,
-    null: Null = False,
-    preview: Preview = False,
-    as_json: Json = False,
-    library: Library = None,
-    model: LibraryModel = None,
-    device: ServiceDevice = None,
+    how: Shown,
+    place: Place,
 ) -> None:
     """Find the pictures that show what the words say. No service needs to run.
 
@@ -74,9 +63,7 @@ def search(
         question = Asked(table.SEARCH_ALL_OF, fields | {"all_of": parts})
     else:
         question = Asked(table.SEARCH_IMAGES, fields | {"caption": _caption(words or [])})
-    settings = configure(library=library, model=model, device=device)
-    how = Shown(as_json=as_json, paths=paths, null=null, open=open_, preview=preview)
-    show_hits(settings, question, within, how)
+    show_hits(place.settings(), question, within, how)
 
 
 def _caption(words: list[str]) -> str:

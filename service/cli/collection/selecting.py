@@ -16,6 +16,7 @@ import typer
 from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
 from hasse.service.cli.terminal.errors import CommandError
+from hasse.service.cli.terminal.options import Json
 from hasse.service.cli.terminal.preview import Protocol, protocol_of
 from hasse.service.cli.terminal.preview import preview as escape_sequence
 from hasse.service.cli.terminal.progress import tell
@@ -56,15 +57,15 @@ _DATE = re.compile(r"\d{4}(-\d\d)?")
 _LONG_NAMES = {"taken_from": "since", "taken_before": "before"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """How hits are shown, as the options of a command say."""
 
-    as_json: bool
-    paths: bool = False
-    null: bool = False
-    open: bool = False
-    preview: bool = False
+    open: Open = False
+    paths: Paths = False
+    null: Null = False
+    preview: Preview = False
+    as_json: Json = False
 
 
 def show_hits(settings: Settings, question: Asked, within: Path | None, how: Shown) -> None:

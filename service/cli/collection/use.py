@@ -9,7 +9,7 @@ import typer
 
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import resumable
-from hasse.service.cli.terminal.options import BatchSize, Device, Library, Workers
+from hasse.service.cli.terminal.options import Encoding, Library
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
@@ -26,9 +26,7 @@ def use(
             "--leave-out-missing", help="Go on where a whole folder of pictures is missing."
         ),
     ] = False,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
 ) -> None:
     """Bring the library over to another model: read its pictures and captions anew.
 
@@ -43,16 +41,14 @@ def use(
     from hasse.models.checkpoints.named_models import find
     from hasse.service.cli.collection.additions import loaded, require_no_demo
     from hasse.service.writing import indexing
-    from hasse.service.writing.image_source import ImageSource
 
     require_no_demo(str(model))
-    settings = configure(library=library)
-    checkpoint = loaded(find(model), device)
-    source = ImageSource(None, batch_size, workers, tell, settings.picture_limits)
+    folder = configure(library=library).index
+    checkpoint = loaded(find(model), encoding.device)
     kept = "the library is as it was; the same command goes on with what is missing"
     with progress("encoding") as report, resumable(lambda: kept):
         done = indexing.reencode(
-            settings.index, checkpoint, source, report, leave_out_missing=leave_out_missing
+            folder, checkpoint, encoding.source(), report, leave_out_missing=leave_out_missing
         )
     if done is None:
         typer.echo(f"the library uses the model '{checkpoint.name}' already")

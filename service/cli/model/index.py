@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from hasse.service.cli.collection.index_report import print_info, print_size
-from hasse.service.cli.terminal.configuration import configure, picture_limits
+from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import (
-    BatchSize,
     DatasetFolder,
-    Device,
+    Encoding,
     Features,
     Json,
     Library,
@@ -22,7 +21,6 @@ from hasse.service.cli.terminal.options import (
     Model,
     NewLibrary,
     OnCluster,
-    Workers,
 )
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
@@ -48,9 +46,7 @@ def build(
             help="Rows of a segment; more segments divide among more machines.",
         ),
     ] = None,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
     cluster: OnCluster = None,
 ) -> None:
     """Encode a dataset's pictures and captions with a model, and make them searchable.
@@ -67,13 +63,12 @@ def build(
     from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import load
     from hasse.service.cli.collection.additions import built, loaded, tell_unknown
-    from hasse.service.writing.image_source import ImageSource
 
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = loaded(find_or_default(model, collection), device)
-    source = ImageSource(features, batch_size, workers, tell, picture_limits())
+    checkpoint = loaded(find_or_default(model, collection), encoding.device)
+    source = encoding.source(features)
     if cluster is not None:
         from hasse.service.cluster.encoding import points_of
 

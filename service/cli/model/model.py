@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.options import (
-    BatchSize,
-    DatasetFolder,
-    Device,
-    Features,
-    Json,
-    Split,
-    Workers,
-)
+from hasse.service.cli.terminal.options import DatasetFolder, Encoding, Features, Json, Split
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
@@ -97,9 +88,7 @@ def calibrate(
     dataset: DatasetFolder,
     split: Split = None,
     features: Features = None,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
 ) -> None:
     """Measure on captioned pictures how likely captions are to be true, and keep it.
 
@@ -114,7 +103,6 @@ def calibrate(
     from hasse.service.pipelines.evaluation import calibrate as measure
     from hasse.service.pipelines.training import part_to_measure
     from hasse.service.runtime.device import pick_device
-    from hasse.service.writing.image_source import ImageSource
 
     folder = find(Path(name))
     if describe(folder).built_in:
@@ -122,8 +110,8 @@ def calibrate(
             f"'{name}' comes with Hasse and stays as it is: copy {folder}, and name the copy"
         )
     collection = part_to_measure(load(dataset), split, "val", tell)
-    source = ImageSource(features, batch_size, workers, tell, picture_limits())
-    found = measure(folder, collection, source, pick_device(device), progress)
+    source = encoding.source(features)
+    found = measure(folder, collection, source, pick_device(encoding.device), progress)
     for kind, of in (("pictures", found.image), ("captions", found.caption)):
         if of is None:
             typer.echo(f"{kind}: not one true and one false pair, so nothing is known of them")

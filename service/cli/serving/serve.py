@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from hasse.service.cli.terminal.configuration import (
-    configure,
     print_settings,
     warn_of_misspelt_variables,
 )
-from hasse.service.cli.terminal.options import Library, LibraryModel, ServiceDevice
+from hasse.service.cli.terminal.options import Place
 
 Host = Annotated[
     str | None,
@@ -49,12 +48,10 @@ More = Annotated[
 
 def serve(
     *,
-    library: Library = None,
-    model: LibraryModel = None,
+    place: Place,
     host: Host = None,
     port: Port = None,
     processes: Processes = None,
-    device: ServiceDevice = None,
     more: More = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value, and exit.")
@@ -71,15 +68,7 @@ def serve(
       hasse serve --host 0.0.0.0 --port 80 --set k_maximum=100
       hasse serve --settings
     """
-    chosen = configure(
-        more or (),
-        library=library,
-        model=model,
-        host=host,
-        port=port,
-        processes=processes,
-        device=device,
-    )
+    chosen = place.settings(more=more or (), host=host, port=port, processes=processes)
     warn_of_misspelt_variables()
     if settings:
         print_settings(chosen)

@@ -1,10 +1,11 @@
-"""Options of a command that are the fields of a pydantic model."""
+"""Options of a command that are the fields of a pydantic model, or of a dataclass."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -50,16 +51,54 @@ def options_from(
             own = parameter.replace(annotation=hints[name])
             parameters += derived if name == "fields" else [own]
 
-        @functools.wraps(command)
         def run(**given: Any) -> Result:
-            fields = {name: given.pop(name) for name in chosen}
-            return command(**given, fields=fields)
+            values = {name: given.pop(name) for name in chosen}
+            return command(**given, fields=values)
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        return run
+        return _signed(command, run, parameters)
 
     return decorate
+
+
+def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command an option for each field of its parameters that are dataclasses.
+
+    The hints of their fields are those of options, as in a command.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if not is_dataclass(group := hints[name]):
+            parameters.append(parameter.replace(annotation=group))
+            continue
+        groups[name] = group
+        own = get_type_hints(group, include_extras=True)
+        parameters += [
+            parameter.replace(name=each.name, default=each.default, annotation=own[each.name])
+            for each in fields(group)
+        ]
+
+    def run(**given: Any) -> Result:
+        made = {
+            name: group(**{each.name: given.pop(each.name) for each in fields(group)})
+            for name, group in groups.items()
+        }
+        return command(**given, **made)
+
+    return _signed(command, run, parameters)
+
+
+def _signed(
+    command: Callable[..., Result],
+    run: Callable[..., Result],
+    parameters: list[inspect.Parameter],
+) -> Callable[..., Result]:
+    """Return `run` in the place of a command, with other parameters."""
+    functools.update_wrapper(run, command)
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 def _type(field: FieldInfo) -> Any:

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from hasse.service.cli.terminal.command import Command
+from hasse.service.cli.terminal.fields import with_groups
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,5 +40,6 @@ class Commands(typer.Typer):
         text = function.__doc__ or ""
         first = " ".join(re.split(r"(?<=\.)\s", text, maxsplit=1)[0].split())
         name = function.__name__.strip("_")
-        self.command(name, help=text, short_help=first, cls=cls, hidden=hidden)(function)
+        add = self.command(name, help=text, short_help=first, cls=cls, hidden=hidden)
+        add(with_groups(function))
         return function

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from hasse.service.cli.terminal.configuration import configure, picture_limits
+from hasse.service.cli.terminal.progress import tell
+
+if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
+    from hasse.service.settings import Settings
+    from hasse.service.writing.image_source import ImageSource
 
 Library = Annotated[
     Path | None,
@@ -131,3 +140,33 @@ ServiceDevice = Annotated[
         help="cpu, cuda, cuda:1, or auto, which picks CUDA if present.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which library is used, and which model where."""
+
+    library: Library = None
+    model: LibraryModel = None
+    device: ServiceDevice = None
+
+    def settings(self, **more: Any) -> Settings:
+        """Return the settings of a command, with `more` of them."""
+        return configure(library=self.library, model=self.model, device=self.device, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How pictures are read and encoded."""
+
+    batch_size: BatchSize = 32
+    device: Device = "auto"
+    workers: Workers = None
+
+    def source(
+        self, features: Path | None = None, skipped: Callable[[str], None] = tell
+    ) -> ImageSource:
+        """Return where the points of pictures come from."""
+        from hasse.service.writing.image_source import ImageSource
+
+        return ImageSource(features, self.batch_size, self.workers, skipped, picture_limits())

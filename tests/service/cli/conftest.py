@@ -8,6 +8,15 @@ from tests.service.cli.shapes import COLOURS, SHAPES, done, draw
 from tests.service.cli.shell import TINY_TRAINING, hasse
 
 
+@pytest.fixture(autouse=True)
+def no_own_library(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep commands from the library of whoever runs the tests."""
+    monkeypatch.setenv("HASSE_HOME", str(tmp_path_factory.getbasetemp() / "own"))
+    monkeypatch.delenv("HASSE_LIBRARY", raising=False)
+
+
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with pictures, and all that the first commands make of them."""

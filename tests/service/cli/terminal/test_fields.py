@@ -1,8 +1,9 @@
-"""Options of a command that are the fields of a model."""
+"""Options of a command that are the fields of a model, or of a dataclass."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -10,7 +11,7 @@ import typer
 from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
-from hasse.service.cli.terminal.fields import options_from
+from hasse.service.cli.terminal.fields import options_from, with_groups
 
 
 class Order(BaseModel):
@@ -60,3 +61,25 @@ def test_help_is_the_description_of_the_fields() -> None:
     text = CliRunner().invoke(app, ["--help"], terminal_width=200).output
     assert "How large." in text
     assert "1<=x<=9" in text
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """Options that several commands share."""
+
+    paper: Annotated[str | None, typer.Option(help="Which paper.")] = None
+    ribbon: Annotated[bool, typer.Option("--ribbon", help="Whether there is a ribbon.")] = False
+
+
+def test_fields_of_a_dataclass_are_options_beside_those_of_a_model() -> None:
+    wrapping = typer.Typer()
+
+    @wrapping.command()
+    @with_groups
+    @options_from(Order, without=("hidden",))
+    def wrap(*, wrapping: Wrapping, fields: dict[str, Any]) -> None:
+        """Print how it is wrapped."""
+        typer.echo(f"{wrapping} {fields['size']}")
+
+    done = CliRunner().invoke(wrapping, ["--ribbon", "--size", "5"])
+    assert done.output == f"{Wrapping(ribbon=True)} 5\n"
