@@ -138,11 +138,11 @@ def _opened_or_new(library: Path, paths: Sequence[Path], options: SyncOptions) -
 
 def _require_apart(library: Path, paths: Sequence[Path]) -> None:
     """Refuse a library in a folder of pictures."""
-    place = library.resolve()
-    around = next((path for path in paths if place.is_relative_to(path.resolve())), None)
+    place = Path(os.path.realpath(library))  # Path.resolve fails on links in a circle
+    around = next((path for path in paths if place.is_relative_to(os.path.realpath(path))), None)
     if around is None and library.is_dir() and scan([library]).files:
         around = library
-    if around is not None and place != home().resolve() / "library":
+    if around is not None and place != Path(os.path.realpath(home() / "library")):
         raise CommandError(
             f"{around} is a folder of pictures, and no place for a library: leave --library out, "
             "or name a folder of its own"

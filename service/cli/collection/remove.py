@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,7 +60,7 @@ def _found(index: Index, named: Sequence[str]) -> tuple[list[FolderRow], set[int
     known = {locations.absolute(row.path): row.image_id for row in index.catalog.all_paths()}
     folders, ids = [], set[int]()
     for text in named:
-        root = roots.get(str(Path(text).resolve()))
+        root = roots.get(os.path.realpath(text))
         if text.isdecimal():
             ids.add(int(text))
         elif root is not None:
@@ -73,7 +74,6 @@ def _found(index: Index, named: Sequence[str]) -> tuple[list[FolderRow], set[int
 
 def _within(path: Path, known: Mapping[str, int]) -> Iterator[int]:
     """Yield the ids of a picture, or of those in a folder."""
-    place = str(path.parent.resolve() / path.name)
-    yield from (
-        id_ for file, id_ in known.items() if file == place or file.startswith(f"{path.resolve()}/")
-    )
+    place = f"{os.path.realpath(path.parent)}/{path.name}"
+    below = f"{os.path.realpath(path)}/"
+    yield from (id_ for file, id_ in known.items() if file == place or file.startswith(below))

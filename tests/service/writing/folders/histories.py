@@ -40,6 +40,7 @@ from hasse.service.writing.image_source import ImageSource
 from tests.index.write_points import WritePoints, forked
 from tests.service.client import Client
 from tests.service.collection import png
+from tests.service.writing.folders.folder import remember
 from tests.service.writing.folders.history_model import STORED, Model, digest
 from tests.tiny import tiny_checkpoint
 
@@ -111,7 +112,8 @@ class History:
         self.model = Model(f"{self.root}/disk/")
         self.client: Client | None = None
         self.served = seed % 4 == 0
-        Index.create(self.index_folder, indexing.identity_of(loaded), threads=1).close()
+        with Index.create(self.index_folder, indexing.identity_of(loaded), threads=1) as made:
+            remember(made, self.root)
         self.put(self.root / "always.png", png(100))
         self.put(place / "outside.png", png(101))
         (self.root / "alias").symlink_to(self.root / "sub")
@@ -346,7 +348,7 @@ class History:
             self._follower(index).run(stop)
 
     def _follower(self, index: Index) -> watch.FolderWatch:
-        return watch.FolderWatch(index, [self.root], self._encoders())
+        return watch.FolderWatch(index, self._encoders())
 
     def _encoders(self) -> Encoders:
         def source() -> ImageSource:
