@@ -75,8 +75,8 @@ app = Commands(
       hasse search dog on a beach
       hasse serve
 
-    Results go to standard output, everything else to standard error. 'hasse demo' serves a drawn
-    collection, and 'hasse study' reproduces the papers.
+    Results go to standard output, everything else to standard error. There are also 'hasse ocr'
+    (text in pictures), 'hasse mcp' (agents), 'hasse demo' (a drawn collection) and 'hasse study'.
     """,
 )
 

@@ -137,12 +137,12 @@ def test_http_refuses_a_zip_beyond_the_limit_and_formats_it_does_not_know(
 
 def test_command_exports_a_search_and_a_whole_library(settings: Settings, tmp_path: Path) -> None:
     place = ("--library", settings.index)
-    assert hasse("export", tmp_path / "a.csv", "a", "dog", "-k", 2, *place).status == 0
+    assert hasse("export", tmp_path / "a.csv", "a", "dog", "-n", 2, *place).status == 0
     text = (tmp_path / "a.csv").read_text()
     assert len(list(csv.DictReader(StringIO(text, newline="")))) == 2
     assert hasse("export", tmp_path / "all.jsonl", *place).status == 0
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 12
-    assert hasse("export", tmp_path / "links", "a", "dog", "-k", 2, *place).status == 0
+    assert hasse("export", tmp_path / "links", "a", "dog", "-n", 2, *place).status == 0
     assert len([path for path in (tmp_path / "links").rglob("*") if path.is_symlink()]) == 2
     assert "exists" in hasse("export", tmp_path / "a.csv", *place).error
     assert "end the name" in hasse("export", tmp_path / "a.docx", *place).error

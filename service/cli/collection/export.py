@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hasse.service.cli.collection.asking import Asked, answer_to
+from hasse.service.cli.terminal.command import typed
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import Library, LibraryModel
@@ -30,9 +31,9 @@ def export(
     ],
     caption: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]", show_default="all pictures", help="What to search for."),
+        typer.Argument(metavar="WORDS", show_default="all pictures", help="What to search for."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Most hits.")] = 100,
+    k: Annotated[int, typer.Option("-n", min=1, max=1000, help="Most hits.")] = 100,
     library: Library = None,
     model: LibraryModel = None,
 ) -> None:
@@ -44,7 +45,7 @@ def export(
 
     \b
     Examples:
-      hasse export dogs.csv a dog on a beach -k 50
+      hasse export dogs.csv a dog on a beach -n 50
       hasse export dogs.zip a dog on a beach
       hasse export dogs/ a dog on a beach     # links
       hasse export library.parquet
@@ -62,7 +63,7 @@ def export(
     settings = configure(library=library, model=model)
     hits: list[dict[str, Any]] | None = None
     if caption:
-        asked = Asked(table.SEARCH_IMAGES, {"caption": " ".join(caption), "k": k})
+        asked = Asked(table.SEARCH_IMAGES, {"caption": " ".join(map(typed, caption)), "k": k})
         hits = [hit.model_dump() for hit in answer_to(settings, asked).hits]
     with Index.open(settings.index, verify="sizes") as index:
         rows: Iterable[Any] = exporting.images(index) if hits is None else hits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.options import Library, ServiceDevice, LibraryModel
+from hasse.service.cli.terminal.options import Library, LibraryModel, ServiceDevice
 
 
 def mcp(

@@ -27,7 +27,9 @@ ROOT = Path(__file__).parents[3]
 MORE_WORDS = ["beach", "brown", "car", "poodle", "outdoors", "on", "an", "people", "rain", "snow"]
 DOCUMENTS = ("README.md", "docs/collections.md", "docs/describe.md")
 # What goes on until it is stopped, or needs a dataset or a package that is not there.
-NOT_RUN = re.compile(r"hasse (serve|demo|use|lab (model|data|index build)|study|.*--watch)")
+NOT_RUN = re.compile(
+    r"hasse (serve|demo|mcp|ocr|use|lab (model|data|index build)|study|.*--watch|.*parquet)"
+)
 
 
 def photograph(path: Path, seed: int) -> Path:
