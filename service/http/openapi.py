@@ -30,7 +30,7 @@ _REQUEST_ID = {
     "description": "An id that the answer and the log repeat: at most 64 letters, digits, dots, "
     "dashes and underscores. Another is ignored.",
 }
-_IDS = {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,999}$"}
+_IDS = {"type": "string", "pattern": "^([0-9]{1,18}(,[0-9]{1,18}){0,999})?$"}
 
 
 def takes(questions: Iterable[Question[Any, Any]]) -> dict[str, Any]:

@@ -44,6 +44,14 @@ if hypothesis_settings.get_current_profile_name() == "quick":
     schema.config.phases.update(phases=["examples", "fuzzing"])  # without all limits of all fields
 
 
+# What may be said to be wrong with a form that is right. It has no types: a number in the place of
+# a caption is sent as a text, which is one. An empty text leaves a date out, as forms of pages send
+# it. The picture is replaced below by a good one.
+RIGHT_IN_FORMS = re.compile(
+    r"\btype\b|\bdate-time\b|\bimage\b|valid object|only required properties", re.I
+)
+
+
 @schema.parametrize()
 @hypothesis_settings(
     max_examples=EXAMPLES, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -53,8 +61,9 @@ def test_request_of_any_shape_gets_an_answer_that_the_document_names(
 ) -> None:
     excluded: list[Any] = []
     if case.media_type == "multipart/form-data":
-        # A form has no types: a list in the place of a caption is sent as a text, which is one.
-        excluded.append(CHECKS.get_one("negative_data_rejection"))
+        broken = None if case.meta is None else getattr(case.meta.phase.data, "description", None)
+        if RIGHT_IN_FORMS.search(broken or "type"):
+            excluded.append(CHECKS.get_one("negative_data_rejection"))
         body: Any = case.body
         if isinstance(body, dict) and "image" in body:
             body["image"] = png(1)  # a schema cannot say which bytes are a picture
