@@ -111,7 +111,7 @@ def main() -> None:
                 lines = text(rng)
                 picture = page(lines, size, rng, clean=clean)
                 ground = picture.getpixel((2, 2))
-                turned = picture.rotate(turn, expand=True, fillcolor=ground)  # type: ignore[arg-type]
+                turned = picture.rotate(turn, expand=True, fillcolor=ground)
                 wanted, got = words_of(lines), words_of(reader.read(turned))
                 recall.setdefault((clean, turn), []).append(len(wanted & got) / len(wanted))
     seconds = (time.process_time() - started) / (2 * len(_SIZES) * len(_TURNS))
