@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.index.text.sources import TextSource
 from hasse.models.score import MORE_GENERAL, Score
 
 Kind: TypeAlias = Literal["image", "caption"]
@@ -146,34 +147,12 @@ class CaptionRow(NamedTuple):
     written_by: str | None = None
 
 
-# Where a text stands, the most telling first. What `Metadata` brings is replaced as a whole.
-TextSource: TypeAlias = Literal[
-    "caption",
-    "title",
-    "keyword",
-    "description",
-    "file name",
-    "text in the picture",
-    "place",
-    "camera",
-    "folder",
-    "written caption",
-]
-TEXT_SOURCES: tuple[TextSource, ...] = get_args(TextSource)
-METADATA_SOURCES: tuple[TextSource, ...] = (
-    "title",
-    "keyword",
-    "description",
-    "place",
-    "camera",
-)
-
-
 class Metadata(NamedTuple):
     """What a picture's file and its sidecar say about it.
 
     `texts` are pairs of one of `METADATA_SOURCES` and a text. `camera` and `rating` (-1 for a
     rejected picture, else 0 to 5) are for filters. Latitude and longitude are in degrees.
+    `sidecars` tells which state of the sidecars was read; "" where they were not looked for.
     """
 
     texts: tuple[tuple[TextSource, str], ...] = ()
@@ -181,6 +160,7 @@ class Metadata(NamedTuple):
     rating: int | None = None
     latitude: float | None = None
     longitude: float | None = None
+    sidecars: str = ""
 
 
 class SourcedText(NamedTuple):

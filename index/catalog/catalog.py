@@ -36,6 +36,7 @@ from hasse.index.catalog.schema import (
     IMAGE_FACTS,
     IMAGES,
     META,
+    METADATA,
     PATH_FACTS,
     REMOVED,
     SCHEMA,
@@ -229,6 +230,12 @@ class Catalog(Database):
         with self.reading() as connection:
             rows = connection.execute(sql.select(IMAGES.c.id, IMAGES.c.sha256)).all()
         return {row.id: row.sha256 for row in rows}
+
+    def sidecars(self) -> dict[int, str]:
+        """Return which state of its sidecars was read for each image; see `Metadata`."""
+        with self.reading() as connection:
+            rows = connection.execute(sql.select(METADATA.c.image_id, METADATA.c.sidecars)).all()
+        return {row.image_id: row.sidecars for row in rows}
 
     def locations(self, index_folder: Path, *, find_missing: bool = False) -> Locations:
         """Return where the folders of the index are now; see `Locations.read`."""

@@ -27,7 +27,8 @@ from hasse.index.catalog.schema import (
     row_checksum,
 )
 from hasse.index.text.folding import fold
-from hasse.index.types import TEXT_SOURCES, SourcedText, TextSource
+from hasse.index.text.sources import TEXT_SOURCES, TextSource
+from hasse.index.types import SourcedText
 
 BETWEEN: Final = " | "  # texts of a document: no word holds it, so that no phrase spans two texts
 _MOST_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB

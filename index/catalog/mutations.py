@@ -44,8 +44,8 @@ from hasse.index.catalog.schema import (
 )
 from hasse.index.catalog.selection import on_sphere
 from hasse.index.errors import NotAnIndexError
+from hasse.index.text.sources import METADATA_SOURCES, TextSource
 from hasse.index.types import (
-    METADATA_SOURCES,
     CaptionRow,
     FolderRow,
     Ids,
@@ -54,7 +54,6 @@ from hasse.index.types import (
     Metadata,
     ModelIdentity,
     PathRow,
-    TextSource,
     UnreadableFile,
     VersionRow,
 )
@@ -369,6 +368,7 @@ def _metadata_values(image_id: int, found: Metadata) -> dict[str, Any]:
             "x": x,
             "y": y,
             "z": z,
+            "sidecars": found.sidecars,
         }
     )
 

@@ -125,6 +125,7 @@ METADATA = Table(
     Column("x", Double),
     Column("y", Double),
     Column("z", Double),
+    Column("sidecars", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
 # What is written in a picture or about it, beside captions and names: see `TEXT_SOURCES`.
@@ -188,7 +189,6 @@ IMAGE_FACTS = tuple(IMAGES.columns)[:-1]
 _WRITTEN_BY = sql.select(WRITTEN.c.written_by).where(WRITTEN.c.caption_id == CAPTIONS.c.id)
 WRITTEN_BY = _WRITTEN_BY.correlate(CAPTIONS).scalar_subquery()
 CAPTION_FACTS = (*tuple(CAPTIONS.columns)[:-1], WRITTEN_BY)
-METADATA_FACTS = tuple(METADATA.columns)[1:5]
 PATH_FACTS = tuple(PATHS.columns)[:-1]
 FOLDER_FACTS = tuple(FOLDERS.columns)[:-1]
 VERSION_FACTS = tuple(VERSIONS.columns)[:-1]

@@ -24,6 +24,7 @@ from hasse.index.segments.change import Change
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
 from hasse.index.staging import STAGING, staged_model
+from hasse.index.text.sources import TextSource
 from hasse.index.types import (
     KINDS,
     CaptionRow,
@@ -32,7 +33,6 @@ from hasse.index.types import (
     ImageRow,
     Kind,
     ModelIdentity,
-    TextSource,
 )
 
 LOCK = "lock"

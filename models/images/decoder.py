@@ -30,6 +30,7 @@ from PIL import AvifImagePlugin, Image, ImageFile
 from hasse.models.images import codecs
 from hasse.models.images.dates import date_in
 from hasse.models.images.limits import PictureError, PictureLimits
+from hasse.models.images.metadata import metadata_in
 
 _PROGRAM = "from hasse.models.images.decoder import serve; serve()"
 _LENGTH = struct.Struct("<I")
@@ -273,7 +274,13 @@ def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], I
             decoded = codecs.decode(file, limits, request["at_least"])
             size, name = decoded.size, decoded.format.name
             return {"size": size, "format": name, "pixels": decoded.image.size}, decoded.image
-        what = date_in(file) if request["job"] == "date" else codecs.size_of(file, limits)
+        what: Any
+        if request["job"] == "date":
+            what = date_in(file)
+        elif request["job"] == "metadata":
+            what = asdict(metadata_in(file))
+        else:
+            what = codecs.size_of(file, limits)
         return {request["job"]: what}, None
     except PictureError as error:
         return {"reason": error.reason, "message": str(error)}, None

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from calendar import timegm
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -16,6 +17,7 @@ from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoder import DECODERS, Answer, Cancellation, memory_file
 from hasse.models.images.formats import FORMATS
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.metadata import PictureMetadata, read_sidecars
 from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
 
 _FORMATS = {each.name: each for each in FORMATS}
@@ -98,6 +100,19 @@ def taken_at(source: Path | bytes) -> int | None:
         return 1000 * timegm(time.localtime(seconds)) + nanoseconds // 10**6
     except (OSError, OverflowError, ValueError):
         return None
+
+
+def read_metadata(source: Path | bytes, sidecars: Iterable[Path] = ()) -> PictureMetadata:
+    """Read the metadata of a picture and its sidecars, in the order of their word.
+
+    Raises:
+        OSError: as `open_picture`.
+    """
+    metadata = read_sidecars(sidecars)
+    with suppress(PictureError):
+        request = {"job": "metadata"}
+        metadata.add(PictureMetadata(**_ask(source, request, DEFAULT_LIMITS, None)[0]["metadata"]))
+    return metadata
 
 
 def picture_stamp(path: Path) -> int:

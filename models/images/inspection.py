@@ -10,8 +10,10 @@ from typing import NamedTuple
 from torch import Tensor
 
 from hasse.models.images.codecs import Decoded
-from hasse.models.images.decoding import taken_at
+from hasse.models.images.decoding import read_metadata, taken_at
+from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.sidecars import sidecars_of
 from hasse.models.regular_file import open_regular, raise_system_error
 
 
@@ -26,6 +28,7 @@ class PictureFacts(NamedTuple):
         suffix: of a file in this format, such as ".jpg".
         width, height: as displayed, before any reduction; None where no picture was read.
         taken: when it was taken, as in the catalog's `ImageRow`.
+        metadata: what people wrote into it, and into the sidecars beside a file.
     """
 
     sha256: str
@@ -33,6 +36,7 @@ class PictureFacts(NamedTuple):
     width: int | None
     height: int | None
     taken: int | None
+    metadata: PictureMetadata = PictureMetadata()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +55,13 @@ def inspect(
     Raises:
         OSError: the system has no more open files or memory to give, or cannot reach the disk.
     """
-    facts = PictureFacts(_sha256(source), decoded.format.suffix, *decoded.size, taken_at(source))
+    facts = PictureFacts(
+        _sha256(source),
+        decoded.format.suffix,
+        *decoded.size,
+        taken_at(source),
+        read_metadata(source, sidecars_of(source) if isinstance(source, Path) else ()),
+    )
     return InspectedPicture(facts, preprocessing.apply(decoded.image))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hasse.index.store import Index
+from hasse.index.text.query import terms_of
 from hasse.index.types import ImageRow
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.writing import Writer
+from hasse.models.images.sidecars import write_sidecar
 from hasse.service.writing.draft import Draft
 
 _BLOCK = 256  # pictures whose captions become visible together
@@ -45,6 +47,33 @@ def describe_index(
         finally:  # what was written is kept when it is stopped
             added += _add(index, writer, author, texts, block)
     return added
+
+
+def write_sidecars(index: Index) -> tuple[int, int]:
+    """Write generated captions and their words as keywords to XMP files beside the pictures.
+
+    Pictures inside the index have none.
+
+    Returns:
+        How many were written, and for how many pictures there is one of somebody else, or the
+        folder cannot be written.
+    """
+    texts: dict[int, list[str]] = {}
+    images, captions = index.catalog.all_rows()
+    for caption in captions:
+        if caption.written_by is not None:
+            texts.setdefault(caption.image_id, []).append(caption.text)
+    written = left = 0
+    for image in images:
+        place = index.path_of(image)
+        if image.id in texts and not place.is_relative_to(index.folder) and place.is_file():
+            keywords = [term.written for text in texts[image.id] for term in terms_of(text)]
+            try:
+                ours = write_sidecar(place, texts[image.id], [*dict.fromkeys(keywords)])
+            except OSError:
+                ours = False
+            written, left = written + ours, left + (not ours)
+    return written, left
 
 
 def _add(

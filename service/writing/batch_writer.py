@@ -19,6 +19,7 @@ from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.runtime.logs import event
 from hasse.service.writing.draft import Draft, image_row
+from hasse.service.writing.metadata import metadata_of
 
 Operation: TypeAlias = Literal["add", "remove"]
 
@@ -190,7 +191,7 @@ class _Uploads:
             return ServiceError("conflict", f"image {image_id} is already another picture")
         name = new.file_name or f"{image_id}{new.facts.suffix}"
         row = image_row(image_id, name, self._store(new), new.split, new.facts)
-        self._draft.add_image(row, new.point)
+        self._draft.add_image(row, new.point, metadata_of(new.facts.metadata))
         self._texts[image_id] = set()
         self._add_captions(image_id, new)
         return StoredImage(DescribedImage(row, [], []), created=True)

@@ -10,7 +10,7 @@ from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.free_ids import free_ids
 from hasse.index.catalog.schema import FAR_IDS
 from hasse.index.segments.change import Change
-from hasse.index.types import KINDS, CaptionRow, ImageRow, Kind, Points
+from hasse.index.types import KINDS, CaptionRow, ImageRow, Kind, Metadata, Points
 from hasse.models.images.inspection import PictureFacts
 
 
@@ -24,6 +24,7 @@ class Draft:
 
     def __init__(self, catalog: Catalog) -> None:
         self.images: dict[int, ImageRow] = {}
+        self.metadata: dict[int, Metadata] = {}
         self.captions: list[CaptionRow] = []
         self._image_points: list[Points] = []
         self._caption_points: list[Points] = []
@@ -37,9 +38,10 @@ class Draft:
         self._largest["image"] = max(self._largest["image"], found if found < FAR_IDS else 0)
         return found
 
-    def add_image(self, row: ImageRow, point: Points) -> None:
+    def add_image(self, row: ImageRow, point: Points, metadata: Metadata) -> None:
         """Add an image with its point (N,), under an id that its source chose or got here."""
         self.images[row.id] = row
+        self.metadata[row.id] = metadata
         self._image_points.append(point)
         if self._largest["image"] < row.id < FAR_IDS:
             self._largest["image"] = row.id
@@ -59,6 +61,7 @@ class Draft:
             np.stack(self._image_points) if self.images else None,
             self.captions,
             np.stack(self._caption_points) if self.captions else None,
+            metadata=self.metadata,
         )
 
     def _free(self, kind: Kind) -> Iterator[int]:

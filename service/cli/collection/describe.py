@@ -33,6 +33,12 @@ def describe(
         bool,
         typer.Option("--all", help="Write one for each picture of the library that has none."),
     ] = False,
+    sidecars: Annotated[
+        bool,
+        typer.Option(
+            "--sidecars", help="With --all: write them and keywords to .xmp beside pictures too."
+        ),
+    ] = False,
     fields: dict[str, Any],
     as_json: Json = False,
     place: Place,
@@ -52,8 +58,10 @@ def describe(
     if every == (picture is not None):
         raise CommandError("give one of PICTURE and --all")
     if picture is None:
-        _describe_all(settings, fields["draws"])
+        _describe_all(settings, fields["draws"], sidecars=sidecars)
         return
+    if sidecars:
+        raise CommandError("--sidecars needs --all")
     answer = _described(settings, parse_picture(picture), fields)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
@@ -90,11 +98,11 @@ def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -
     return describing.without_index(writer, opened, request)
 
 
-def _describe_all(settings: Settings, draws: int) -> None:
+def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
     """Write a caption for each picture of a library that has none by people."""
     from hasse.models.captioning.writing import Writer
     from hasse.service.cli.collection.additions import merge_small
-    from hasse.service.pipelines.describing import describe_index
+    from hasse.service.pipelines.describing import describe_index, write_sidecars
     from hasse.service.runtime import loading
 
     loaded, opened = loading.model_and_index(settings, with_pictures=False)
@@ -104,4 +112,7 @@ def _describe_all(settings: Settings, draws: int) -> None:
         with progress("writing captions") as report, resumable(lambda: kept):
             added = describe_index(opened, writer, draws=draws, report=report)
         merge_small(opened)
-    typer.echo(f"{count(added, 'caption')} written")
+        typer.echo(f"{count(added, 'caption')} written")
+        if sidecars:
+            made, left = write_sidecars(opened)
+            typer.echo(f"{count(made, 'sidecar')} written, {left:,} left as they are")

@@ -28,6 +28,7 @@ class Catalogued:
         removed: SHA-256 and paths of files whose images were removed by name.
         unreadable: files that could not be decoded, by absolute path.
         files: the files of all images, by absolute path.
+        sidecars: which state of its sidecars was read, by image id.
     """
 
     index_folder: Path
@@ -39,6 +40,7 @@ class Catalogued:
     removed: tuple[set[str], set[str]]
     unreadable: dict[str, UnreadableFile]
     files: dict[str, list[PathRow]]
+    sidecars: dict[int, str]
 
     @classmethod
     def of(cls, index: Index, folders: Iterable[FolderRow]) -> Catalogued:
@@ -73,6 +75,7 @@ class Catalogued:
                 if file.version == VERSION
             },
             files,
+            catalog.sidecars(),
         )
 
     def is_unreadable(self, file: SeenFile) -> bool:

@@ -30,6 +30,7 @@ from hasse.models.datasets.folder import (
 from hasse.models.datasets.skipped_rows import SkippedRows
 from hasse.models.datasets.walk import is_excluded
 from hasse.models.images.formats import PICTURE_SUFFIXES
+from hasse.models.images.sidecars import SUFFIX, sidecars_of, stamp_of
 from hasse.models.regular_file import raise_system_error
 
 _THREADS = 8
@@ -61,6 +62,7 @@ class SeenFile:
         name: the path relative to that folder.
         stamp: None where the file cannot be looked at.
         captions: by source, as in `PathRow`; sources that were not read are not there.
+        sidecars: which state of its XMP files was seen; see `Metadata`.
     """
 
     path: str
@@ -69,6 +71,7 @@ class SeenFile:
     stamp: FileStamp | None
     captions: dict[str, list[str]]
     split: str = ""
+    sidecars: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,7 @@ def _take(
     skipped, table = found.skipped, options.captions
     beside = captions_beside(root, names, skipped, follow_links=options.follow_links)
     of_table = FolderCaptions() if table is None else captions_in(table, root, names, skipped)
+    files: dict[str, list[str]] = {}
     for name in names:
         path = f"{root}/{name}"
         if not source.is_text(path):
@@ -239,7 +243,20 @@ def _take(
             said[str(table.resolve())] = of_table.texts.get(name, [])
         split = of_table.splits.get(name, "")
         stamp = _stamp(path, name, skipped)
-        found.files[path] = SeenFile(path, folder, name, stamp, said, split)
+        sidecars = _sidecars(Path(path), files)
+        found.files[path] = SeenFile(path, folder, name, stamp, said, split, sidecars)
+
+
+def _sidecars(picture: Path, files: dict[str, list[str]]) -> str:
+    """Return the state of a picture's sidecars; `files` keeps the XMP files of each folder."""
+    folder = str(picture.parent)
+    try:
+        if folder not in files:
+            names = (each.name for each in picture.parent.iterdir())
+            files[folder] = [name for name in names if name.lower().endswith(SUFFIX)]
+        return stamp_of(sidecars_of(picture, files[folder]))
+    except OSError:  # it is gone again
+        return ""
 
 
 def _stamp(path: str, name: str, skipped: SkippedRows) -> FileStamp | None:

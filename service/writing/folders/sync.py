@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
-from hasse.index.types import ImageRow, PathRow, UnreadableFile
+from hasse.index.types import ImageRow, Metadata, PathRow, UnreadableFile
 from hasse.models.datasets import Image
 from hasse.models.datasets.builder import SPLITS, note_unusable
-from hasse.models.images.decoding import open_picture, taken_at
+from hasse.models.images.decoding import open_picture, read_metadata, taken_at
 from hasse.models.images.limits import PictureError
+from hasse.models.images.metadata import PictureMetadata
+from hasse.models.images.sidecars import sidecars_of
 from hasse.service.writing.draft import Draft, image_row
 from hasse.service.writing.folders.catalogued import VERSION, Catalogued
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.file_captions import texts_of
 from hasse.service.writing.folders.plan import Counts, Plan, make_plan, path_row
 from hasse.service.writing.folders.scan import Scan, SeenFile, read_digests
+from hasse.service.writing.metadata import metadata_of
 
 if TYPE_CHECKING:
     from hasse.service.writing.image_source import EncodedImages
@@ -239,7 +242,8 @@ class FolderSync:
                 stored = self._held.locations.stored(file.path)
                 row = image_row(id_, file.name, stored, image.split, facts)
                 added = old[id_].added if id_ in old else None
-                draft.add_image(row._replace(added=added), point)
+                metadata = self._metadata(file, facts.metadata)
+                draft.add_image(row._replace(added=added), point, metadata)
         if not draft.images:
             return
         change = self._with_captions(draft, paths)
@@ -269,12 +273,36 @@ class FolderSync:
         plan, paths = self._plan, self._changed_paths()
         for part in _parts(list(paths)):
             self._change_images({id_: paths[id_] for id_ in part})
+        stale = self._stale_metadata()
+        for part in _parts(list(stale)):
+            metadata = {id_: self._read_again(stale[id_]) for id_ in part}
+            self._write(Change(metadata=metadata))
         for part in _parts(plan.removed):
             self._write(Change(removed_images=part))
             self._counts.removed += len(part)
         if self._held.changed_folders(self.scan, plan.reasons) or self._unreadable or plan.lapsed:
             unreadable, self._unreadable = self._unreadable, {}
             self._write(Change(lapsed=plan.lapsed, unreadable=unreadable))
+
+    def _stale_metadata(self) -> dict[int, SeenFile]:
+        """Return the images whose sidecars are others than when they were read, or never were."""
+        held, files = self._held, self.scan.files
+        stale: dict[int, SeenFile] = {}
+        for id_, rows in held.paths.items():
+            seen = (files.get(held.locations.absolute(row.path)) for row in rows)
+            file = next((one for one in seen if one is not None and one.stamp is not None), None)
+            if file is not None and file.sidecars not in ("", held.sidecars.get(id_)):
+                stale[id_] = file
+        return stale
+
+    def _read_again(self, file: SeenFile) -> Metadata:
+        path = Path(file.path)
+        return self._metadata(file, read_metadata(path, sidecars_of(path)))
+
+    def _metadata(self, file: SeenFile, found: PictureMetadata) -> Metadata:
+        for name, reason in found.faults.items():
+            self.scan.skipped.add(file.name, f"sidecar {name} that cannot be read", detail=reason)
+        return metadata_of(found, file.sidecars)
 
     def _changed_paths(self) -> dict[int, list[PathRow]]:
         """Return the files of images of the index that have others from now on, or are hashed."""
