@@ -36,10 +36,11 @@ from hasse.index.errors import (
 )
 from hasse.index.info import IndexInfo, describe
 from hasse.index.kernels.arrays import release_memory
+from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Reader
 from hasse.index.search.query import Answer, Query, checked_queries
-from hasse.index.search.search import search, search_jointly
+from hasse.index.search.search import score_rows, search, search_jointly
 from hasse.index.search.similar import search_similar
 from hasse.index.segments import compaction
 from hasse.index.segments.change import Change
@@ -56,6 +57,7 @@ from hasse.index.types import (
     Kind,
     ModelIdentity,
     Points,
+    orientation_of,
 )
 
 if TYPE_CHECKING:
@@ -227,6 +229,21 @@ class Index:
             raise BadQueryError("there are no parts to search by: give at least one")
         answer = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
         return self._reader.with_same(query, [answer])[0]
+
+    def violations(self, image_ids: Sequence[int], point: Points) -> dict[int, np.float32]:
+        """Return the violations of those of some images that there are with a caption's point (N,).
+
+        They are float32, those of a search bit for bit.
+        """
+        stored = self.points("image", image_ids)
+        if not stored:
+            return {}
+        candidates = Candidates.of([np.arange(len(stored))])
+        query = checked_queries(point[None], self.model)
+        rows = np.stack(list(stored.values()))
+        orientation = orientation_of("image", self.model.score)
+        scored = score_rows(rows, candidates, query, orientation, self._workers)
+        return dict(zip(stored, scored, strict=True))
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""

@@ -71,6 +71,32 @@ def _instant(text: str) -> str:
 Instant = Annotated[str, AfterValidator(_instant), Field(json_schema_extra={"format": "date-time"})]
 
 
+_PLACE_PATTERN = r"^-?\d{1,3}(\.\d{1,12})?,-?\d{1,3}(\.\d{1,12})?,\d{1,5}(\.\d{1,12})?$"
+
+
+def place_of(text: str) -> tuple[float, float, float]:
+    """Return the latitude, longitude and kilometres of a `Near`; ValueError if it is none."""
+    if not re.fullmatch(_PLACE_PATTERN, text, re.ASCII):
+        raise ValueError
+    latitude, longitude, kilometres = map(float, text.split(","))
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        raise ValueError
+    return latitude, longitude, kilometres
+
+
+def _near(text: str) -> str:
+    try:
+        place_of(text)
+    except ValueError:
+        raise PydanticCustomError(
+            "near", "this is not a latitude, a longitude and kilometres, such as 52.52,13.40,5"
+        ) from None
+    return text
+
+
+Near = Annotated[str, AfterValidator(_near), Field(json_schema_extra={"pattern": _PLACE_PATTERN})]
+
+
 def kind_of(field: FieldInfo) -> Any:
     """Return the type of a field beside None: a plain type, `list[int]`, or list for texts."""
     choices = get_args(field.annotation) if _is_union(field.annotation) else [field.annotation]

@@ -26,6 +26,19 @@ TEXT_WORDS: Mapping[Verdict, str] = {
     "may_show": "it may follow",
     "not": "it does not follow",
 }
+# Where a text stands that says the words of a query.
+WHERE_WORDS: Mapping[str, str] = {
+    "caption": "in its caption",
+    "title": "in its title",
+    "keyword": "as a keyword",
+    "description": "in its description",
+    "file name": "in its name",
+    "text in the picture": "in the picture",
+    "place": "as its place",
+    "camera": "as its camera",
+    "folder": "in its folder",
+    "written caption": "in a caption by a model",
+}
 NOTHING_SHOWS = "Nothing here shows this"
 
 

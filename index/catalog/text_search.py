@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from hasse.index.catalog.documents import TRIGRAMS, WORDS
-from hasse.index.catalog.schema import DOCUMENTS, IMAGES
+from hasse.index.catalog.schema import DOCUMENTS, IMAGES, WRITTEN
 from hasse.index.text.query import Term, TextQuery
 
 Form: TypeAlias = Literal["word", "beginning", "part"]
@@ -82,11 +82,13 @@ def said(
     query: TextQuery,
     knows: Callable[[str], bool],
     limit: int,
+    images: int,
     selected: Sequence[sql.ColumnElement[bool]] = (),
 ) -> Said:
     """Return the images that say a query, up to `limit` of each kind.
 
-    `knows` tells whether the model knows a word. `selected` are conditions on `IMAGES`.
+    `knows` tells whether the model knows a word. `images` is about how many there are, `selected`
+    are conditions on `IMAGES`.
     """
     if not query.terms:
         return Said()
@@ -94,12 +96,12 @@ def said(
     resolved = [one for term in query.terms if (one := _resolved(look, term, knows(term.written)))]
     strong = [one for one in resolved if one.form == "word" or not one.known]
     whole = len(resolved) == len(query.terms)
-    written = look.newest([(term.folded, "word") for term in query.terms], "written")
+    written = look.written(query.terms)
     everything = look.all_of(resolved) if whole and len(strong) == len(resolved) else ()
     unknown = [one for one in resolved if not one.known]
     names = look.all_of(unknown) if unknown else ()
     parts = look.all_of(resolved) if whole and not everything else ()
-    some = look.some_of(resolved, len(query.terms) - len(resolved)) if len(query.terms) > 1 else ()
+    some = look.some_of(resolved, len(query.terms), images) if len(query.terms) > 1 else ()
     fresh = dict.fromkeys(everything)
     names = tuple(id_ for id_ in names if id_ not in fresh)
     fresh |= dict.fromkeys(names)
@@ -135,18 +137,23 @@ class _Look:
         """Return the newest documents that say all terms."""
         return self.newest([(one.text, one.form) for one in terms])
 
-    def some_of(self, terms: Sequence[Resolved], unsaid: int) -> list[int]:
+    def written(self, terms: Sequence[Term]) -> tuple[int, ...]:
+        """Return the newest documents in which a model says all terms."""
+        by_models = sql.select(WRITTEN.c.caption_id).limit(1)
+        if self._connection.execute(by_models).first() is None:
+            return ()
+        return self.newest([(term.folded, "word") for term in terms], "written")
+
+    def some_of(self, terms: Sequence[Resolved], wanted: int, images: int) -> list[int]:
         """Return documents that say a part of the terms, the rarest first.
 
         The weight of a term grows the fewer documents say it. That of a term that nobody says
         is the largest: a document that lacks it says little of the query.
         """
-        count = sql.select(sql.func.count()).select_from(DOCUMENTS)
-        documents = int(self._connection.execute(count).scalar_one())
         weights: dict[int, float] = {}
-        total = unsaid * log1p(documents)
+        total = (wanted - len(terms)) * log1p(images)
         for one in terms:
-            weight = log1p(documents / one.documents)
+            weight = log1p(images / one.documents)
             total += weight
             if one.documents < _COMMON:
                 for id_ in self.newest([(one.text, one.form)]):

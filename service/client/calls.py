@@ -21,7 +21,12 @@ from hasse.service.client.call import (
     reads_bytes,
     several,
 )
-from hasse.service.client.options import CaptionOptions, DistinctOptions, ImageOptions
+from hasse.service.client.options import (
+    CaptionOptions,
+    DistinctOptions,
+    EvidenceOptions,
+    ImageOptions,
+)
 from hasse.service.questions import table
 from hasse.service.questions.answers import (
     AllOfAnswer,
@@ -78,8 +83,8 @@ class Questions:
     """The methods of both clients and of an open index that ask a question."""
 
     @_Method
-    def search_images(self, caption: str, **options: Unpack[ImageOptions]) -> Ask[ImageAnswer]:
-        """Return the images a caption is true of, the best first."""
+    def search_images(self, caption: str, **options: Unpack[EvidenceOptions]) -> Ask[ImageAnswer]:
+        """Return the images a caption is true of, or that say it, the best first."""
         return ask(table.SEARCH_IMAGES, caption=caption, **options)
 
     @_Method

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
-from hasse.service.questions.requests import Mode, Prefer, Versions
+from hasse.service.questions.requests import Evidence, Mode, Prefer, Versions
 
 
 class Options(TypedDict, total=False):
@@ -27,12 +27,22 @@ class Options(TypedDict, total=False):
     taken_from: datetime | str
     taken_before: datetime | str
     path_prefix: str
+    camera: str
+    rating: int
+    near: str
+    has_place: bool
 
 
 class ImageOptions(Options, total=False):
     """How to search for images."""
 
     versions: Versions
+
+
+class EvidenceOptions(ImageOptions, total=False):
+    """How to search for images by a caption."""
+
+    evidence: Evidence
 
 
 class DistinctOptions(Options, total=False):

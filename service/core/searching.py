@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from operator import itemgetter
 from time import perf_counter
@@ -91,38 +91,33 @@ class Found:
     metadata_seconds: float
 
     def image_hits(
-        self, shown: ShownPaths, probabilities: Sequence[float] | None = None
+        self, shown: ShownPaths, probabilities: Sequence[float | None] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the fields of an `ImageHit` for each image.
+        """Return the fields of an `ImageHit` for each image."""
+        rows = (
+            (row, violation, probability)
+            for image_id, violation, probability in self._wanted(probabilities)
+            if (row := self.images.get(image_id)) is not None
+        )
+        return image_hits(rows, shown, self.offset, self.versions(shown))
 
-        All hits of an answer are made at once, which takes less than one by one.
-        """
-        hits: list[dict[str, Any]] = []
-        root_path, paths_of = ROOT_PATH.get(), shown.of_hits(self.images)
-        for image_id, violation, probability in self._wanted(probabilities):
-            if (row := self.images.get(image_id)) is not None:
-                paths, same = paths_of[row.id], self.ranking.same.get(image_id, ())
-                hits.append(
-                    {
-                        "rank": self.offset + len(hits) + 1,
-                        "image_id": row.id,
-                        "file_name": row.file_name,
-                        "path": paths[0],
-                        "paths": paths,
-                        "violation": violation,
-                        "probability": probability,
-                        "captions": [text for text, by in row.captions if by is None],
-                        "written_captions": [text for text, by in row.captions if by is not None],
-                        "versions": [
-                            {"image_id": other, "path": paths_of[other][0]}
-                            for other in same
-                            if other in self.images
-                        ],
-                        "image_url": root_path + IMAGE_URL % row.id,
-                        "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
-                    }
-                )
-        return hits
+    def versions(self, shown: ShownPaths) -> dict[int, list[dict[str, Any]]]:
+        """Return the other versions of each hit that has some, by its id."""
+        paths_of = shown.of_hits(self.images) if self.ranking.same else {}
+        return {
+            hit: [
+                {"image_id": other, "path": paths_of[other][0]}
+                for other in others
+                if other in self.images
+            ]
+            for hit, others in self.ranking.same.items()
+        }
+
+    def only(self, image_ids: Collection[int]) -> Found:
+        """Return this with some of its hits."""
+        kept = np.isin(self.ranking.ids, list(image_ids))
+        ids, violations = self.ranking.ids[kept], self.ranking.violations[kept]
+        return replace(self, ranking=replace(self.ranking, ids=ids, violations=violations))
 
     def caption_hits(
         self, shown: ShownPaths, probabilities: Sequence[float] | None = None
@@ -168,7 +163,7 @@ class Found:
         }
 
     def _wanted(
-        self, probabilities: Sequence[float] | None
+        self, probabilities: Sequence[float | None] | None
     ) -> Iterator[tuple[int, float, float | None]]:
         """Yield the id, the violation and the probability of each hit after the offset."""
         ids, violations = self.ranking.ids.tolist(), map(plain, self.ranking.violations)
@@ -188,6 +183,44 @@ class Found:
         return self.removal <= self.ranking.generation and all(
             hit in rows for hit in self.ranking.ids[self.offset :].tolist()
         )
+
+
+def image_hits(
+    rows: Iterable[tuple[NamedImage, float | None, float | None]],
+    shown: ShownPaths,
+    offset: int,
+    versions: Mapping[int, list[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Return the fields of an `ImageHit` for each row with its violation and probability.
+
+    All hits of an answer are made at once, which takes less than one by one.
+    """
+    every = list(rows)
+    root_path, paths_of = ROOT_PATH.get(), shown.of_hits({row.id: row for row, *_ in every})
+    hits: list[dict[str, Any]] = []
+    for rank, (row, violation, probability) in enumerate(every, offset + 1):
+        paths = paths_of[row.id]
+        hits.append(
+            {
+                "rank": rank,
+                "image_id": row.id,
+                "file_name": row.file_name,
+                "path": paths[0],
+                "paths": paths,
+                "violation": violation,
+                "probability": probability,
+                "shows": None
+                if violation is None
+                else {"violation": violation, "probability": probability},
+                "says": [],
+                "captions": [text for text, by in row.captions if by is None],
+                "written_captions": [text for text, by in row.captions if by is not None],
+                "versions": versions.get(row.id, []),
+                "image_url": root_path + IMAGE_URL % row.id,
+                "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
+            }
+        )
+    return hits
 
 
 def plain(violation: np.float32) -> float:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 
-STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "total")
+STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "text", "total")
 _ZERO = dict.fromkeys(STAGES, 0.0)
 _HEADER = ", ".join(f"{stage};dur=%.2f" for stage in STAGES)
 

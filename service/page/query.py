@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 
 from hasse.service.addresses import address
 from hasse.service.errors import ServiceError
-from hasse.service.questions.requests import Likeness, Mode
+from hasse.service.questions.requests import Evidence, Likeness, Mode
 from hasse.service.schemas import image_id_of
 from hasse.service.settings import Settings
 
 SIZES = (12, 24, 48, 96)
 DEFAULT_SIZE = 24
 DEFAULT_MODE: Mode = "certified"
+DEFAULT_EVIDENCE: Evidence = "any"
 FILTERS = ("path_prefix", "taken_from", "taken_before")
 _PATH_CHARACTERS = 1000
 
@@ -30,6 +31,7 @@ class PageQuery:
     similar: Likeness | None = None  # to the picture; None asks for its captions
     k: int = DEFAULT_SIZE
     mode: Mode = DEFAULT_MODE
+    evidence: Evidence = DEFAULT_EVIDENCE
     path_prefix: str = ""
     taken_from: str = ""  # dates, as in 2026-11-20
     taken_before: str = ""
@@ -37,13 +39,16 @@ class PageQuery:
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
         """Read an address or a form; an option that makes no sense becomes the default."""
-        k, mode, similar = (fields.get(name, "") for name in ("k", "mode", "similar"))
+        k, mode, similar, evidence = (
+            fields.get(name, "") for name in ("k", "mode", "similar", "evidence")
+        )
         size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
         return cls(
             text=" ".join(fields.get("q", "").split()),
             similar=next((known for known in get_args(Likeness) if known == similar), None),
             k=min(max(1, size), settings.k_maximum),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
+            evidence=next((known for known in get_args(Evidence) if known == evidence), "any"),
             path_prefix=fields.get("path_prefix", "").replace("\0", "").strip()[:_PATH_CHARACTERS],
             taken_from=_date(fields.get("taken_from", "")),
             taken_before=_date(fields.get("taken_before", "")),
@@ -93,6 +98,10 @@ class PageQuery:
     def text_url(self, text: str) -> str:
         """Return the address of the pictures that a caption is true of."""
         return replace(self, text=text, image_id=None).url()
+
+    def evidence_url(self, evidence: Evidence) -> str:
+        """Return the address of this query by another kind of evidence."""
+        return replace(self, evidence=evidence).url()
 
     def image_url(self, image_id: int) -> str:
         """Return the address of the captions that are true of a stored image."""
@@ -152,6 +161,8 @@ class PageQuery:
             fields.append(("k", str(self.k)))
         if self.mode != DEFAULT_MODE:
             fields.append(("mode", self.mode))
+        if self.text and self.evidence != DEFAULT_EVIDENCE:
+            fields.append(("evidence", self.evidence))
         fields += self.filters.items()
         return address(f"{path}?{urlencode(fields)}" if fields else path)
 

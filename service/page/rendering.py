@@ -22,7 +22,7 @@ from hasse.service.page.query import SIZES, PageQuery
 from hasse.service.page.results import distinct
 from hasse.service.page.static_files import static
 from hasse.service.services import services_of
-from hasse.service.verdict import HIT_WORDS, percent, verdict
+from hasse.service.verdict import HIT_WORDS, WHERE_WORDS, percent, verdict
 
 HERE = Path(__file__).parent
 KEEP_URL = ""
@@ -72,7 +72,14 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_EVIDENCES = (
+    ("any", "All that fits"),
+    ("shows", "What they show"),
+    ("says", "What is said about them"),
+)
 _TEMPLATES.globals.update(
+    evidences=_EVIDENCES,
+    where_words=WHERE_WORDS,
     address=address,
     static=static,
     hit_words=HIT_WORDS,

@@ -12,7 +12,7 @@ from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
 from hasse.service.plural import count
-from hasse.service.questions.answers import CaptionHit, SearchFacts
+from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
 from hasse.service.verdict import NOTHING_SHOWS, Verdict, verdict
 
@@ -34,6 +34,7 @@ IMAGE_HEADINGS: Mapping[Verdict | None, str] = {
     "not": NOTHING_SHOWS,
     None: "Pictures nearest to this",
 }
+SAYING_HEADING = "Pictures of which this is said"
 CAPTION_HEADINGS: Mapping[Verdict | None, str] = {
     "shows": "True of this picture",
     "may_show": "May be true of this picture",
@@ -118,14 +119,19 @@ class Ranked(Generic[Hit]):
         """Divide hits by their verdicts. Without any probability, none is doubted."""
         if all(hit.probability is None for hit in hits):
             return cls(likely=hits)
-        likely = [hit for hit in hits if _verdict(hit) not in (None, "not")]
-        return cls(likely, [hit for hit in hits if _verdict(hit) in (None, "not")])
+        likely = [hit for hit in hits if _may_be(hit)]
+        return cls(likely, [hit for hit in hits if not _may_be(hit)])
 
     @property
     def verdict(self) -> Verdict | None:
         """The verdict on the likeliest hit."""
         known = [hit for hit in (*self.likely, *self.nearest) if hit.probability is not None]
         return _verdict(max(known, key=lambda hit: hit.probability or 0)) if known else None
+
+
+def _may_be(hit: Likely) -> bool:
+    says = isinstance(hit, ImageHit) and bool(hit.says)
+    return says or _verdict(hit) not in (None, "not")
 
 
 def _verdict(hit: Likely) -> Verdict | None:

@@ -19,6 +19,7 @@ from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.results import (
     CAPTION_HEADINGS,
     IMAGE_HEADINGS,
+    SAYING_HEADING,
     Ranked,
     ShownPicture,
     group_captions,
@@ -98,11 +99,12 @@ async def _images(engine: Engine, query: PageQuery) -> View:
         all_of = AllOfQuery(all_of=[*parts], **query.options)
         answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
     else:
-        by_caption = ImageQuery(caption=query.text, **query.options)
+        by_caption = ImageQuery(caption=query.text, evidence=query.evidence, **query.options)
         answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
     ranked = Ranked.of(answer.hits)
-    heading = IMAGE_HEADINGS[ranked.verdict]
+    says = any(hit.says for hit in ranked.likely) and ranked.verdict in (None, "not")
+    heading = SAYING_HEADING if says else IMAGE_HEADINGS[ranked.verdict]
     return View(
         "images.html",
         title=f"{query.text} · Hasse",
@@ -113,6 +115,7 @@ async def _images(engine: Engine, query: PageQuery) -> View:
             "proof": proof,
             "parts": parts,
             "unknown_words": answer.unknown_words,
+            "suggestion": answer.did_you_mean,
         },
         stages=stages,
     )

@@ -29,16 +29,49 @@ class Version(Answer):
     path: str = Field(description="Where its file lies.")
 
 
+class Shows(Answer):
+    """What the order tells of a picture and a caption: 0 means that the caption is true of it."""
+
+    violation: float
+    probability: Probability
+
+
+class Says(Answer):
+    """A text that says words of the query."""
+
+    where: str = Field(
+        description=(
+            "caption, title, keyword, description, file name, text in the picture, place, camera, "
+            "folder or written caption."
+        )
+    )
+    text: str = Field(description="The text, or the part of a long one around the words.")
+
+
 class ImageHit(Answer):
-    """An image and its violation: 0 means that the caption is true of it."""
+    """An image, with what it shows and what it says of the query."""
 
     rank: int = Field(ge=1)
     image_id: int
     file_name: str
     path: str = Field(description="Where its file lies, relative to the folder that is followed.")
     paths: list[str] = Field(description="All its files: copies of one picture are one image.")
-    violation: float
+    violation: float | None = Field(
+        description="0 means that the caption is true of it; null without a word the model knows."
+    )
     probability: Probability
+    shows: Shows | None = Field(
+        description=(
+            "The violation and the probability of the caption; null where it was not searched by "
+            "what pictures show."
+        )
+    )
+    says: list[Says] = Field(
+        description=(
+            "Texts that say the words of the query, for a hit that was found by them; empty "
+            "where no text was searched."
+        )
+    )
     captions: list[str] = Field(description="The image's human captions.")
     written_captions: list[str] = Field(
         description="Generated captions, for an image without human captions."
@@ -102,7 +135,12 @@ class SearchFacts(Answer):
 
     hits: Sequence[Any]
     mode: Mode
-    certified: bool = Field(description="Whether the hits are proved to be the exact top k.")
+    certified: bool = Field(
+        description=(
+            "Whether what the order found is proved to be the exact top k. Of hits by text alone "
+            "nothing has to be proved."
+        )
+    )
     searched: int = Field(ge=0, description="Rows the search ran over: those selected.")
     rescored: int = Field(ge=0, description="Rows whose exact violation was computed.")
     plan: str = Field(description="How many segments were searched which way.")
@@ -112,10 +150,15 @@ class SearchFacts(Answer):
 
 
 class ImageAnswer(SearchFacts):
-    """Images by ascending violation, ties by id."""
+    """Images, the best first: those that say the words, then by ascending violation and id."""
 
     hits: list[ImageHit]
-    unknown_words: list[str] = Field(description="Words of the caption the model never learned.")
+    unknown_words: list[str] = Field(
+        description="Words of the caption the model never learned, and no text that was searched."
+    )
+    did_you_mean: str | None = Field(
+        description="The caption with words that texts say, for words that none says."
+    )
 
 
 class ImageAnswers(Answer):

@@ -15,6 +15,7 @@ from hasse.service.questions import (
     diagram,
     embed,
     entails,
+    evidence,
     images,
     like,
     similar,
@@ -24,8 +25,8 @@ from hasse.service.questions.pipeline import Answering, run
 from hasse.service.questions.table import Answered_co, Asked, Question
 
 HANDLERS: Mapping[Question[Any, Any], Answering[Any]] = {
-    table.SEARCH_IMAGES: images.answer,
-    table.SEARCH_IMAGES_TOGETHER: images.answer_together,
+    table.SEARCH_IMAGES: evidence.answer,
+    table.SEARCH_IMAGES_TOGETHER: images.answer,
     table.SEARCH_SIMILAR: similar.answer,
     table.SEARCH_CAPTIONS: captions.answer,
     table.SEARCH_ALL_OF: all_of.answer,

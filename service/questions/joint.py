@@ -40,8 +40,13 @@ async def jointly(
             hit.update(each[hit[f"{kind}_id"]])
             if kind == "caption" and not knows(hit["caption"]):
                 hit["probability"] = None
+            if kind == "image":
+                hit["shows"] = {name: hit[name] for name in ("violation", "probability")}
         unknown = unknown_words(engine.checkpoint, parts)
-        return {"hits": hits, "unknown_words": unknown, **found.facts(engine.checkpoint.name)}
+        facts = found.facts(engine.checkpoint.name)
+        if kind == "image":
+            facts["did_you_mean"] = None
+        return {"hits": hits, "unknown_words": unknown, **facts}
 
     return await finish(options, make)
 

@@ -38,7 +38,8 @@ async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Fields:
     ).numpy()
     fields = await search_without(engine, request.like, point, request, stages)
     parts = [request.like, *request.plus, *request.minus]
-    return fields | {"unknown_words": unknown_words(engine.checkpoint, parts)}
+    unknown = unknown_words(engine.checkpoint, parts)
+    return fields | {"unknown_words": unknown, "did_you_mean": None}
 
 
 async def _in_captions(

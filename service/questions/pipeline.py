@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,6 +13,8 @@ import numpy as np
 
 from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
+from hasse.index.text.folding import fold
+from hasse.index.text.query import TextQuery
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration
@@ -36,7 +38,7 @@ from hasse.service.questions.requests import (
     SearchOptions,
     SimilarQuery,
 )
-from hasse.service.schemas import is_instant, milliseconds
+from hasse.service.schemas import is_instant, milliseconds, place_of
 
 Fields: TypeAlias = dict[str, Any]  # of an answer, in their order
 Asked = TypeVar("Asked", bound=QuestionRequest)
@@ -187,19 +189,27 @@ def key_of(
     *,
     joint: bool = False,
     spare: int = 0,
+    query: TextQuery | None = None,
 ) -> SearchKey:
-    """Return which searches one for some points may run with."""
-    query = Query(
+    """Return which searches one for some points may run with.
+
+    Images must say the phrases of `query` and nothing that it excludes.
+    """
+    selection = _selection(kind, options, absolute_paths=engine.paths.absolute)
+    if query is not None and (query.phrases or query.excluded):
+        unsaid = tuple(map(fold, query.excluded))
+        selection = replace(selection or Selection(), said=query.phrases, unsaid=unsaid)
+    asked = Query(
         kind,
         depth_of(options) + spare,
         options.mode,
         options.candidates,
         _as_stored(options.max_violation),
-        _selection(kind, options, absolute_paths=engine.paths.absolute),
+        selection,
         isinstance(options, ImageOptions) and options.versions == "one",
         options.similar if isinstance(options, SimilarQuery) else None,
     )
-    return SearchKey(query, options.offset, points, joint)
+    return SearchKey(asked, options.offset, points, joint)
 
 
 def depth_of(options: SearchOptions) -> int:
@@ -217,7 +227,7 @@ def _as_stored(limit: float | None) -> float | None:
 def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> Selection | None:
     """Return the part of the collection that is searched; None is all of it."""
     chosen: dict[str, Any] = {
-        name: _milliseconds(name, value) if is_time else value
+        name: _as_selected(name, value, is_time=is_time)
         for name, is_time in _FILTERS.items()
         if (value := getattr(options, name)) is not None
     }
@@ -235,6 +245,12 @@ def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> S
         distinct_texts=distinct,
         written=written,
     )
+
+
+def _as_selected(name: str, value: Any, *, is_time: bool) -> Any:
+    if name == "near":
+        return place_of(value)
+    return _milliseconds(name, value) if is_time else value
 
 
 def _milliseconds(name: str, instant: str) -> int:
@@ -256,7 +272,7 @@ async def search_without(
     def make() -> Fields:
         hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, start)]
         return {
-            "hits": ranked(hits, options, probability=None),
+            "hits": ranked(hits, options, probability=None, shows=None),
             **found.facts(engine.checkpoint.name),
         }
 
@@ -294,6 +310,18 @@ def caption_hits(engine: Engine, found: Found) -> list[Fields]:
         if not knows(hit["caption"]):
             hit["probability"] = None
     return hits
+
+
+def caption_probabilities(
+    engine: Engine, caption: str, violations: Sequence[float | None]
+) -> list[float | None]:
+    """Return how likely a caption is true of images, by their violations; None if not known."""
+    calibration = engine.calibration.image
+    known = [one for one in violations if one is not None]
+    if calibration is None or not known:
+        return [None] * len(violations)
+    found = iter(calibration.of(caption).probability(known).round(4).tolist())
+    return [None if one is None else next(found) for one in violations]
 
 
 def calibration_of(model: Checkpoint, premise: Part) -> Calibration | None:

@@ -20,7 +20,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hasse.models.captioning import DRAWS
-from hasse.service.schemas import CaptionText, ImageId, Instant, Request
+from hasse.service.schemas import CaptionText, ImageId, Instant, Near, Request
 
 K_MAXIMUM = 1000
 CANDIDATES_MAXIMUM = 1_000_000
@@ -36,6 +36,7 @@ WRITTEN_MAXIMUM = 100
 Mode = Literal["certified", "exact", "fast"]
 Prefer = Literal["least_violation", "specific"]
 Versions = Literal["one", "all"]
+Evidence = Literal["any", "shows", "says"]
 Likeness = Literal["alike", "more_specific", "more_general"]
 
 # A caption, the id of an image of the collection, or the bytes of a picture.
@@ -144,6 +145,29 @@ class SearchOptions(QuestionRequest):
         ),
     )
 
+    camera: str | None = Field(
+        default=None,
+        max_length=200,
+        pattern=r"^[^\u0000]*$",
+        description="Search only pictures taken with a camera whose name has this in it.",
+    )
+    rating: int | None = Field(
+        default=None,
+        ge=0,
+        le=5,
+        description="Search only pictures rated with so many stars or more.",
+    )
+    near: Near | None = Field(
+        default=None,
+        description=(
+            "Search only pictures taken near a place: its latitude, longitude and a distance in "
+            "kilometres, as in 52.52,13.40,5."
+        ),
+    )
+    has_place: bool | None = Field(
+        default=None, description="Search only pictures whose place is known, or only the others."
+    )
+
 
 class DistinctOptions(SearchOptions):
     """How to search for captions."""
@@ -180,10 +204,26 @@ class ImageOptions(SearchOptions):
 class ImageQuery(ImageOptions):
     """Find the images that a caption is true of."""
 
+
+class ImageQuery(SearchOptions):
+    """Find the images that a caption is true of, or that say it.
+
+    Quotation marks ask for a text as it stands. -word and "without ..." leave out what says it, and
+    what surely shows it.
+    """
+
     model_config = _example(caption="a dog runs on the beach", k=10, mode="certified")
     parts = ("caption",)
+    needs_known_words = False
 
     caption: CaptionText
+    evidence: Evidence = Field(
+        default="any",
+        description=(
+            "shows: search by what pictures show. says: by captions, names, metadata and text in "
+            "pictures. any: by both; hits that say all words come first."
+        ),
+    )
 
 
 class ImagesQuery(ImageOptions):

@@ -15,4 +15,4 @@ async def answer(engine: Engine, request: SimilarQuery, stages: Stages) -> Field
     """
     (point,) = await encode(engine, [request.image], stages)
     fields = await search_without(engine, request.image, point, request, stages)
-    return fields | {"unknown_words": []}
+    return fields | {"unknown_words": [], "did_you_mean": None}

@@ -104,7 +104,7 @@ def test_every_call_is_answered_with_types(app: InProcess, tmp_path: Path) -> No
 
     async def ask() -> None:
         async with asking(app) as hasse:
-            found = await hasse.search_images("a dog", k=3)
+            found = await hasse.search_images("a dog", k=3, evidence="shows")
             assert [hit.rank for hit in found.hits] == [1, 2, 3]
             together = await hasse.search_images_together(["a dog", "a cat"], k=3, mode="exact")
             assert [hit.image_id for hit in together[0].hits] == [

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from hasse.service.cli.terminal.table import print_table
-from hasse.service.verdict import HIT_WORDS, NOTHING_SHOWS, nothing_shows, percent, verdict
+from hasse.service.plural import count
+from hasse.service.verdict import (
+    HIT_WORDS,
+    NOTHING_SHOWS,
+    WHERE_WORDS,
+    nothing_shows,
+    percent,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +40,19 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
     from hasse.service.questions.answers import CommonAnswer, ImageAnswer
 
     probabilities = [hit.probability for hit in answer.hits]
-    if nothing_shows(probabilities):
+    said = isinstance(answer, ImageAnswer) and any(hit.says for hit in answer.hits)
+    if nothing_shows(probabilities) and not said:
         typer.echo(f"{NOTHING_SHOWS}. The nearest:", err=True)
     known = any(one is not None for one in probabilities)
     columns = ["rank", "image id", *(["likely", "verdict"] if known else ["violation"])]
     if isinstance(answer, ImageAnswer):
+        columns += ["says", "path", "caption"] if said else ["path", "caption"]
         print_table(
-            [*columns, "path", "caption"],
-            [[*_cells(hit, known), hit.path, _caption_of(hit)] for hit in answer.hits],
+            columns,
+            [
+                [*_cells(hit, known), *([_says(hit)] if said else []), hit.path, _caption_of(hit)]
+                for hit in answer.hits
+            ],
         )
     else:
         print_table(
@@ -51,6 +64,8 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
         )
     if isinstance(answer, ImageAnswer | CommonAnswer):
         warn_of_unknown_words(answer)
+    if isinstance(answer, ImageAnswer):
+        _suggest(answer)
     typer.echo(_summary(answer), err=True)
 
 
@@ -78,10 +93,19 @@ def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
     """Return the first cells of a row; where no probability is `known`, there is none."""
     cells = [str(hit.rank), str(hit.image_id)]
     if not known:
-        return [*cells, f"{hit.violation:.4f}"]
+        return [*cells, _number(hit.violation)]
     if hit.probability is None:
         return [*cells, "", "unknown words"]
     return [*cells, percent(hit.probability), HIT_WORDS[verdict(hit.probability)]]
+
+
+def _says(hit: ImageHit) -> str:
+    """Return the first text that says words of the query, and where it stands."""
+    return "".join(f"{one.text} ({WHERE_WORDS[one.where]})" for one in hit.says[:1])
+
+
+def _number(violation: float | None) -> str:
+    return "" if violation is None else f"{violation:.4f}"
 
 
 def _caption_of(hit: ImageHit) -> str:
@@ -102,9 +126,16 @@ def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> No
         typer.echo(f"the model {answer.model} does not know: {unknown}", err=True)
 
 
+def _suggest(answer: ImageAnswer) -> None:
+    if answer.did_you_mean is not None:
+        typer.echo(f"did you mean: {answer.did_you_mean}", err=True)
+
+
 def _summary(answer: SearchFacts) -> str:
     if not answer.searched:
         return "there is nothing to search"
+    if answer.plan == "text":
+        return f"by text alone, of {count(answer.searched, 'image')}"
     if answer.certified:
         return f"checked all {answer.searched:,}"
     return f"not all of {answer.searched:,} were checked: '--mode certified' does"

@@ -42,7 +42,7 @@ def search(
     how: Shown,
     place: Place,
 ) -> None:
-    """Find the pictures that show what the words say. No service needs to run.
+    """Find the pictures that show or say what the words do. No service needs to run.
 
     A word after a dash is left out of the pictures.
 

@@ -71,7 +71,7 @@ def found(index: Index, query: str, selection: Selection | None = None) -> Said:
     with index.catalog.reading() as connection:
         chosen = selection.conditions(connection, index.folder) if selection else ()
         read = TextQuery.read(query)
-        return said(connection, read, lambda word: word.lower() in KNOWN, 100, chosen)
+        return said(connection, read, lambda word: word.lower() in KNOWN, 100, 40, chosen)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
                 with index.catalog.reading() as connection:
                     answers.append(
                         [
-                            said(connection, TextQuery.read(query), known.__contains__, 50)
+                            said(connection, TextQuery.read(query), known.__contains__, 50, 100)
                             for query in queries
                         ]
                     )

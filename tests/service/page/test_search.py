@@ -109,7 +109,7 @@ def test_search_with_unknown_words_names_them(client: Client) -> None:
 def test_search_without_a_known_word_is_refused(client: Client, text: str, told: str) -> None:
     last = text.rpartition(" + ")[2]
     for path, fields in (
-        ("/", {"q": text}),
+        ("/", {"q": text, "evidence": "shows"}),
         ("/page/diagram", {"q": last}),
         ("/page/claim", {"image": "1003", "hypothesis": last}),
         ("/page/combine", {"operation": "all_of", "words": "a dog\n" + last}),

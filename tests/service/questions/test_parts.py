@@ -51,7 +51,8 @@ def test_all_of_names_each_unknown_word_once(client: Client) -> None:
 
 
 def test_all_of_one_caption_equals_the_search_by_it(client: Client) -> None:
-    alone = client.post("/search/images", json={"caption": "a dog", "k": 7}).json()
+    asked = {"caption": "a dog", "k": 7, "evidence": "shows"}
+    alone = client.post("/search/images", json=asked).json()
     whole = client.post("/search/all_of", json={"all_of": ["a dog"], "k": 7}).json()
     assert [hit["violation"] for hit in whole["hits"]] == [h["violation"] for h in alone["hits"]]
     assert [hit["image_id"] for hit in whole["hits"]] == [h["image_id"] for h in alone["hits"]]

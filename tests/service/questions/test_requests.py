@@ -34,6 +34,10 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         "taken_from": "1970-01-01T00:00:00Z",
         "taken_before": "2100-01-01T00:00:00Z",
         "path_prefix": "",
+        "camera": "",
+        "rating": "0",
+        "near": "52.5,13.4,5",
+        "has_place": "true",
     }
     assert data.keys() | {"like"} == LikeQuery.model_fields.keys()
     response = client.post("/search/like", files={"image": png(3)}, data=data)

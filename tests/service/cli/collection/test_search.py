@@ -52,13 +52,14 @@ def test_captions_of_a_picture_are_the_answer_of_the_service(
 
 
 def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
-    found = hasse("search", "a dog", "--library", collection, "-n", 3)
+    found = hasse("search", "a dog", "--library", collection, "-n", 3, "--evidence", "shows")
     head, *rows = found.out.splitlines()
     assert head.split()[3:] == ["likely", "verdict", "path", "caption"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert all(".png" in row and row.count(" runs") == 1 for row in rows)
     assert all(re.search(r"\d %  +(shows|may show|nearest, but not) it", row) for row in rows)
-    as_json = hasse("search", "a", "dog", "--library", collection, "-n", 3, "--json")
+    command = ("search", "a", "dog", "--library", collection, "-n", 3, "--json")
+    as_json = hasse(*command, "--evidence", "shows")
     hits = json.loads(as_json.out)["hits"]
     assert [int(row.split()[1]) for row in rows] == [hit["image_id"] for hit in hits]
     assert all(
@@ -85,7 +86,7 @@ def test_search_with_unknown_words_names_them(collection: Path) -> None:
     ("text", "told"), [("zeppelin", "never seen the word “zeppelin”"), ("🐕", "none in “🐕”")]
 )
 def test_search_without_a_known_word_is_refused(collection: Path, text: str, told: str) -> None:
-    refused = hasse("search", text, "--library", collection)
+    refused = hasse("search", text, "--library", collection, "--evidence", "shows")
     assert refused.status == 1
     assert refused.out == ""
     assert told in refused.error

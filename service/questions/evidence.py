@@ -1,0 +1,325 @@
+"""Images that a query is true of, by two kinds of evidence: what they show and what they say.
+
+The order tells what a picture shows, the text index what is said about it. Hits that say all words
+come first, then those that say all words that the model does not know, each by violation. The
+others are fused by rank (reciprocal rank fusion: Cormack, Clarke and Buettcher, SIGIR 2009): a hit
+at rank r of one kind of evidence gets 1 / (60 + r), and one of both kinds the sum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from hasse.index.catalog import documents
+from hasse.index.catalog.text_search import Resolved, Said, said
+from hasse.index.search.query import RowCounts
+from hasse.index.text.folding import fold
+from hasse.index.text.query import Term, TextQuery
+from hasse.index.types import NamedImage, Points, SourcedText
+from hasse.service.core.encoding import check_query
+from hasse.service.core.engine import Engine
+from hasse.service.core.searching import Found, SearchKey, image_hits, plain
+from hasse.service.core.stages import Stages
+from hasse.service.errors import invalid
+from hasse.service.questions.pipeline import (
+    Fields,
+    caption_probabilities,
+    depth_of,
+    finish,
+    key_of,
+)
+from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
+from hasse.service.verdict import is_true
+
+_SAID_AT_LEAST = 40  # images looked for by text: the best of them by violation come first
+_FUSION = 60  # of reciprocal rank fusion, as in the paper
+_SNIPPET = 160  # characters
+_NAMED = 3  # texts that a hit names
+
+
+async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
+    """Return the images that show a caption or say it, the best first."""
+    search = _Search.of(engine, request, stages)
+    found, said_by = await asyncio.gather(search.shown(), search.said())
+    hits = await search.merged(found, said_by)
+    page = await search.described(hits[request.offset : depth_of(request)])
+    texts = await search.texts([hit.image_id for hit in page])
+    return await finish(request, lambda: search.fields(page, found, said_by, texts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """An image with its violation; `says` if it counts as one that says the query."""
+
+    image_id: int
+    violation: float | None
+    says: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search for a query by both kinds of evidence.
+
+    Attributes:
+        key: the search by the picture, from the first hit on.
+        by_picture: whether the model knows the caption, and it is searched by the picture too.
+        rows: the catalog's rows of hits, by id.
+        points: of texts that are encoded.
+    """
+
+    engine: Engine
+    request: ImageQuery
+    stages: Stages
+    query: TextQuery
+    key: SearchKey
+    by_picture: bool
+    rows: dict[int, NamedImage] = field(default_factory=dict)
+    points: dict[str, Points] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, engine: Engine, request: ImageQuery, stages: Stages) -> _Search:
+        """Read the query of a request; raises ServiceError `invalid` if it says nothing."""
+        query = TextQuery.read(request.caption)
+        if not query.caption.strip():
+            raise invalid("caption", "say what to look for, beside what to leave out")
+        if request.evidence == "shows" or not query.terms:
+            check_query(query.caption, engine.vocabulary, engine.settings)
+        known = engine.vocabulary.knows(query.caption)
+        first = request.model_copy(update={"offset": 0, "k": depth_of(request)})
+        key = key_of(engine, "image", first, query=query)
+        return cls(engine, request, stages, query, key, known and request.evidence != "says")
+
+    async def shown(self) -> Found | None:
+        """Search by the picture; leave out hits that show what is excluded."""
+        if not self.by_picture:
+            return None
+        depth, k = self.key.query.k, self.key.query.k
+        point = await self._point(self.query.caption)
+        while True:
+            key = self.key._replace(query=replace(self.key.query, k=k))
+            (found,) = await self.engine.searcher.search(key, point[None], self.stages)
+            kept = await self._without_excluded(found.ranking.ids.tolist())
+            if len(kept) >= depth or len(found.ranking.ids) < k or k >= K_MAXIMUM:
+                self.rows.update(found.images)
+                return found.only(kept[:depth])
+            k = min(2 * k, K_MAXIMUM)
+
+    async def said(self) -> Said:
+        """Search by the text."""
+        if self.request.evidence == "shows":
+            return Said()
+        engine, selection = self.engine, self.key.query.selection
+        limit, images = max(self.key.query.k, _SAID_AT_LEAST), engine.info.images
+
+        def look() -> Said:
+            with engine.index.catalog.reading() as connection:
+                chosen = selection.conditions(connection, engine.index.folder) if selection else ()
+                knows = engine.vocabulary.knows
+                return said(connection, self.query, knows, limit, images, chosen)
+
+        with self.stages.measure("text"):
+            return await engine.in_catalog(look)
+
+    async def merged(self, found: Found | None, said_by: Said) -> list[_Hit]:
+        """Return the hits of both kinds, the best first."""
+        violations = {} if found is None else _violations(found)
+        by_order = list(violations)
+        ids = [*said_by.everything, *said_by.names, *said_by.something]
+        violations |= await self._beside([id_ for id_ in ids if id_ not in violations])
+        everything = await self._said_by_order(by_order, said_by)
+        first = self._sorted(dict.fromkeys((*said_by.everything, *everything)), violations)
+        names = self._sorted(dict.fromkeys(said_by.names), violations)
+        ahead = dict.fromkeys((*first, *names))
+        rest = _fused(
+            [id_ for id_ in by_order if id_ not in ahead],
+            [id_ for id_ in said_by.something if id_ not in ahead],
+        )
+        says = {*ids, *everything}
+        return [
+            _Hit(id_, violations.get(id_), id_ in says or bool(self.query.phrases))
+            for id_ in (*ahead, *rest)
+            if id_ in violations or not self.by_picture
+        ]
+
+    async def described(self, page: Sequence[_Hit]) -> list[_Hit]:
+        """Read the rows of hits that only texts found; leave out those that were removed since."""
+        ids = [hit.image_id for hit in page if hit.image_id not in self.rows]
+        if ids:
+            catalog = self.engine.index.catalog
+            with self.stages.measure("metadata"):
+                rows, _ = await self.engine.in_catalog(lambda: catalog.image_hits(ids))
+            self.rows.update(rows)
+        return [hit for hit in page if hit.image_id in self.rows]
+
+    async def texts(self, image_ids: Sequence[int]) -> dict[int, list[SourcedText]]:
+        """Return all texts of images."""
+        catalog = self.engine.index.catalog
+
+        def read() -> dict[int, list[SourcedText]]:
+            with catalog.reading() as connection:
+                return documents.texts_of(connection, image_ids)
+
+        if self.request.evidence == "shows" or not image_ids:
+            return {}
+        with self.stages.measure("text"):
+            return await self.engine.in_catalog(read)
+
+    def fields(
+        self,
+        page: Sequence[_Hit],
+        found: Found | None,
+        said_by: Said,
+        texts: dict[int, list[SourcedText]],
+    ) -> Fields:
+        """Return the fields of the answer."""
+        engine, query = self.engine, self.query
+        violations = [hit.violation for hit in page]
+        probabilities = caption_probabilities(engine, query.caption, violations)
+        rows = [self.rows[hit.image_id] for hit in page]
+        made = image_hits(
+            zip(rows, violations, probabilities, strict=True),
+            engine.paths,
+            self.request.offset,
+            {} if found is None else found.versions(engine.paths),
+        )
+        phrases = [Resolved(Term(one, one), one, "word", 1, known=False) for one in query.phrases]
+        wanted = [*said_by.resolved, *phrases]
+        for hit, fields in zip(page, made, strict=True):
+            says = _says(texts.get(hit.image_id, []), wanted) if hit.says else []
+            fields["says"] = says
+        spoken = {one.term.folded for one in said_by.resolved if not one.is_corrected}
+        unknown = engine.vocabulary.unknown(query.caption)
+        return {
+            "hits": made,
+            **(self._facts() if found is None else found.facts(engine.checkpoint.name)),
+            "unknown_words": [word for word in unknown if fold(word) not in spoken],
+            "did_you_mean": _corrected(query.caption, said_by.resolved),
+        }
+
+    def _facts(self) -> Fields:
+        """Return the facts of an answer by text alone, of which nothing has to be proved."""
+        engine = self.engine
+        return {
+            "mode": self.request.mode,
+            "certified": True,
+            "searched": engine.info.images,
+            "rescored": 0,
+            "plan": "text",
+            "work": dict.fromkeys(RowCounts._fields, 0),
+            "model": engine.checkpoint.name,
+            "generation": engine.index.generation,
+        }
+
+    async def _point(self, text: str) -> Points:
+        """Return the point of a text (N,), which is encoded once."""
+        if text not in self.points:
+            self.points[text] = await self.engine.encoder.encode(text, self.stages)
+        return self.points[text]
+
+    async def _violations_of(self, image_ids: Sequence[int], text: str) -> dict[int, float]:
+        """Return the violations of images with a text."""
+        point, index = await self._point(text), self.engine.index
+        found = await self.engine.in_catalog(lambda: index.violations(image_ids, point))
+        return {id_: plain(violation) for id_, violation in found.items()}
+
+    async def _beside(self, image_ids: Sequence[int]) -> dict[int, float]:
+        """Return the violations of images that were found by text, of those that may be hits."""
+        if not image_ids or not self.by_picture:
+            return {}
+        kept = await self._without_excluded(image_ids)
+        found = await self._violations_of(kept, self.query.caption)
+        limit = self.key.query.max_violation
+        return {id_: one for id_, one in found.items() if limit is None or one <= limit}
+
+    async def _without_excluded(self, image_ids: Sequence[int]) -> list[int]:
+        """Return the images that do not surely show what is excluded, in their order."""
+        showing: set[int] = set()
+        for text in self.query.excluded:
+            if image_ids and self.engine.vocabulary.knows(text):
+                found = await self._violations_of(image_ids, text)
+                each = caption_probabilities(self.engine, text, list(found.values()))
+                showing |= {id_ for id_, one in zip(found, each, strict=True) if is_true(one)}
+        return [id_ for id_ in image_ids if id_ not in showing]
+
+    async def _said_by_order(self, by_order: Sequence[int], said_by: Said) -> list[int]:
+        """Return the best by the picture that say all words, where more images say them."""
+        if len(said_by.everything) < max(self.key.query.k, _SAID_AT_LEAST):
+            return []
+        texts = await self.texts(by_order)
+        return [
+            id_
+            for id_, each in texts.items()
+            if all(
+                any(term.is_said(_padded(one)) for one in each if one.source != "written caption")
+                for term in said_by.resolved
+            )
+        ]
+
+    def _sorted(self, ids: Collection[int], violations: dict[int, float]) -> list[int]:
+        """Return images by violation; where there is none, as they are."""
+        if not self.by_picture:
+            return list(ids)
+        return sorted((id_ for id_ in ids if id_ in violations), key=lambda id_: violations[id_])
+
+
+def _violations(found: Found) -> dict[int, float]:
+    ranking = found.ranking
+    return dict(zip(ranking.ids.tolist(), map(plain, ranking.violations), strict=True))
+
+
+def _fused(*rankings: Sequence[int]) -> list[int]:
+    """Fuse rankings by reciprocal rank; ties in order of the rankings."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, id_ in enumerate(ranking, 1):
+            scores[id_] = scores.get(id_, 0.0) + 1 / (_FUSION + rank)
+    return sorted(scores, key=lambda id_: -scores[id_])
+
+
+def _says(texts: Sequence[SourcedText], terms: Sequence[Resolved]) -> list[Fields]:
+    """Return the texts that say the terms: one that says them all, or else the first of each."""
+    padded = [(text, _padded(text)) for text in texts]
+    missing, found = list(terms), list[Fields]()
+    while missing and len(found) < _NAMED:
+        text, folded = max(padded, key=lambda pair: _count(missing, pair[1]), default=(None, ""))
+        if text is None or not _count(missing, folded):
+            break
+        found.append({"where": text.source, "text": _snippet(text.text, missing)})
+        missing = [term for term in missing if not term.is_said(folded)]
+    return found
+
+
+def _count(terms: Sequence[Resolved], padded: str) -> int:
+    return sum(term.is_said(padded) for term in terms)
+
+
+def _padded(text: SourcedText) -> str:
+    return f" {fold(text.text)} "
+
+
+def _snippet(text: str, terms: Sequence[Resolved]) -> str:
+    """Return the part of a text around the first word that says one of the terms."""
+    if len(text) <= _SNIPPET:
+        return text
+    at = next(_places(text, terms), 0)
+    start = max(0, at - _SNIPPET // 3)
+    end = start + _SNIPPET
+    return f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
+
+
+def _places(text: str, terms: Sequence[Resolved]) -> Iterator[int]:
+    """Yield where words of a text stand that say the first word of a term."""
+    at = 0
+    for word in text.split(" "):
+        folded = fold(word)
+        if folded and any(term.text.split()[0] in folded for term in terms):
+            yield at
+        at += len(word) + 1
+
+
+def _corrected(caption: str, resolved: Sequence[Resolved]) -> str | None:
+    """Return the caption with the words that are said in place of those that nobody says."""
+    others = {one.term.written: one.text for one in resolved if one.is_corrected}
+    return " ".join(others.get(word, word) for word in caption.split()) if others else None
