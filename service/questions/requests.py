@@ -202,10 +202,6 @@ class ImageOptions(SearchOptions):
 
 
 class ImageQuery(ImageOptions):
-    """Find the images that a caption is true of."""
-
-
-class ImageQuery(SearchOptions):
     """Find the images that a caption is true of, or that say it.
 
     Quotation marks ask for a text as it stands. -word and "without ..." leave out what says it, and

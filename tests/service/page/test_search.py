@@ -117,7 +117,6 @@ def test_search_without_a_known_word_is_refused(client: Client, text: str, told:
             "/page/combine",
             {"operation": "like", "image": "1003", "words": "dog", "without": last},
         ),
-        ("/page/combine", {"do": "find", "find": last}),
     ):
         response = client.get(path, params=fields)
         assert response.status_code == 422
@@ -173,9 +172,10 @@ def test_heading_words_and_bars_all_come_from_the_probability(tmp_path: Path) ->
     doubted = set()
     with Client(create_app(settings)) as client:
         for text in ("a dog runs", "a red animal", "a dog", "dog"):
-            answer = client.post("/search/images", json={"caption": text, "k": 12}).json()
+            asked = {"caption": text, "k": 12, "evidence": "shows"}
+            answer = client.post("/search/images", json=asked).json()
             each = [hit["probability"] for hit in answer["hits"]]
-            page = client.get("/", params={"q": text})
+            page = client.get("/", params={"q": text, "evidence": "shows"})
             shown = re.findall(r'class="word">([^<]+)<', page.text)
             assert shown == [HIT_WORDS[verdict(one)] for one in each]
             lengths = [

@@ -38,6 +38,7 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         "rating": "0",
         "near": "52.5,13.4,5",
         "has_place": "true",
+        "versions": "all",
     }
     assert data.keys() | {"like"} == LikeQuery.model_fields.keys()
     response = client.post("/search/like", files={"image": png(3)}, data=data)
