@@ -17,12 +17,13 @@ THUMBNAIL = 128  # pixels on either side
 NEAR = 0.21  # distance of hashes, as points, of pictures that may be the same
 _SCALED, _COMPARED = 32, 64  # pixels on either side that are hashed, and compared
 _LOWEST = 8  # frequencies of each direction
-_BLOCKS = 4  # on either side, of a comparison
+_BLOCKS = 8  # on either side, of a comparison
 _FLAT = 4.0  # a picture whose pixels deviate less, of 255, shows nothing to go by
-_CROPS = (0.0, 0.01, 0.02)  # shares that may be cut off each side
-# Largest deviations that are left of pictures of equal contrast, as shares of it. Pages of one
-# letter head leave 0.35 in all and 0.55 in a block; a picture that was halved leaves 0.16 and 0.23.
-_ALL_LEFT, _BLOCK_LEFT = 0.28, 0.5
+_CUTS = (0.01, 0.02)  # shares that may be cut off each side
+# Largest deviations that are left of pictures of equal contrast, as shares of it: in all, and in a
+# block. Photographs that were halved, cropped or made brighter leave 0.2 and 0.63 at most.
+_ALL_LEFT, _BLOCK_LEFT = 0.28, 0.65
+_HOPELESS = 0.8  # in all, before anything is cut off
 _CONTRAST = 2.0  # most by which contrasts differ
 
 Pixels = NDArray[np.float32]
@@ -41,10 +42,10 @@ _BYTES = len(_UPPER[0]) - 1
 
 
 def thumbnail_of(picture: Image.Image) -> Image.Image:
-    """Return a picture in grey, THUMBNAIL pixels on either side whatever its shape."""
+    """Return a picture in RGB, THUMBNAIL pixels on either side whatever its shape."""
     reduced = min(picture.size) >= THUMBNAIL
     how = Image.Resampling.BOX if reduced else Image.Resampling.BILINEAR
-    return picture.resize((THUMBNAIL, THUMBNAIL), how).convert("L")
+    return picture.convert("RGB").resize((THUMBNAIL, THUMBNAIL), how)
 
 
 def perceptual_hash(thumbnail: Image.Image) -> bytes:
@@ -53,7 +54,7 @@ def perceptual_hash(thumbnail: Image.Image) -> bytes:
     A byte is the strength of a frequency (i, j) together with (j, i): quarter turns exchange them
     and change their signs. All are divided by their length, which brightness and contrast change.
     """
-    pixels = _pixels(thumbnail, _SCALED)
+    pixels = _pixels(thumbnail.convert("L"), _SCALED)
     if pixels.std() < _FLAT:
         return b""
     waves = _WAVES @ pixels @ _WAVES.T
@@ -73,33 +74,40 @@ def same_picture(one: Image.Image, other: Image.Image) -> bool:
 
     One may be brighter, rotated by quarter turns, or cut off by the same share on each side.
     """
-    cuts = [(0.0, 0.0), *((cut, 0.0) for cut in _CROPS[1:]), *((0.0, cut) for cut in _CROPS[1:])]
-    return any(
-        _alike(_pixels(one, _COMPARED, cut), np.rot90(_pixels(other, _COMPARED, other_cut), turns))
-        for cut, other_cut in cuts
-        for turns in range(4)
+    first, second = _pixels(one, _COMPARED), _pixels(other, _COMPARED)
+    rotations = [(_left(first, np.rot90(second, turns)), turns) for turns in range(4)]
+    left, turns = min(rotations)
+    if left[0] > _HOPELESS:
+        return False
+    cuts = [*((cut, 0.0) for cut in _CUTS), *((0.0, cut) for cut in _CUTS)]
+    others = (
+        _left(_pixels(one, _COMPARED, cut), np.rot90(_pixels(other, _COMPARED, own), turns))
+        for cut, own in cuts
     )
+    return _is_little(left) or any(map(_is_little, others))
 
 
 def _pixels(thumbnail: Image.Image, size: int, cut: float = 0.0) -> Pixels:
-    """Return a thumbnail scaled to (size, size), without a share of each side."""
+    """Return a thumbnail scaled to (size, size, ...), without a share of each side."""
     edge = cut * THUMBNAIL
     box = (edge, edge, THUMBNAIL - edge, THUMBNAIL - edge)
     return np.asarray(thumbnail.resize((size, size), Image.Resampling.BOX, box), np.float32)
 
 
-def _alike(one: Pixels, other: Pixels) -> bool:
-    first, second = one - one.mean(), other - other.mean()
-    energy = float((second * second).sum())
+def _left(one: Pixels, other: Pixels) -> tuple[float, float]:
+    """Return what differs between pictures (S, S, 3) of equal contrast: in all, and in a block."""
+    first, second = one - one.mean((0, 1)), other - other.mean((0, 1))
     if min(first.std(), second.std()) < _FLAT:
-        return False
-    gain = float((first * second).sum()) / energy
+        return np.inf, np.inf
+    gain = float((first * second).sum() / (second * second).sum())
     if not 1 / _CONTRAST <= gain <= _CONTRAST:
-        return False
-    left = (first - gain * second) ** 2
+        return np.inf, np.inf
+    left = ((first - gain * second) ** 2).mean(2)
     contrast = min(float(first.var()), gain**2 * float(second.var()))
-    if left.mean() > _ALL_LEFT**2 * contrast:
-        return False
     each = _COMPARED // _BLOCKS
     blocks = left.reshape(_BLOCKS, each, _BLOCKS, each).mean((1, 3))
-    return bool(blocks.max() <= _BLOCK_LEFT**2 * contrast)
+    return float(np.sqrt(left.mean() / contrast)), float(np.sqrt(blocks.max() / contrast))
+
+
+def _is_little(left: tuple[float, float]) -> bool:
+    return left[0] <= _ALL_LEFT and left[1] <= _BLOCK_LEFT

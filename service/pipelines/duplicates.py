@@ -31,7 +31,7 @@ from hasse.models.images.perceptual_hash import (
 )
 
 _BLOCK = 512  # pictures whose hashes become durable together
-_THUMBNAILS = 4096  # kept while pairs are compared: 64 MB
+_THUMBNAILS = 1024  # kept while pairs are compared: 50 MB
 # Pictures of a burst are nearer than this share of the median distance of two pictures.
 _BURST_NEAR = 0.45
 _SAMPLE = 1000  # pictures that tell the median

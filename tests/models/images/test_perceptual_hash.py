@@ -90,3 +90,10 @@ def test_flat_picture_has_no_hash_and_is_the_same_as_nothing(colour: str) -> Non
     flat = thumbnail_of(Image.new("RGB", (300, 200), colour))
     assert perceptual_hash(flat) == b""
     assert not same_picture(flat, flat)
+
+
+def test_picture_with_a_thing_of_another_colour_is_not_the_same() -> None:
+    one, other = photograph(4), photograph(4)
+    for picture, colour in ((one, "#c81e1e"), (other, "#1e56c8")):  # about as bright
+        ImageDraw.Draw(picture).ellipse((60, 60, 130, 130), fill=colour)
+    assert not same_picture(thumbnail_of(one), thumbnail_of(other))
