@@ -6,7 +6,8 @@ import numpy as np
 
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow
-from hasse.models.images.metadata import PictureMetadata, read_metadata
+from hasse.models.images.decoding import read_metadata
+from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.sidecars import sidecars_of
 from hasse.service.pipelines.describing import write_sidecars
 from tests.service.collection import make_collection
