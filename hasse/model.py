@@ -94,7 +94,7 @@ class Model:
         A premise that is a text is a caption; bytes, a `Path` and an `Image` are pictures.
         """
         if isinstance(premise, str):
-            points = self.encode_captions([premise])
+            points = self._loaded.model.as_premises(self.encode_captions([premise]))
         else:
             points = self.encode_pictures([premise])
         violation = self.violations(points, self.encode_captions([hypothesis]))[0, 0]

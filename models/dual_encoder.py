@@ -50,10 +50,10 @@ class DualEncoder(nn.Module):
         config: names the encoders.
         architecture: how they are built.
         preprocessing: how pictures are prepared.
-        hubness: None, as nothing is corrected.
+        references: None, as no training pictures are known.
     """
 
-    hubness = None
+    references = None
 
     def __init__(self, config: DualEncoderConfig, pair: EncoderPair) -> None:
         super().__init__()
@@ -96,6 +96,14 @@ class DualEncoder(nn.Module):
         for start in range(0, len(texts), batch_size):
             batch = self.texts(texts[start : start + batch_size])
             points[start : start + batch_size] = normalize(batch, dim=-1).cpu()
+        return points
+
+    def mass(self, text: str) -> float:
+        """Return 0, as no text is known to only name things."""
+        return 0.0
+
+    def as_premises(self, points: Points) -> Points:
+        """Return points of captions as they are: (B, N)."""
         return points
 
     @torch.inference_mode()

@@ -16,7 +16,6 @@ from hasse.models.score import Score
 
 if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
-    from hasse.models.encoders.hubness import HubnessCorrection
     from hasse.models.encoders.image_encoder import ImagePooling
     from hasse.models.model import Points
 
@@ -52,8 +51,8 @@ class EmbeddingModel(Protocol):
     preprocessing: Preprocessing
 
     @property
-    def hubness(self) -> HubnessCorrection | None:
-        """The correction of hubness, or None."""
+    def references(self) -> Points | None:
+        """Points of training pictures (R, N), which tell how specific a text is, or None."""
         ...
 
     @property
@@ -80,6 +79,14 @@ class EmbeddingModel(Protocol):
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N)."""
+        ...
+
+    def mass(self, text: str) -> float:
+        """Return the largest violation of a text that only names things, else 0."""
+        ...
+
+    def as_premises(self, points: Points) -> Points:
+        """Return points of captions as those that other captions may follow from: (B, N)."""
         ...
 
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:

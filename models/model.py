@@ -218,6 +218,14 @@ class OrderEmbedding(nn.Module):
             self.hubness.for_inference()
 
     @property
+    def references(self) -> Points | None:
+        """Points of training images that correct hubness: (R, N), or None."""
+        if self.hubness is None or not bool(self.hubness.inverse_temperature):
+            return None
+        found: Points = self.hubness.images.cpu().numpy()
+        return found
+
+    @property
     def backbone(self) -> Backbone:
         """The network from pictures to features."""
         return self.images.backbone
@@ -298,6 +306,14 @@ class OrderEmbedding(nn.Module):
             unit = torch.from_numpy(points).to(self.device)
             corrected: Points = self._corrected(unit, "caption").cpu().numpy()
         return corrected
+
+    def mass(self, text: str) -> float:
+        """Return 0, as no text is known to only name things."""
+        return 0.0
+
+    def as_premises(self, points: Points) -> Points:
+        """Return points of captions as they are: (B, N)."""
+        return points
 
     @torch.inference_mode()
     def encode_sentences(self, texts: Sequence[str], batch_size: int = 256) -> Points:

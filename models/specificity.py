@@ -25,9 +25,7 @@ class Specificity:
 
     def __init__(self, model: EmbeddingModel) -> None:
         self._score = model.config.score
-        hubness = model.hubness
-        fitted = hubness is not None and bool(hubness.inverse_temperature)
-        self._images = hubness.images.cpu().numpy() if hubness is not None and fitted else None
+        self._images = model.references
         self._measures = self._images is not None or model.config.length == "learned"
         self._known: OrderedDict[str, float] = OrderedDict()
 

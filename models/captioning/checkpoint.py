@@ -79,12 +79,13 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
 
 
 def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
-    """Read the captioner of a model.
+    """Read the captioner of a model, or of the trained model that a grounded one stands on.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or it
             was trained for another model.
     """
+    model = model.base or model
     with KIND.open(folder) as (config, sums):
         encoder = config["encoder"]
         if encoder["fingerprint"] != model.fingerprint:

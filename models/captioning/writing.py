@@ -16,6 +16,7 @@ from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint
 from hasse.models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.model import Points
 
 
@@ -23,8 +24,12 @@ class Writer:
     """Writes captions for pictures, given by their points."""
 
     def __init__(self, encoder: Checkpoint, captioner: CaptionerCheckpoint) -> None:
-        """Take both."""
+        """Take both.
+
+        Of a grounded model, the captioner knows the points of the trained model below it.
+        """
         self.encoder, self.captioner = encoder, captioner
+        self._judge = encoder.base or encoder
         self._references = captioner.captioner.references.numpy()
         self._rarity: dict[str, float] = {}  # of the subjects so far
 
@@ -39,19 +44,19 @@ class Writer:
 
     def draw(self, picture: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for a picture (N,)."""
-        return self.captioner.captioner.draw(picture, draws)
+        return self.captioner.captioner.draw(self._own(picture[None])[0], draws)
 
     def judged(
         self, picture: NDArray[np.float32], candidates: Candidates, points: Points
     ) -> Judged:
         """Judge how likely texts with these points (C, N) are true, and how specific they are."""
         return judge(
-            picture,
+            self._own(picture[None])[0],
             candidates,
-            points,
+            self._own(points),
             self._references,
-            self.encoder.model.config.score,
-            self.encoder.calibration.image,
+            self._judge.model.config.score,
+            self._judge.calibration.image,
             self.captioner.judgement,
             self._rarities(candidates.subjects),
         )
@@ -79,9 +84,14 @@ class Writer:
         points = self.encoder.model.encode_captions(candidates.texts)
         return self.ranked(picture, candidates, points, by)
 
+    def _own(self, points: Points) -> Points:
+        """Return points in the space that the captioner knows."""
+        model = self.encoder.model
+        return model.in_base(points) if isinstance(model, GroundedModel) else points
+
     def _rarities(self, subjects: Sequence[str]) -> Mapping[str, float]:
         """Return how rare the things are that texts are about, each measured once."""
-        encoder, new = self.encoder, sorted({*subjects} - {""} - self._rarity.keys())
+        encoder, new = self._judge, sorted({*subjects} - {""} - self._rarity.keys())
         if new and encoder.calibration.image is not None:
             self._rarity |= rarity_of(
                 new,

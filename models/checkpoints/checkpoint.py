@@ -13,6 +13,9 @@ A model of two pretrained encoders has the same files. Its config.json is a `Dua
 with the encoders' architecture and preprocessing, its vocabulary.json the tokenizer, and its
 metrics.json is empty, since it was not trained.
 
+A model that is grounded in classes has the trained model in its folder `base`. Its weights are
+which coordinates are kept and the sets of classes, and its vocabulary.json has what phrases demand.
+
 The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
 alike, so an index stores it and refuses any other model.
 """
@@ -50,17 +53,25 @@ from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from hasse.models.dual_encoder import DualEncoder
+    from hasse.models.grounding.grounded_model import GroundedModel
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
 _OTHERS = (VOCABULARY, CALIBRATION, METRICS)
 KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHERS)
 DUAL_KIND = ModelKind("two towers", "hasse lab model make", 1, _OTHERS)
+GROUNDED_KIND = ModelKind("grounded", "hasse study photographs ground", 1, _OTHERS)
+_KINDS = {kind.name: kind for kind in (KIND, DUAL_KIND, GROUNDED_KIND)}
+BASE = "base"  # folder of the trained model of a grounded one
 _IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A loaded model."""
+    """A loaded model.
+
+    Attributes:
+        base: the trained model that a grounded one stands on, else None.
+    """
 
     model: EmbeddingModel
     name: str
@@ -68,6 +79,7 @@ class Checkpoint:
     calibration: Calibrations
     metrics: Mapping[str, Any]
     folder: Path
+    base: Checkpoint | None = None
 
     @property
     def vocabulary(self) -> Words:
@@ -76,11 +88,13 @@ class Checkpoint:
 
     @property
     def trained(self) -> OrderEmbedding:
-        """The model, where Hasse trained it.
+        """The model, or that which it stands on, where Hasse trained it.
 
         Raises:
             CheckpointError: its encoders are another library's.
         """
+        if self.base is not None:
+            return self.base.trained
         if not isinstance(self.model, OrderEmbedding):
             raise CheckpointError(
                 f"{self.folder} has the encoders of another library, which cannot be trained or "
@@ -145,6 +159,22 @@ def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
     DUAL_KIND.save(folder, config, model.state_dict(), others)
 
 
+def save_grounded(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> None:
+    """Write a grounded model beside its base, which is in `folder` already, not calibrated."""
+    config = {
+        "name": name,
+        "model": asdict(model.config),
+        "base": base.fingerprint,
+    }
+    tensors = {"kept": model.kept.int(), "sets": model.evidence.sets.bool()}
+    others = {
+        VOCABULARY: model.demands.to_bytes(),
+        CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
+        METRICS: b"{}",
+    }
+    GROUNDED_KIND.save(folder, config, tensors, others)
+
+
 def load(
     folder: Path,
     device: str | torch.device = "cpu",
@@ -162,10 +192,14 @@ def load(
             training wrote the model anew meanwhile; or the model has learned from captions alone
             and has no image encoder.
     """
-    kind = DUAL_KIND if kind_of(folder) == DUAL_KIND.name else KIND
+    kind = _KINDS.get(kind_of(folder) or UNNAMED, KIND)
+    base = None
     with kind.open(folder) as (config, sums):
         if kind is KIND:
             model: EmbeddingModel = _trained(folder, config, with_pictures=with_pictures)
+        elif kind is GROUNDED_KIND:
+            base = load(folder / BASE, device, to_learn=to_learn, with_pictures=with_pictures)
+            model = _grounded(folder, config, base, with_pictures=with_pictures)
         else:
             model = _dual_encoder(folder, config, with_pictures=with_pictures)
         name = str(config["name"])
@@ -175,12 +209,13 @@ def load(
     model.eval()
     if isinstance(model, OrderEmbedding) and not to_learn:
         model.for_inference()
-    return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder)
+    calibration = calibration.reading(model.mass)
+    return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
 
 
 def calibrate(folder: Path, calibration: Calibrations) -> None:
     """Give a model another calibration; its fingerprint stays."""
-    (DUAL_KIND if kind_of(folder) == DUAL_KIND.name else KIND).replace(
+    _KINDS.get(kind_of(folder) or UNNAMED, KIND).replace(
         folder, CALIBRATION, json.dumps(calibration.to_json()).encode()
     )
 
@@ -212,6 +247,36 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
     if not with_pictures:
         del model.images
     return model
+
+
+def _grounded(
+    folder: Path, config: Mapping[str, Any], base: Checkpoint, *, with_pictures: bool
+) -> GroundedModel:
+    """Read a grounded model, whose trained model is loaded.
+
+    Raises:
+        CheckpointError: the trained model is another one, or its network has no classes.
+    """
+    from hasse.models.grounding.demands import Demands
+    from hasse.models.grounding.grounded_model import GroundedModel
+
+    if base.fingerprint != config["base"]:
+        raise CheckpointError(
+            f"{base.folder} is not the model that {folder} was grounded on: restore both folders"
+        )
+    found = json.loads((folder / VOCABULARY).read_bytes())
+    demands = Demands.from_json(found, base.trained.vocabulary.words)
+    try:
+        with weights(folder) as tensors:
+            return GroundedModel(
+                base.trained,
+                tensors["kept"].long(),
+                tensors["sets"],
+                demands,
+                with_pictures=with_pictures,
+            )
+    except BackboneError as error:
+        raise CheckpointError(f"{folder}: {error}") from error
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:

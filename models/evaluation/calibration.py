@@ -12,8 +12,8 @@ true of a picture, few pairs are certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,9 @@ BINS = 2048
 # Rows of a block of pairs, and captions that are paired with each other.
 BLOCK_ROWS = 256
 PAIRED_CAPTIONS = 2000
+
+# Of a text that only names things; each demands a few coordinates.
+_MOST_MASS = 3.0
 
 _ARTICLES = frozenset({"a", "an", "the"})
 
@@ -52,6 +55,9 @@ class Calibration:
         word_weight: added to a violation for each further word of a text (`further_words`); the
             curve is for texts of one word. Points of texts have one length, so general texts
             violate as much as specific ones, though they are true more often.
+        things: of texts that only name things, by the share of what they demand that is missing;
+            None for models that are not grounded.
+        mass: returns the largest violation of a text that only names things, else 0.
     """
 
     violations: tuple[float, ...]
@@ -60,6 +66,8 @@ class Calibration:
     pairs: int
     true: int
     word_weight: float = 0.0
+    things: Calibration | None = None
+    mass: Callable[[str], float] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse a curve of probabilities that does not fall (ValueError)."""
@@ -76,6 +84,14 @@ class Calibration:
 
     def of(self, text: str) -> Calibration:
         """Return the calibration of pairs with a text."""
+        mass = 0.0 if self.things is None or self.mass is None else self.mass(text)
+        if self.things is not None and mass:
+            shares = self.things
+            return replace(
+                shares,
+                violations=tuple(share * mass for share in shares.violations),
+                threshold=shares.threshold * mass,
+            )
         if not self.word_weight:
             return self
         added = self.word_weight * further_words(text)
@@ -88,13 +104,25 @@ class Calibration:
 
     def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
         """Return the probability of truth of each text at its violation, rounded for people."""
-        further = np.array([further_words(text) for text in texts] if self.word_weight else 0)
-        shifted = np.asarray(violations, np.float64) + self.word_weight * further
-        return [round(each, 4) for each in self.probability(shifted).tolist()]
+        each = zip(texts, np.asarray(violations, np.float64).tolist(), strict=False)
+        return [round(float(self.of(text).probability(one)), 4) for text, one in each]
+
+    @property
+    def largest_threshold(self) -> float:
+        """A violation above which no pair of any usual text counts as true."""
+        if self.things is None:
+            return self.threshold
+        return max(self.threshold, _MOST_MASS * self.things.threshold)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self)
+        found = asdict(replace(self, mass=None))
+        del found["mass"]
+        if self.things is None:
+            del found["things"]
+        else:
+            found["things"] = self.things.to_json()
+        return found
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -106,6 +134,7 @@ class Calibration:
             int(document["pairs"]),
             int(document["true"]),
             float(document.get("word_weight", 0.0)),
+            None if document.get("things") is None else cls.from_json(document["things"]),
         )
 
 
@@ -126,9 +155,17 @@ class Calibrations:
     image: Calibration | None = None
     caption: Calibration | None = None
 
+    def reading(self, mass: Callable[[str], float]) -> Self:
+        """Return these calibrations for a model whose texts have this largest violation."""
+        each = (
+            None if one is None else replace(one, mass=mass) for one in (self.image, self.caption)
+        )
+        return type(self)(*each)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self)
+        each = {"image": self.image, "caption": self.caption}
+        return {name: None if one is None else one.to_json() for name, one in each.items()}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:

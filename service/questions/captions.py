@@ -56,14 +56,14 @@ async def _specific_first(
     """Return an answer that begins with the most specific of the likely captions.
 
     The search is deep enough to find every caption within its threshold: the threshold of a text
-    is at most that of the whole calibration.
+    is at most the largest of the calibration.
     """
     from_first = request.model_copy(update={"offset": 0, "k": 1})
     depth = max(_LIKELY, depth_of(request))
     while True:
         found = await search(engine, "caption", point[None], from_first, stages, spare=depth - 1)
         violations = found.ranking.violations
-        complete = len(violations) < depth or plain(violations[-1]) > known.threshold
+        complete = len(violations) < depth or plain(violations[-1]) > known.largest_threshold
         if complete or depth == MAX_K:
             break
         depth = min(_DEEPER * depth, MAX_K)

@@ -6,6 +6,7 @@ import numpy as np
 from PIL import Image
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.model import Points
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
@@ -19,8 +20,7 @@ from hasse.service.verdict import is_true
 async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Fields:
     """Tell whether a hypothesis follows from a premise."""
     points = await encode(engine, [request.premise, request.hypothesis], stages)
-    score = engine.checkpoint.model.config.score
-    violation = penalties_between(score, points[:1], points[1:])[0, 0]
+    violation = _violation(engine.checkpoint, isinstance(request.premise, str), points)
     return judgement(engine.checkpoint, request.premise, request.hypothesis, violation)
 
 
@@ -29,10 +29,11 @@ async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -
     pairs = request.pairs
     parts = [part for pair in pairs for part in (pair.premise, pair.hypothesis)]
     points = await encode(engine, parts, stages)
-    score = engine.checkpoint.model.config.score
     each = [
-        penalties_between(score, points[[2 * at]], points[[2 * at + 1]])[0, 0]
-        for at in range(len(pairs))
+        _violation(
+            engine.checkpoint, isinstance(pair.premise, str), points[2 * at : 2 * at + 2]
+        )
+        for at, pair in enumerate(pairs)
     ]
     return {
         "answers": [
@@ -52,9 +53,16 @@ def without_index(
         if picture is None
         else encoder.encode_images([picture])
     )
-    hypothesis = encoder.encode_captions([request.hypothesis])
-    violation = penalties_between(encoder.config.score, points, hypothesis)[0, 0]
+    both = np.concatenate([points, encoder.encode_captions([request.hypothesis])])
+    violation = _violation(model, picture is None, both)
     return Entailment.model_validate(judgement(model, premise, request.hypothesis, violation))
+
+
+def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
+    """Return the violation of a premise, which may be a text, and a hypothesis: (2, N) -> ()."""
+    first = model.model.as_premises(points[:1]) if is_text else points[:1]
+    found: np.float32 = penalties_between(model.model.config.score, first, points[1:])[0, 0]
+    return found
 
 
 def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:

@@ -84,7 +84,8 @@ def train(
     encoder = checkpoint.load(named_models.find_or_default(model, collection))
     folder = out or folder_of(encoder)
     source = ImageSource(workers=workers, skipped=tell, limits=picture_limits())
-    request = CaptionerRequest(collection, encoder, config, Lexicon.read(wordnet), source)
+    learned = encoder.base or encoder
+    request = CaptionerRequest(collection, learned, config, Lexicon.read(wordnet), source)
     with new_model(folder):
         prepared = request.prepared(progress)
 

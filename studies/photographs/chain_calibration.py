@@ -91,7 +91,7 @@ def calibrate_model(
     """
     shown = [ChainedImages(encoded.dataset, encoded.images, chains)]
     if real is not None and len(real.dataset) > 1:
-        points = model.trained.encode_features(real.rows)
+        points = model.model.encode_features(real.rows)
         shown.append(ChainedImages(real.dataset, points, real.chains(classes)))
     score, encode = model.model.config.score, model.model.encode_captions
     found = calibrate_chains(*shown, encode=encode, score=score)

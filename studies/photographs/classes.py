@@ -18,7 +18,7 @@ from hasse.studies.wordnet.synsets import AbstractionError
 
 _NAMES = 3  # the most usual names of each synset
 # Words that are true of nearly every picture.
-_EMPTY = word_set(
+EMPTY = word_set(
     """
     entity physical_entity object whole matter substance thing abstraction artifact living_thing
     organism unit causal_agent instrumentality part psychological_feature attribute relation group
@@ -104,7 +104,7 @@ def _named(lexicon: Lexicon, synset: str) -> PictureClass:
     found: dict[str, int] = {}
     for one, steps in lexicon.kinds(synset).items():
         names = lexicon.words[one]
-        if names[0] in _EMPTY:
+        if names[0] in EMPTY:
             continue
         for name in names[:_NAMES]:
             plain = name.replace("_", " ")

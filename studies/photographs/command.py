@@ -13,6 +13,7 @@ from hasse.service.cli.terminal.long_running import AGAIN, stoppable
 from hasse.service.cli.terminal.options import DatasetFolder, Device
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
+from hasse.studies.photographs.ground_command import ground
 from hasse.studies.photographs.learning_command import calibrate, evaluate, train
 
 photographs = Commands(
@@ -217,3 +218,4 @@ def features(
 photographs.add(train)
 photographs.add(calibrate)
 photographs.add(evaluate)
+photographs.add(ground)

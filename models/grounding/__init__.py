@@ -1,0 +1,1 @@
+"""Coordinates that stand for things: what a classifier sees, and what a text says is there."""

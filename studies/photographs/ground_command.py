@@ -1,0 +1,102 @@
+"""`hasse study photographs ground`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hasse.service.cli.terminal.options import DatasetFolder
+from hasse.service.plural import count
+
+
+def ground(
+    *,
+    dataset: DatasetFolder,
+    model: Annotated[
+        Path, typer.Option("--model", "-m", metavar="DIR", help="The trained and calibrated model.")
+    ],
+    features: Annotated[
+        Path,
+        typer.Option("--features", "-f", metavar="DIR", help="Features of 'hasse lab features'."),
+    ],
+    chains: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Chains of its pictures, of 'hasse study photographs abstract'."
+        ),
+    ],
+    named: Annotated[
+        list[tuple[Path, Path]],
+        typer.Option(
+            metavar="DATASET FEATURES",
+            help="Pictures named by what they show, as n02084071_dog.jpg, to calibrate on, and "
+            "their features; repeat it for several.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the model is written.")
+    ],
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Captions of other pictures, one a line."),
+    ] = None,
+    wordnet: Annotated[Path, typer.Option(metavar="DIR", help="WordNet's database files.")] = Path(
+        "/usr/share/wordnet"
+    ),
+) -> None:
+    """Ground a model of photographs in the classes that its network knows.
+
+    Points get coordinates that stand for things: the evidence of the network's own classifier on
+    pictures, and what WordNet says that words demand on captions. Nothing is trained. The built-in
+    model was made by it.
+
+    \b
+    [bold]Example[/bold]
+      hasse study photographs ground data/flickr8k --model data/learned \\
+          --features data/flickr8k-features --chains data/chains.jsonl \\
+          --named data/names data/names-features --out data/photographs
+    """
+    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.models.datasets import load
+    from hasse.models.evaluation.calibration import Calibrations
+    from hasse.models.features.feature_store import FeatureStore
+    from hasse.studies.photographs import grounding
+    from hasse.studies.photographs.chain_calibration import ChainedImages
+    from hasse.studies.photographs.chains import read_chains
+    from hasse.studies.photographs.classes import imagenet_synsets
+    from hasse.studies.photographs.text_pairs import Nouns, calibrate_texts
+    from hasse.studies.photographs.texts import read_texts
+    from hasse.studies.photographs.things import Things, Usage
+    from hasse.studies.wordnet.lexicon import Lexicon
+
+    whole, derived, store = load(dataset), read_chains(chains), FeatureStore.open(features)
+    learned = [one.text for one in whole.split("train").captions]
+    others = [text for file in captions or () for text in read_texts(file)]
+    lexicon = Lexicon.read(wordnet)
+    things = Things.choose(lexicon, Usage.of([*learned, *others]), imagenet_synsets())
+    chained = {chain.image_id for chain in derived}
+    part = replace(whole, images=tuple(one for one in whole.images if one.id in chained))
+    rows = store.select([image.id for image in part.images], regions=True)
+    base = named_models.find(model)
+    grounded = grounding.ground(base, out, things, learned, part, rows, out.name)
+    encode = grounded.model.encode_features
+    pictures = []
+    for folder, stored in named:
+        shown, own = load(folder), FeatureStore.open(stored)
+        points = encode(own.select([image.id for image in shown.images], regions=True))
+        synsets = [image.path.name[1:9] for image in shown.images]
+        pictures.append(grounding.NamedPictures.of(things, points, synsets))
+    image = grounding.calibrate_grounded(
+        grounded, ChainedImages(part, encode(rows), derived), pictures
+    )
+    own_model = grounding.require_grounded(grounded)
+    nouns = Nouns.of(own_model, things)
+    pairs = nouns.pairs(nouns.halves()[0], grounding.TEXT_PAIRS, seed=1)
+    checkpoint.calibrate(out, Calibrations(image, calibrate_texts(own_model, pairs)))
+    typer.echo(
+        f"{out}: {count(len(things.sets), 'coordinate')} of things; each further word adds "
+        f"{image.word_weight:g} to a violation"
+    )

@@ -1,0 +1,135 @@
+"""Pairs of texts of which one follows from the other or not, by WordNet."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hasse.models.evaluation.calibration import Calibration, calibrate
+from hasse.models.grounding.grounded_model import GroundedModel
+from hasse.studies.photographs.classes import EMPTY, article
+from hasse.studies.photographs.things import Things
+
+_LOOKS = ("brown", "small", "white", "old", "big", "black", "wet", "red")
+_PLACES = (
+    "on a beach",
+    "in a garden",
+    "on the street",
+    "in the snow",
+    "near a lake",
+    "in a room",
+    "on the grass",
+    "at night",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two texts, and whether the second follows from the first."""
+
+    premise: str
+    hypothesis: str
+    follows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Nouns:
+    """Nouns of one word that demand classes, with their sense and the nouns above each."""
+
+    senses: Mapping[str, str]
+    above: Mapping[str, Sequence[str]]
+    things: Things
+
+    @classmethod
+    def of(cls, model: GroundedModel, things: Things) -> Nouns:
+        """Collect the nouns that WordNet's own texts use."""
+        lexicon = things.lexicon
+        senses = {}
+        for word in model.demands.classes:
+            if word in lexicon.senses["noun"] and lexicon.counts.get((word, "noun"), 0) > 0:
+                shown = (one for one in lexicon.senses["noun"][word] if one in things.below)
+                named = (one for one in shown if lexicon.words[one][0] not in EMPTY)
+                sense = next((one for one in named if not things.is_person(one)), None)
+                if sense is not None and len(word) > 2:
+                    senses[word] = sense
+        words: dict[str, list[str]] = {}
+        for word, sense in senses.items():
+            words.setdefault(sense, []).append(word)
+        above = {
+            word: [
+                other
+                for one in lexicon.kinds(sense)
+                if one != sense
+                for other in words.get(one, ())
+            ]
+            for word, sense in senses.items()
+        }
+        return cls(senses, above, things)
+
+    def follows(self, first: str, second: str) -> bool:
+        """Tell whether whatever is the first is the second."""
+        return self.senses[second] in self.things.lexicon.kinds(self.senses[first])
+
+    def halves(self, seed: int = 0) -> tuple[list[str], list[str]]:
+        """Return two halves of the nouns: to calibrate, and to measure."""
+        shuffled = sorted(self.senses)
+        random.Random(seed).shuffle(shuffled)
+        return shuffled[: len(shuffled) // 2], shuffled[len(shuffled) // 2 :]
+
+    def pairs(self, nouns: Sequence[str], count: int, seed: int) -> list[TextPair]:
+        """Make pairs of nouns and of phrases built on them, half of which follow."""
+        made = self._made(nouns, random.Random(seed))
+        return [next(made) for _ in range(count)]
+
+    def _made(self, nouns: Sequence[str], draw: random.Random) -> Iterator[TextPair]:
+        with_above = [noun for noun in nouns if self.above[noun]]
+        while True:
+            noun, other = draw.choice(with_above), draw.choice(nouns)
+            if self.follows(noun, other) or self.follows(other, noun):
+                continue
+            general, near = draw.choice(self.above[noun]), self._beside(noun, nouns, draw) or other
+            place, elsewhere = draw.sample(_PLACES, 2)
+            long = f"{article(f'{draw.choice(_LOOKS)} {noun}')} {place}"
+            yield TextPair(article(noun), article(general), True)
+            yield TextPair(article(general), article(noun), False)
+            yield TextPair(article(noun), article(near), False)
+            yield TextPair(long, article(noun), True)
+            yield TextPair(long, article(general), True)
+            yield TextPair(long, f"{article(general)} {place}", True)
+            yield TextPair(long, draw.choice((article(near), f"{article(near)} {place}")), False)
+            yield TextPair(long, f"{article(noun)} {elsewhere}", False)
+
+    def _beside(self, noun: str, nouns: Sequence[str], draw: random.Random) -> str | None:
+        """Return a noun that has something above it in common with another."""
+        own = set(self.above[noun])
+        near = [
+            one
+            for one in nouns
+            if own.intersection(self.above[one])
+            and not self.follows(one, noun)
+            and not self.follows(noun, one)
+        ]
+        return draw.choice(near) if near else None
+
+
+def violations(model: GroundedModel, pairs: Sequence[TextPair]) -> NDArray[np.float64]:
+    """Return the violation of each pair: (P,)."""
+    premises = model.as_premises(model.encode_captions([one.premise for one in pairs]))
+    hypotheses = model.encode_captions([one.hypothesis for one in pairs])
+    missing: NDArray[np.float64] = np.maximum(hypotheses - premises, 0).astype(np.float64)
+    return np.asarray(np.square(missing).sum(1))
+
+
+def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> Calibration | None:
+    """Calibrate whether a text follows from another; None where all pairs are of one kind."""
+    found = violations(model, pairs)
+    mass = np.array([model.mass(one.hypothesis) for one in pairs])
+    true = np.array([one.follows for one in pairs])
+    named = mass > 0
+    things = calibrate([(found[named] / mass[named], true[named])])
+    others = calibrate([(found[~named], true[~named])])
+    return None if things is None or others is None else replace(others, things=things)

@@ -1,0 +1,116 @@
+"""Does a model say that something is not there, and find what is?
+
+    python -m hasse.studies.tables.truth data/names --skip 2
+
+The pictures are named by what they show, as n02084071_1_dog.jpg. Each name is asked for twice: of
+all pictures, and of those without its own. The table has how often the first picture is right, how
+well the probability of the first one tells the two kinds of collections apart, and, of the names,
+the share that is called likely and rightly so where it is there, and called unlikely where not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.named_models import find
+from hasse.models.datasets import Image
+from hasse.models.datasets import load as load_dataset
+from hasse.models.evaluation.bootstrap import interval
+from hasse.models.score import penalties_between
+from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.verdict import SHOWS
+from hasse.studies.photographs.classes import article
+
+_NAMED = re.compile(r"(n\d{8})_\d+_(.+)\.\w+$")
+
+Floats = NDArray[np.float64]
+
+
+def names_of(images: Sequence[Image], skip: int) -> tuple[list[int], list[str]]:
+    """Return the rows of the pictures that count and the name of each; the first are skipped."""
+    seen: dict[str, int] = defaultdict(int)
+    rows, names = [], []
+    for row, image in enumerate(images):
+        found = _NAMED.search(image.path.name)
+        if found is None:
+            continue
+        seen[found[1]] += 1
+        if seen[found[1]] > skip:
+            rows.append(row)
+            names.append(found[2].replace("_", " ").split(" or ")[0])
+    return rows, names
+
+
+def measure(
+    probability: Floats, violations: Floats, own: NDArray[np.bool_]
+) -> dict[str, list[float]]:
+    """Return the figures of the table, each with a 95 % interval over names.
+
+    Args:
+        probability, violations: (I, T), of all pictures and names.
+        own: (I, T), which pictures are of which name.
+    """
+    each = np.arange(own.shape[1])
+    first = violations.argmin(0)
+    without = np.where(own, np.inf, violations).argmin(0)
+    there, absent = probability[first, each], probability[without, each]
+    right = own[first, each]
+    beaten = (there[:, None] > absent) + 0.5 * (there[:, None] == absent)
+    figures = {
+        "first picture right": right,
+        "AUC, there against left out": beaten.mean(1),
+        "there: found and called likely": right & (there >= SHOWS),
+        "left out: nothing called likely": absent < SHOWS,
+    }
+    return {
+        name: [float(np.mean(values)), *interval(np.asarray(values, np.float64).tolist())]
+        for name, values in figures.items()
+    }
+
+
+def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[float]]:
+    """Measure a model on a dataset of named pictures."""
+    dataset = load_dataset(folder)
+    encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), lambda done, total: None)
+    rows, names = names_of(encoded.dataset.images, skip)
+    texts = list(dict.fromkeys(names))
+    asked = [article(text) for text in texts]
+    points = checkpoint.model.encode_captions(asked)
+    found = penalties_between(checkpoint.model.config.score, encoded.images[rows], points)
+    known = checkpoint.calibration.image
+    if known is None:
+        sys.exit(f"{checkpoint.folder} is not calibrated: calibrate it first")
+    columns = zip(asked, found.T, strict=True)
+    probability = np.stack([known.of(text).probability(column) for text, column in columns], 1)
+    own = np.array(names)[:, None] == np.array(texts)
+    return measure(probability, found.astype(np.float64), own)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import folder'")
+    parser.add_argument("--model", type=Path, default=Path("photographs"))
+    parser.add_argument("--skip", type=int, default=0, help="pictures of each name, the first")
+    parser.add_argument("--json", action="store_true", help="print JSON instead")
+    options = parser.parse_args(arguments)
+    found = table(load(find(options.model)), options.dataset, options.skip)
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return
+    for name, (value, low, high) in found.items():
+        print(f"| {name} | {value:.3f} ({low:.3f} to {high:.3f}) |")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

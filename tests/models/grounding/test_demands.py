@@ -1,0 +1,80 @@
+"""What phrases of a text demand, and when they demand nothing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hasse.models.grounding.demands import BESIDE, WITHIN, Demands
+
+ANIMAL, DOG, CAT, FOOD = range(4)
+TABLE = Demands(
+    4,
+    ((ANIMAL,), (ANIMAL, DOG), (ANIMAL, CAT), (FOOD,)),
+    {"animal": 0, "dog": 1, "cat": 2, "hot dog": 3, "food": 3},
+    {"giraffe": 0},
+    frozenset({"park", "man"}),
+    frozenset({"a", "on", "the", "and", "no", "not", "without"}),
+    frozenset({"animal", "dog", "cat", "food", "giraffe", "park", "man", "runs"}),
+)
+
+
+def demanded(text: str) -> list[int]:
+    return np.flatnonzero(TABLE.of(text).row).tolist()
+
+
+def test_a_noun_demands_itself_and_all_above_it() -> None:
+    assert demanded("a dog") == [ANIMAL, DOG]
+    assert TABLE.of("a dog").row.max() == 1
+
+
+@pytest.mark.parametrize("text", ["dogs", "Two... a DOG", "the dog and a cat"])
+def test_forms_marks_and_conjunctions_change_nothing(text: str) -> None:
+    assert {ANIMAL, DOG} <= set(demanded(text))
+
+
+def test_several_nouns_demand_what_each_of_them_does() -> None:
+    joined = np.maximum(TABLE.of("a dog").row, TABLE.of("a cat").row)
+    np.testing.assert_array_equal(TABLE.of("a dog and a cat").row, joined)
+
+
+def test_the_longest_phrase_is_read() -> None:
+    assert demanded("a hot dog") == [FOOD]
+
+
+@pytest.mark.parametrize("text", ["a dog park", "a toy dog", "no dog", "a man without a dog"])
+def test_a_noun_that_is_not_there_demands_nothing(text: str) -> None:
+    assert demanded(text) == []
+
+
+def test_a_noun_before_a_noun_demands_nothing_and_the_second_one_does() -> None:
+    assert demanded("cat food") == [FOOD]
+
+
+def test_negation_ends_with_its_noun() -> None:
+    assert demanded("no dog and a cat") == [ANIMAL, CAT]
+
+
+def test_only_texts_of_things_alone_name_things() -> None:
+    assert TABLE.of("a dog and a cat").names_things
+    assert not TABLE.of("a dog runs").names_things
+    assert not TABLE.of("a giraffe").names_things
+    assert not TABLE.of("").names_things
+
+
+def test_a_thing_in_a_longer_text_or_beside_the_classes_is_demanded_weakly() -> None:
+    assert TABLE.of("a dog runs").row[DOG] == pytest.approx(WITHIN)
+    assert TABLE.of("a giraffe").row[ANIMAL] == pytest.approx(BESIDE * WITHIN)
+
+
+def test_a_table_is_read_as_it_was_written() -> None:
+    found = Demands.from_json(json.loads(TABLE.to_bytes()), TABLE.words)
+    assert found == TABLE
+
+
+def test_a_table_with_a_coordinate_that_is_not_there_is_refused() -> None:
+    damaged = json.loads(TABLE.to_bytes()) | {"rows": [[0], [4], [1], [2]]}
+    with pytest.raises(ValueError, match="outside the 4"):
+        Demands.from_json(damaged, ())

@@ -1,0 +1,126 @@
+"""The built-in grounded model: its two parts, and how it is written and read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
+from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError
+from hasse.models.checkpoints.named_models import pretrained
+from hasse.models.encoders.regions import REGIONS
+from hasse.models.grounding.grounded_model import NAMED, SCALE, GroundedModel
+from hasse.models.score import penalties_between
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Checkpoint:
+    return checkpoint.load(pretrained("photographs"))
+
+
+@pytest.fixture(scope="module")
+def model(loaded: Checkpoint) -> GroundedModel:
+    assert isinstance(loaded.model, GroundedModel)
+    return loaded.model
+
+
+def violation(model: GroundedModel, premise: str, hypothesis: str) -> float:
+    first = model.as_premises(model.encode_captions([premise]))
+    return float(penalties_between("order", first, model.encode_captions([hypothesis]))[0, 0])
+
+
+def test_points_have_the_dimension_of_the_configuration(model: GroundedModel) -> None:
+    assert model.encode_captions(["a dog", ""]).shape == (2, 1024)
+    features = np.random.default_rng(0).random((3, REGIONS, 1280), np.float32)
+    points = model.encode_features(features)
+    assert points.shape == (3, 1024)
+    assert points.min() >= 0
+
+
+def test_a_point_does_not_depend_on_those_beside_it(model: GroundedModel) -> None:
+    texts = ["a dog", "two men play football on a field", "a giraffe", "food"]
+    together = model.encode_captions(texts)
+    alone = np.concatenate([model.encode_captions([text]) for text in texts])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_the_violation_is_at_most_the_mass_of_a_text_that_names_things(
+    model: GroundedModel,
+) -> None:
+    nothing = np.zeros((1, 1024), np.float32)
+    for text in ("a dog", "a violin and a submarine", "an animal"):
+        found = penalties_between("order", nothing, model.encode_captions([text]))[0, 0]
+        learned = np.square(model.encode_captions([text])[0, :640]).sum()
+        assert found == pytest.approx(model.mass(text) - NAMED**2 + learned, abs=1e-4)
+    assert model.mass("a dog runs") == 0
+
+
+def test_grounded_coordinates_of_a_text_hold_those_of_a_more_general_one(
+    model: GroundedModel,
+) -> None:
+    dog, animal = model.as_premises(model.encode_captions(["a poodle", "an animal"]))[:, 640:]
+    assert animal.any()
+    assert (dog >= animal).all()
+    assert dog.max() == pytest.approx(SCALE)
+
+
+@pytest.mark.parametrize(
+    ("premise", "follows", "does_not"),
+    [
+        ("a poodle on a beach", "an animal", "a cat"),
+        ("a dog", "an animal", "a cat"),
+        ("a red fire truck in a street", "a vehicle", "a boat"),
+        ("a violin", "a musical instrument", "a piece of furniture"),
+    ],
+)
+def test_what_follows_violates_less_than_what_does_not(
+    model: GroundedModel, premise: str, follows: str, does_not: str
+) -> None:
+    assert violation(model, premise, follows) < 0.5 * violation(model, premise, does_not)
+
+
+def test_texts_are_calibrated_as_well_as_pictures(loaded: Checkpoint) -> None:
+    known, model = loaded.calibration.caption, loaded.model
+    assert known is not None
+    assert isinstance(model, GroundedModel)
+    for hypothesis, true in (("an animal", True), ("a cat", False)):
+        found = violation(model, "a brown dog on a beach", hypothesis)
+        assert (known.of(hypothesis).probability(found) >= 0.5) is np.bool_(true)
+
+
+def test_a_model_loaded_without_pictures_encodes_captions_alike(model: GroundedModel) -> None:
+    texts_only, text = checkpoint.load(pretrained("photographs"), with_pictures=False), ["a dog"]
+    found = texts_only.model.encode_captions(text)
+    np.testing.assert_array_equal(found, model.encode_captions(text))
+
+
+def test_points_in_the_base_are_nearly_those_of_the_base(
+    loaded: Checkpoint, model: GroundedModel
+) -> None:
+    text = ["a man rides a bicycle in a street"]
+    own, base = model.in_base(model.encode_captions(text)), loaded.trained.encode_captions(text)
+    cosine = (own @ base.T)[0, 0] / np.linalg.norm(own) / np.linalg.norm(base)
+    assert cosine > 0.95
+
+
+def test_a_grounded_model_on_another_base_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(pretrained("photographs"), folder)
+    config = json.loads((folder / BASE / CONFIG).read_bytes()) | {"name": "other"}
+    checkpoint.KIND.replace(folder / BASE, CONFIG, json.dumps(config).encode())
+    with pytest.raises(CheckpointError, match=r"is not the model that .* was grounded on"):
+        checkpoint.load(folder, with_pictures=False)
+
+
+def test_evidence_of_a_batch_is_that_of_each_picture(model: GroundedModel) -> None:
+    features = torch.rand(4, REGIONS, 1280)
+    with torch.inference_mode():
+        together = model.evidence(features)
+        alone = torch.cat([model.evidence(one[None]) for one in features])
+    torch.testing.assert_close(together, alone, atol=1e-4, rtol=0)

@@ -1,0 +1,39 @@
+"""Pairs of texts, by WordNet."""
+
+from __future__ import annotations
+
+from hasse.studies.photographs.text_pairs import Nouns
+from hasse.studies.photographs.things import Things, Usage
+from hasse.studies.wordnet.lexicon import Lexicon
+
+KINDS = {"poodle": "dog", "dog": "animal", "cat": "animal", "animal": "", "car": "vehicle"}
+KINDS |= {"vehicle": "", "bus": "vehicle"}
+
+
+def nouns() -> Nouns:
+    above = {word: (kind,) if kind else () for word, kind in KINDS.items()}
+    lexicon = Lexicon({}, {}, {}, {word: (word,) for word in KINDS}, above, {})
+    things = Things(lexicon, Usage.of([]), (), {}, (), {})
+    general = {word: [one for one in lexicon.kinds(word) if one != word] for word in KINDS}
+    return Nouns({word: word for word in KINDS}, general, things)
+
+
+def test_half_of_the_pairs_follow_and_the_other_half_do_not() -> None:
+    pairs = nouns().pairs(sorted(KINDS), 160, seed=0)
+    assert sum(pair.follows for pair in pairs) == 80
+    assert len({pair.premise for pair in pairs}) > 20
+
+
+def test_single_nouns_follow_exactly_where_wordnet_says_so() -> None:
+    found = nouns()
+    for pair in found.pairs(sorted(KINDS), 160, seed=1):
+        first, second = pair.premise.split(), pair.hypothesis.split()
+        if len(first) == len(second) == 2:
+            assert pair.follows == found.follows(first[1], second[1])
+
+
+def test_the_same_seed_makes_the_same_pairs_and_halves_share_no_noun() -> None:
+    found = nouns()
+    assert found.pairs(sorted(KINDS), 40, seed=3) == found.pairs(sorted(KINDS), 40, seed=3)
+    first, second = found.halves()
+    assert not set(first) & set(second)
