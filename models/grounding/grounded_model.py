@@ -192,8 +192,9 @@ class GroundedModel(nn.Module):
 
     def _learned(self, points: Points) -> Points:
         """Return the kept coordinates of points of the trained model, as long as the whole."""
-        kept = points[:, self._kept]
-        # Each row is summed up alone: a product would round by the number of rows.
+        # Row by row in memory, and each row summed up alone: otherwise sums round by the number of
+        # rows.
+        kept = np.take(points, self._kept, axis=1)
         whole = np.sqrt(np.square(points).sum(1, keepdims=True))
         part = np.sqrt(np.square(kept).sum(1, keepdims=True))
         learned: Points = kept * (whole / np.maximum(part, 1e-9))

@@ -30,9 +30,7 @@ async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -
     parts = [part for pair in pairs for part in (pair.premise, pair.hypothesis)]
     points = await encode(engine, parts, stages)
     each = [
-        _violation(
-            engine.checkpoint, isinstance(pair.premise, str), points[2 * at : 2 * at + 2]
-        )
+        _violation(engine.checkpoint, isinstance(pair.premise, str), points[2 * at : 2 * at + 2])
         for at, pair in enumerate(pairs)
     ]
     return {
