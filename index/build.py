@@ -1,17 +1,15 @@
-"""Build an index from a stream of encoded blocks, or encode one anew: resumably, in bounded memory.
+"""Build an index from a stream of changes, or encode one anew: resumably, in bounded memory.
 
-Blocks are staged first (`index.staging`). When all are there they become segments, which one
-transaction makes visible.
+Changes are staged first (`index.segments.staging`). When all are there their points become
+segments, which one transaction makes visible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeAlias
-
-from numpy.typing import ArrayLike
 
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
@@ -20,25 +18,24 @@ from hasse.index.catalog.records import SegmentRecord
 from hasse.index.creation import already_there, create, open_catalog
 from hasse.index.errors import BadRowsError, IndexExistsError
 from hasse.index.locking import locked
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import LOCK as COMPACTION_LOCK
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SegmentWriter
+from hasse.index.segments.staging import Staging, refuse_unfinished
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
-from hasse.index.staging import Staging, refuse_unfinished
 from hasse.index.store import Index
-from hasse.index.types import KINDS, CaptionRow, FolderRow, Ids, ImageRow, ModelIdentity
+from hasse.index.types import KINDS, FolderRow, Ids, Kind, ModelIdentity
 
-# Given the ids that an earlier run finished, in their order, yield blocks of the rows that follow.
-ImageBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
-CaptionBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
+# Given the ids of the rows that an earlier run finished, in their order, yield those that follow.
+Changes: TypeAlias = Callable[[Mapping[Kind, Ids]], Iterable[Change]]
 
 
 def build(
     folder: Path,
     model: ModelIdentity,
-    images: ImageBlocks,
-    captions: CaptionBlocks,
+    changes: Changes,
     *,
     source: str,
     total: int,
@@ -50,11 +47,11 @@ def build(
 ) -> Index:
     """Build an index in `folder`, visible all at once when everything is there.
 
-    `images(done)`, and then `captions(done)`, yield blocks of rows with their points (R, N),
-    without the `done` ids that an earlier run has finished: the order of rows must not change from
-    run to run. `source` identifies the build, such as the dataset's name and size; a build
-    of another source, or with another model, starts anew. `folders` hold the pictures. `progress`
-    is called with the number of rows finished, images and captions together, and `total`.
+    `changes(done)` yields new images and captions with their points, without the `done` ids that an
+    earlier run has finished: the order of rows must not change from run to run. `source` identifies
+    the build, such as the dataset's name and size; a build of another source, or with another
+    model, starts anew. `folders` hold the pictures. `progress` is called with the number of
+    rows finished, images and captions together, and `total`.
 
     Raises:
         IndexExistsError, NotAnIndexError: the folder holds an index already, or is in use.
@@ -72,12 +69,12 @@ def build(
             if state.model != model:
                 mutations.create(catalog, model)
             staging = Staging(folder, model, source)
-            _stage(staging, images, captions, total, progress)
-            if not staging.done("image"):
+            _stage(staging, changes, total, progress)
+            if not len(staging.done["image"]):
                 staging.discard()
                 raise BadRowsError("there are no images to index: name a dataset with pictures")
             records = _segments(writer, staging, rows_per_segment)
-            writer.commit(records, staging.images(), staging.captions(), folders)
+            writer.commit(records, staging.changes, folders)
             staging.discard()
     return Index.open(folder, threads=threads, thresholds=thresholds)
 
@@ -85,8 +82,7 @@ def build(
 def reencode(
     folder: Path,
     model: ModelIdentity,
-    images: ImageBlocks,
-    captions: CaptionBlocks,
+    changes: Changes,
     *,
     source: str,
     total: int,
@@ -112,59 +108,49 @@ def reencode(
     ):
         refuse_unfinished(folder, catalog.generation())
         staging = Staging(folder, model, source)
-        _stage(staging, images, captions, total, progress)
+        _stage(staging, changes, total, progress)
         records = _segments(writer, staging, rows_per_segment)
-        ids = {kind: staging.ids(kind) for kind in KINDS}
-        generation = writer.replace_model(model, records, ids)
+        generation = writer.replace_model(model, records, staging.done)
         staging.discard()
         writer.sweep()
     return generation
 
 
-def _stage(
-    staging: Staging,
-    images: ImageBlocks,
-    captions: CaptionBlocks,
-    total: int,
-    progress: ProgressCallback,
-) -> None:
-    """Stage the rows that are not staged yet, and check ids and references of all rows."""
-
-    def tell() -> None:
-        progress(staging.done("image") + staging.done("caption"), total)
-
-    tell()
-    for image_rows, points in images(staging.ids("image")):
-        staging.add("image", image_rows, points)
-        tell()
-    for caption_rows, points in captions(staging.ids("caption")):
-        staging.add("caption", caption_rows, points)
-        tell()
+def _stage(staging: Staging, changes: Changes, total: int, progress: ProgressCallback) -> None:
+    """Stage the changes that are not staged yet, and check ids and references of all rows."""
+    done = sum(map(len, staging.done.values()))
+    progress(done, total)
+    for change in changes(staging.done):
+        staging.add(change)
+        done += len(change.images) + len(change.captions)
+        progress(done, total)
     staging.check()
 
 
 def _segments(writer: Writer, staging: Staging, rows_per_segment: int) -> list[SegmentRecord]:
     """Write all staged points into segments of about so many rows, and publish them."""
     records: list[SegmentRecord] = []
-    for kind in KINDS:
-        segment: SegmentWriter | None = None
-        try:
-            for rows, points in staging.blocks(kind):
-                segment = segment or SegmentWriter(
-                    writer.workspace(),
-                    kind,
-                    staging.model.dimension,
-                    staging.model.score,
-                    writer.thresholds,
-                )
-                segment.append([row[0] for row in rows], points)
-                if segment.rows >= rows_per_segment:
-                    records += writer.publish((segment.folder, segment.seal()))
-                    segment = None
-            if segment is not None:
-                records += writer.publish((segment.folder, segment.seal()))
-        except BaseException:
-            if segment is not None:
-                segment.abandon()
-            raise
+    open_: dict[Kind, SegmentWriter] = {}
+    model = staging.model
+    try:
+        for change in staging.changes():
+            for kind in KINDS:
+                rows, points = change.added(kind)
+                if not rows or points is None:
+                    continue
+                if kind not in open_:
+                    place = writer.workspace()
+                    open_[kind] = SegmentWriter(
+                        place, kind, model.dimension, model.score, writer.thresholds
+                    )
+                open_[kind].append([row.id for row in rows], points)
+                if open_[kind].rows >= rows_per_segment:
+                    records += writer.publish((open_[kind].folder, open_[kind].seal()))
+                    del open_[kind]
+        for segment in open_.values():
+            records += writer.publish((segment.folder, segment.seal()))
+    except BaseException:
+        for segment in open_.values():
+            segment.abandon()
+        raise
     return records

@@ -21,8 +21,8 @@ from hasse.index.errors import (
 from hasse.index.locking import locked
 from hasse.index.segments.compaction import WORKSPACE
 from hasse.index.segments.segment import SEGMENTS_FOLDER
+from hasse.index.segments.staging import STAGING
 from hasse.index.segments.writer import LOCK, LOCK_TIMEOUT
-from hasse.index.staging import STAGING
 from hasse.index.types import ModelIdentity
 
 

@@ -4,7 +4,7 @@ INDEX/catalog.db          images, captions, segments, and the visible generation
 INDEX/catalog.url         where the catalog is, if it is not that file
 INDEX/segments/<name>/    immutable points, see `hasse.index.segments.segment`
 INDEX/pictures/           pictures that came by the service, see `index.segments.stored_pictures`
-INDEX/staging/            a build that has not ended, see `index.staging`
+INDEX/staging/            a build that has not ended, see `index.segments.staging`
 INDEX/compaction/         a merge under way, see `hasse.index.segments.compaction`
 INDEX/lock                held by the one writer
 INDEX/generation          the newest generation allowed, see `index.catalog.generation_file`
@@ -49,8 +49,8 @@ from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.loading import Loader
 from hasse.index.segments.segment import Verify
 from hasse.index.segments.snapshot import Snapshot
+from hasse.index.segments.staging import refuse_unfinished
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
-from hasse.index.staging import refuse_unfinished
 from hasse.index.types import (
     CaptionRow,
     ImageRow,
@@ -316,8 +316,7 @@ class Index:
             NotLoadedError: it was changed durably; searches see it from the next `refresh` on.
         """
         ids: list[int] = checked_ids("image", image_ids).tolist()
-        with self.writing(timeout) as writer:
-            return writer.remove(ids)
+        return self.change(Change(removed_by_name=ids), timeout=timeout)
 
     def compact(
         self, choose: Choice = tiers, progress: ProgressCallback = lambda done, total: None

@@ -12,7 +12,8 @@ import sqlalchemy as sql
 
 from hasse.index import durable
 from hasse.index.catalog import documents
-from hasse.index.catalog.catalog import Catalog, damaged_rows
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.integrity import damaged_rows
 from hasse.index.catalog.records import SegmentRecord, State
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
 from hasse.index.catalog.validation import checked, checked_ids, first_duplicate
@@ -24,7 +25,7 @@ from hasse.index.segments.leases import Lease
 from hasse.index.segments.leases import lease as leased
 from hasse.index.segments.loading import check_fit
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
-from hasse.index.staging import refuse_unfinished
+from hasse.index.segments.staging import refuse_unfinished
 from hasse.index.types import KINDS, Ids, Kind
 
 _ROWS = 8192  # checked at a time, for bounded memory

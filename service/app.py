@@ -35,7 +35,7 @@ from hasse.service.runtime.startup import Lifecycle, Open
 from hasse.service.services import Services, requires
 from hasse.service.settings import Settings, origins_of
 
-# Requests that `service.http.load_shedding` may refuse before their body is read.
+# Requests that `service.http.connection` may refuse before their body is read.
 SEARCH_ROUTES = question_routes()
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "

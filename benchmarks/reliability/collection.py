@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from hasse.index.build import build
 from hasse.index.catalog.database import CATALOG_URL
 from hasse.index.catalog.schema import FORMAT
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT
-from hasse.index.types import CaptionRow, Ids, ImageRow, ModelIdentity
+from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
 
@@ -53,22 +54,20 @@ def collection(
     below = built_in.model.encode_captions(texts)
     scenes = below.reshape(-1, CAPTIONS_PER_IMAGE, below.shape[1]).max(axis=1)
 
-    def images(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
-        for at in range(len(done), rows, _BLOCK):
-            ids = range(at, min(at + _BLOCK, rows))
-            points = _disturbed(scenes[np.array(ids) % len(scenes)], at)
-            yield [ImageRow(n, f"{n}.jpg", f"{n}.jpg", 192, 192, "test") for n in ids], points
-
-    def their_captions(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
-        for at in range(len(done), rows, _BLOCK):
+    def changes(done: Mapping[Kind, Ids]) -> Iterator[Change]:
+        for at in range(len(done["image"]), rows, _BLOCK):
             ids = range(at, min(at + _BLOCK, rows))
             # The captions of a scene in turn, for one after another of its images.
             chosen = [
                 n % len(scenes) * CAPTIONS_PER_IMAGE + n // len(scenes) % CAPTIONS_PER_IMAGE
                 for n in ids
             ]
-            rows_ = [CaptionRow(n, n, texts[text]) for n, text in zip(ids, chosen, strict=True)]
-            yield rows_, below[chosen]
+            yield Change(
+                [ImageRow(n, f"{n}.jpg", f"{n}.jpg", 192, 192, "test") for n in ids],
+                _disturbed(scenes[np.array(ids) % len(scenes)], at),
+                [CaptionRow(n, n, texts[text]) for n, text in zip(ids, chosen, strict=True)],
+                below[chosen],
+            )
 
     config = built_in.model.config
     identity = ModelIdentity(
@@ -84,8 +83,7 @@ def collection(
     build(
         place,
         identity,
-        images,
-        their_captions,
+        changes,
         source=f"{rows} points",
         total=2 * rows,
         rows_per_segment=rows_per_segment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from benchmarks.search.growth import Growth
 from hasse.index.bounds.lower_bounds import CODES, COLUMNS
 from hasse.index.build import build as build_index
 from hasse.index.search.query import Query
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
 
@@ -83,25 +84,22 @@ def build(
                 return
             yield range(block[0], block[0] + len(block[1])), block[1]
 
-    def images(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
-        if kind == "caption":
-            # Captions are of an image; which one makes no difference to a search.
-            if not len(done):
-                yield [ImageRow(0, "0.jpg", "0.jpg")], real[:1]
-            return
-        for numbers, points in grown(len(done)):
-            yield [ImageRow(at, f"{at}.jpg", f"{at}.jpg") for at in numbers], points
-
-    def captions(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
-        if kind == "caption":
-            for numbers, points in grown(len(done)):
-                yield [CaptionRow(at, 0, f"caption {at}") for at in numbers], points
+    def changes(done: Mapping[Kind, Ids]) -> Iterator[Change]:
+        # Captions are of an image; which one makes no difference to a search.
+        if kind == "caption" and not len(done["image"]):
+            yield Change([ImageRow(0, "0.jpg", "0.jpg")], real[:1])
+        for numbers, points in grown(len(done[kind])):
+            if kind == "image":
+                yield Change([ImageRow(at, f"{at}.jpg", f"{at}.jpg") for at in numbers], points)
+            else:
+                rows = [CaptionRow(at, 0, f"caption {at}") for at in numbers]
+                yield Change(captions=rows, caption_points=points)
 
     start = memory("RssAnon")
     with Peak() as peak:
         began = clock()
         build_index(
-            folder, identity, images, captions, source="benchmark", total=rows, threads=threads
+            folder, identity, changes, source="benchmark", total=rows, threads=threads
         ).close()
         seconds = clock() - began - growing
     return Building(rows / seconds, seconds, peak.bytes - start)

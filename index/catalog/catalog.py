@@ -6,7 +6,7 @@ One transaction makes a change visible, so a reader sees the old generation or t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,10 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
 from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
+from hasse.index.catalog.integrity import are_ours, whole_rows
 from hasse.index.catalog.locations import Locations
-from hasse.index.catalog.lookups import (
-    CAPTION_HITS,
-    CAPTIONS_BY_ID,
-    CAPTIONS_BY_IMAGE,
-    DESCRIBED_IMAGES,
-    IMAGE_HITS,
-    IMAGES_BY_ID,
-    PATHS_BY_IMAGE,
-)
-from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records
+from hasse.index.catalog.lookups import LOOKUPS
+from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records, model_of
 from hasse.index.catalog.schema import (
     CAPTION_FACTS,
     CAPTIONS,
@@ -39,17 +32,11 @@ from hasse.index.catalog.schema import (
     METADATA,
     PATH_FACTS,
     REMOVED,
-    SCHEMA,
     SEGMENTS,
     UNREADABLE_FACTS,
     WRITTEN,
-    row_checksum,
 )
-from hasse.index.errors import (
-    DamagedIndexError,
-    FormatVersionError,
-    ModelMismatchError,
-)
+from hasse.index.errors import DamagedIndexError, FormatVersionError
 from hasse.index.types import (
     CaptionRow,
     DescribedImage,
@@ -69,19 +56,15 @@ class Catalog(Database):
     def __init__(self, url: str | sql.URL, lock_seconds: float = LOCK_SECONDS) -> None:
         """Name the database; see `Database`."""
         super().__init__(url, lock_seconds)
-        dialect = self.dialect
-        self._images_by_id = Lookup.compiled(IMAGES_BY_ID, dialect)
-        self._described_images = Lookup.compiled(DESCRIBED_IMAGES, dialect)
-        self._image_hits = Lookup.compiled(IMAGE_HITS, dialect)
-        self._caption_hits = Lookup.compiled(CAPTION_HITS, dialect)
-        self._captions_by_id = Lookup.compiled(CAPTIONS_BY_ID, dialect)
-        self._captions_by_image = Lookup.compiled(CAPTIONS_BY_IMAGE, dialect)
-        self._paths_by_image = Lookup.compiled(PATHS_BY_IMAGE, dialect)
+        self._lookups = {
+            name: Lookup.compiled(by_database, self.dialect)
+            for name, by_database in LOOKUPS.items()
+        }
 
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
         with self.reading() as connection:
-            return _are_ours(connection, _tables(connection))
+            return are_ours(connection)
 
     def format(self) -> int:
         """Return the number of the format."""
@@ -123,16 +106,16 @@ class Catalog(Database):
                     f"{self.url.database} has the format {version}, and this version reads "
                     f"{FORMAT}: build the index again, or use the version that made it"
                 )
-            (meta,) = self._whole(connection, META)
+            (meta,) = whole_rows(connection, META)
             names = set(connection.execute(sql.select(SEGMENTS.c.name)).scalars())
             records = [record for name, record in known.items() if name in names]
             fresh = sorted(names - known.keys())
             for at in range(0, len(fresh), IDS_PER_STATEMENT):
                 chosen = SEGMENTS.c.name.in_(fresh[at : at + IDS_PER_STATEMENT])
-                records += map(_segment, self._whole(connection, SEGMENTS, chosen))
+                records += map(_segment, whole_rows(connection, SEGMENTS, chosen))
             seen = min((r.generation for r in records if r.name not in known), default=since)
             after = DELETED.c.generation > min(seen, since)
-            deleted = self._whole(connection, DELETED, after)
+            deleted = whole_rows(connection, DELETED, after)
         return State(
             model=model_of(meta),
             generation=meta.generation,
@@ -143,32 +126,22 @@ class Catalog(Database):
     def model(self) -> ModelIdentity:
         """Return the model that made the visible points."""
         with self.reading() as connection:
-            (meta,) = self._whole(connection, META)
+            (meta,) = whole_rows(connection, META)
         return model_of(meta)
 
     def names(self) -> set[str]:
         """Return the names of the visible segments."""
-        with self.reading() as connection:
-            return set(connection.execute(sql.select(SEGMENTS.c.name)).scalars())
-
-    def _whole(
-        self, connection: Connection, table: Table, *where: sql.ColumnElement[bool]
-    ) -> Sequence[Any]:
-        rows = connection.execute(sql.select(table).where(*where)).all()
-        for row in rows:
-            if not _is_whole(table, row):
-                raise DamagedIndexError(f"{self.url.database}: {_row_name(table, row)} was changed")
-        return rows
+        return {row.name for row in self._read(sql.select(SEGMENTS.c.name))}
 
     def images(self, ids: Iterable[int]) -> dict[int, ImageRow]:
         """Return the images there are among `ids`, by id."""
-        (rows,) = self._look_up(self._images_by_id, ids)
+        (rows,) = self._look_up("images", ids)
         return _image_rows(rows)
 
     def described_images(self, ids: Iterable[int]) -> dict[int, DescribedImage]:
         """Return what `images`, `captions_of` and `paths_of` do, of one instant."""
         wanted = list(ids)
-        images, captions, paths = self._look_up(self._described_images, wanted)
+        images, captions, paths = self._look_up("described images", wanted)
         captions_of = _captions_by_image(wanted, captions)
         paths_of = _paths_by_image(wanted, paths)
         return {
@@ -182,28 +155,26 @@ class Catalog(Database):
         Their captions are in order of caption id. Of an answer of an older generation, an id that
         was removed may be another image's by now.
         """
-        rows, removal = self._look_up(self._image_hits, ids)
+        rows, removal = self._look_up("image hits", ids)
         return {row[0]: NamedImage._make(row) for row in rows}, removal
 
     def caption_hits(self, ids: Iterable[int]) -> tuple[dict[int, FoundCaption], int]:
         """Return the captions there are among `ids`, and which generation last removed one."""
-        rows, removal = self._look_up(self._caption_hits, ids)
+        rows, removal = self._look_up("caption hits", ids)
         return {row[0]: FoundCaption._make(row) for row in rows}, removal
 
     def image_of(self, sha256: str) -> ImageRow | None:
         """Return the first image whose picture has these contents, if it was hashed."""
         same = sql.select(*IMAGE_FACTS).where(IMAGES.c.sha256 == sha256, HASHED)
-        with self.reading() as connection:
-            row = connection.execute(same.order_by(IMAGES.c.id)).first()
-        return None if row is None else ImageRow._make(row)
+        rows = self._read(same.order_by(IMAGES.c.id).limit(1))
+        return ImageRow._make(rows[0]) if rows else None
 
     def images_below(self, folder: str) -> list[ImageRow]:
         """Return the images whose pictures lie in a folder of the index."""
         below = sql.select(*IMAGE_FACTS).where(
             IMAGES.c.path.startswith(f"{folder}/", autoescape=True)
         )
-        with self.reading() as connection:
-            return [ImageRow._make(row) for row in connection.execute(below)]
+        return [ImageRow._make(row) for row in self._read(below)]
 
     def largest_ids(self) -> dict[Kind, int]:
         """Return the largest id below `FAR_IDS` that an image, and a caption, has or had; or 0."""
@@ -216,19 +187,16 @@ class Catalog(Database):
     def paths_of(self, image_ids: Iterable[int]) -> dict[int, list[PathRow]]:
         """Return the files of each image, by image id, in order of their paths."""
         wanted = list(image_ids)
-        (rows,) = self._look_up(self._paths_by_image, wanted)
+        (rows,) = self._look_up("paths of images", wanted)
         return _paths_by_image(wanted, rows)
 
     def all_paths(self) -> list[PathRow]:
         """Return the files of all images."""
-        with self.reading() as connection:
-            rows = connection.execute(sql.select(*PATH_FACTS))
-            return [PathRow._make(row) for row in rows]
+        return [PathRow._make(row) for row in self._read(sql.select(*PATH_FACTS))]
 
     def sha256s(self) -> dict[int, str]:
         """Return the SHA-256 of each image's picture, by image id; "" where it is not known."""
-        with self.reading() as connection:
-            rows = connection.execute(sql.select(IMAGES.c.id, IMAGES.c.sha256)).all()
+        rows = self._read(sql.select(IMAGES.c.id, IMAGES.c.sha256))
         return {row.id: row.sha256 for row in rows}
 
     def sidecars(self) -> dict[int, str]:
@@ -244,15 +212,12 @@ class Catalog(Database):
 
     def removed(self) -> tuple[set[str], set[str]]:
         """Return the SHA-256 and the paths of files whose images were removed by name."""
-        with self.reading() as connection:
-            rows = connection.execute(sql.select(REMOVED.c.sha256, REMOVED.c.path)).all()
+        rows = self._read(sql.select(REMOVED.c.sha256, REMOVED.c.path))
         return {row.sha256 for row in rows} - {""}, {row.path for row in rows} - {""}
 
     def unreadable(self) -> list[UnreadableFile]:
         """Return the files that could not be decoded."""
-        with self.reading() as connection:
-            rows = connection.execute(sql.select(*UNREADABLE_FACTS))
-            return [UnreadableFile._make(row) for row in rows]
+        return [UnreadableFile._make(row) for row in self._read(sql.select(*UNREADABLE_FACTS))]
 
     def all_rows(self) -> tuple[list[ImageRow], list[CaptionRow]]:
         """Return all images and all captions, of one instant, each in order of their ids."""
@@ -266,13 +231,13 @@ class Catalog(Database):
 
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
-        (rows,) = self._look_up(self._captions_by_id, ids)
+        (rows,) = self._look_up("captions", ids)
         return _caption_rows(rows)
 
     def captions_of(self, image_ids: Iterable[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id, in order of caption id."""
         wanted = list(image_ids)
-        (rows,) = self._look_up(self._captions_by_image, wanted)
+        (rows,) = self._look_up("captions of images", wanted)
         return _captions_by_image(wanted, rows)
 
     def counts(self) -> dict[Kind, int]:
@@ -289,71 +254,22 @@ class Catalog(Database):
             sql.select(CAPTIONS.c.id).outerjoin(WRITTEN).where(WRITTEN.c.caption_id.is_(None))
         )
         found = sql.select(by_people.exists(), sql.select(WRITTEN.c.caption_id).exists())
-        with self.reading() as connection:
-            people, models = connection.execute(found).one()
+        ((people, models),) = self._read(found)
         return bool(people), bool(models)
 
-    def _look_up(self, lookup: Lookup, ids: Iterable[int]) -> list[Any]:
-        """Return what a lookup gives of `ids`, most of it lists of rows."""
+    def _look_up(self, name: str, ids: Iterable[int]) -> list[Any]:
+        """Return what one of `LOOKUPS` gives of `ids`, most of it lists of rows."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
-        return [json.loads(text) for text in self.fetch(lookup, wanted)]
+        return [json.loads(text) for text in self.fetch(self._lookups[name], wanted)]
 
-
-def model_of(meta: Any) -> ModelIdentity:
-    """Return the model that the row of the table `meta` names."""
-    return ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
-
-
-def refuse_other_model(opened: ModelIdentity, found: ModelIdentity) -> None:
-    """Refuse to go on with an index that was encoded anew since it was opened.
-
-    Raises:
-        ModelMismatchError: its points are those of another model by now.
-    """
-    if opened.fingerprint != found.fingerprint:
-        raise ModelMismatchError(
-            f"the index was encoded anew by the model '{found.name}' since it was opened for "
-            f"'{opened.name}': open it again with that model (start a running service again)"
-        )
-
-
-def foreign_tables(connection: Connection) -> list[str]:
-    """Return the tables that have names of ours and that no catalog of ours made."""
-    found = _tables(connection)
-    return [] if _are_ours(connection, found) else sorted(found)
-
-
-def damaged_rows(catalog: Catalog) -> Iterator[str]:
-    """Yield one clause for each row whose values are not those that were written."""
-    with catalog.reading() as connection:
-        if connection.dialect.name == "sqlite":
-            for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)"):
-                if line != "ok":
-                    yield str(line)
-        for table in SCHEMA.sorted_tables:
-            for row in connection.execute(sql.select(table)):
-                if not _is_whole(table, row):
-                    yield f"{_row_name(table, row)} was changed"
+    def _read(self, statement: sql.Executable) -> Sequence[Any]:
+        with self.reading() as connection:
+            return connection.execute(statement).all()
 
 
 def _format(connection: Connection) -> int:
     found: int = connection.execute(sql.select(META.c.format)).scalar_one()
     return found
-
-
-def _tables(connection: Connection) -> set[str]:
-    return set(sql.inspect(connection).get_table_names()) & set(SCHEMA.tables)
-
-
-def _are_ours(connection: Connection, tables: set[str]) -> bool:
-    if META.name not in tables:
-        return False
-    columns = {column["name"] for column in sql.inspect(connection).get_columns(META.name)}
-    if not {column.name for column in META.columns} <= columns:
-        return False
-    made = connection.execute(sql.select(META.c.format)).first()
-    # Another version has other tables: `state` refuses it by its format.
-    return made is not None and (made.format != FORMAT or tables == set(SCHEMA.tables))
 
 
 def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:
@@ -380,16 +296,6 @@ def _paths_by_image(
     for row in sorted(rows, key=lambda row: row[1]):
         found[row[0]].append(PathRow._make(row))
     return found
-
-
-def _is_whole(table: Table, row: Sequence[Any]) -> bool:
-    # The checksum is the last column; the number of the one meta row is not one of its facts.
-    values = row[1:-1] if table is META else row[:-1]
-    return bool(row_checksum(*values) == row[-1])
-
-
-def _row_name(table: Table, row: Sequence[Any]) -> str:
-    return f"the row {row[0]!r} of the table '{table.name}'"
 
 
 def _segment(row: Any) -> SegmentRecord:

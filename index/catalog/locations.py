@@ -27,7 +27,8 @@ class Locations:
 
     Attributes:
         folders: by name; `path` is where each is.
-        roots: the names of the followed folders that lie in no other.
+        roots: what answers put before paths within the followed folders that lie in no other, by
+            the names of these folders. With several of them it tells them apart.
     """
 
     def __init__(
@@ -41,10 +42,9 @@ class Locations:
         self._samples = samples or {}
         self.folders: Mapping[str, FolderRow] = {row.name: row for row in folders}
         followed = [row for row in self.folders.values() if row.device is not None]
-        self.roots = [
-            row.name for row in followed if not any(_is_in(row.path, one.path) for one in followed)
-        ]
-        self._labels = _labels([self.folders[name].path for name in self.roots])
+        outer = [row for row in followed if not any(_is_in(row.path, one.path) for one in followed)]
+        labels = _labels([row.path for row in outer])
+        self.roots = {row.name: label for row, label in zip(outer, labels, strict=True)}
         moved = [row for row in self.folders.values() if row.path != row.name]
         # The longest first: a folder may lie in another.
         self._moved = sorted(moved, key=lambda row: -len(row.name))
@@ -129,16 +129,6 @@ class Locations:
             return False
         return not _is_in(os.path.realpath(path), os.path.realpath(root.path))
 
-    def shown(self, path: str) -> str | None:
-        """Return a path of the catalog relative to its followed folder; None outside of all.
-
-        With several followed folders, paths begin with what tells them apart.
-        """
-        for name, label in zip(self.roots, self._labels, strict=True):
-            if _is_in(path, name):
-                return label + path[len(name) + 1 :]
-        return None
-
     def lies_below(self, prefix: str) -> sql.ColumnElement[bool]:
         """Return the condition: the image has a file whose absolute path begins with `prefix`."""
         parent = prefix.rpartition("/")[0] or "/"
@@ -162,7 +152,7 @@ class Locations:
         A file outside all followed folders is shown by the name of its image.
         """
         conditions: list[sql.ColumnElement[bool]] = [sql.false()]
-        for name, label in zip(self.roots, self._labels, strict=True):
+        for name, label in self.roots.items():
             conditions += _below(label.rstrip("/"), name, prefix)
         inside = [_starts(PATHS.c.path, f"{name}/") for name in self.roots]
         outside = sql.select(PATHS.c.image_id).where(sql.not_(sql.or_(sql.false(), *inside)))

@@ -142,10 +142,16 @@ def _together(**parts: Mapping[str, sql.Select[Any]]) -> dict[str, sql.Select[An
     }
 
 
-IMAGES_BY_ID = _rows_by(IMAGES.c.id, IMAGE_FACTS)
-CAPTIONS_BY_ID = _rows_by(CAPTIONS.c.id, CAPTION_FACTS)
-CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, CAPTION_FACTS)
-PATHS_BY_IMAGE = _rows_by(PATHS.c.image_id, PATH_FACTS)
-DESCRIBED_IMAGES = _together(images=IMAGES_BY_ID, captions=CAPTIONS_BY_IMAGE, paths=PATHS_BY_IMAGE)
-IMAGE_HITS = _together(images=_named_images(), removal=_last_removal("image"))
-CAPTION_HITS = _together(captions=_found_captions(), removal=_last_removal("caption"))
+_IMAGES = _rows_by(IMAGES.c.id, IMAGE_FACTS)
+_CAPTIONS_OF = _rows_by(CAPTIONS.c.image_id, CAPTION_FACTS)
+_PATHS_OF = _rows_by(PATHS.c.image_id, PATH_FACTS)
+# Each for each database, by what it returns.
+LOOKUPS: Mapping[str, Mapping[str, sql.Select[Any]]] = {
+    "images": _IMAGES,
+    "captions": _rows_by(CAPTIONS.c.id, CAPTION_FACTS),
+    "captions of images": _CAPTIONS_OF,
+    "paths of images": _PATHS_OF,
+    "described images": _together(images=_IMAGES, captions=_CAPTIONS_OF, paths=_PATHS_OF),
+    "image hits": _together(images=_named_images(), removal=_last_removal("image")),
+    "caption hits": _together(captions=_found_captions(), removal=_last_removal("caption")),
+}

@@ -14,14 +14,9 @@ import sqlalchemy as sql
 from sqlalchemy import Column, Connection, Table
 
 from hasse.index.catalog import generation_file
-from hasse.index.catalog.catalog import (
-    Catalog,
-    foreign_tables,
-    largest_id,
-    model_of,
-    refuse_other_model,
-)
-from hasse.index.catalog.records import SegmentRecord
+from hasse.index.catalog.catalog import Catalog, largest_id
+from hasse.index.catalog.integrity import foreign_tables
+from hasse.index.catalog.records import SegmentRecord, model_of, refuse_other_model
 from hasse.index.catalog.schema import (
     CAPTIONS,
     DELETED,
@@ -138,6 +133,8 @@ def remember_folders(connection: Connection, folders: Iterable[FolderRow]) -> No
 
 def remember_removed(connection: Connection, ids: Sequence[int]) -> None:
     """Note the files of images that are being removed by name, so that no folder re-adds them."""
+    if not ids:
+        return
     sha256 = sql.func.coalesce(IMAGES.c.sha256, "")
     files = sql.select(sha256, sql.func.coalesce(PATHS.c.path, "")).select_from(IMAGES)
     found: set[tuple[str, str]] = set()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hasse.index.errors import ModelMismatchError
 from hasse.index.types import Kind, ModelIdentity
 from hasse.models.score import Score
 
@@ -59,3 +60,21 @@ class State:
 def file_records(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, FileRecord]:
     """Return the records of files, by name, that were written as JSON."""
     return {name: FileRecord(**record) for name, record in plain.items()}
+
+
+def model_of(meta: Any) -> ModelIdentity:
+    """Return the model that the row of the table `meta` names."""
+    return ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
+
+
+def refuse_other_model(opened: ModelIdentity, found: ModelIdentity) -> None:
+    """Refuse to go on with an index that was encoded anew since it was opened.
+
+    Raises:
+        ModelMismatchError: its points are those of another model by now.
+    """
+    if opened.fingerprint != found.fingerprint:
+        raise ModelMismatchError(
+            f"the index was encoded anew by the model '{found.name}' since it was opened for "
+            f"'{opened.name}': open it again with that model (start a running service again)"
+        )

@@ -9,8 +9,9 @@ import sqlalchemy as sql
 from sqlalchemy import BigInteger, Connection, Text
 
 from hasse.index.catalog import documents, mutations
-from hasse.index.catalog.catalog import Catalog, model_of
+from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import folders_of
+from hasse.index.catalog.records import model_of
 from hasse.index.catalog.schema import (
     FOLDERS,
     IMAGE_FACTS,

@@ -41,6 +41,8 @@ class Change:
         rows: images that get another row and keep their point.
         paths: the files of images from now on, by image id; for new images too.
         removed_images: they go with their captions and paths.
+        removed_by_name: images that go likewise, and whose files are remembered, so that a
+            followed folder does not bring them back.
         removed_captions: others that go.
         folders: folders that are remembered as they are now.
         lapsed: paths of files that were removed by name and are gone.
@@ -57,6 +59,7 @@ class Change:
     rows: Sequence[ImageRow] = ()
     paths: Mapping[int, Sequence[PathRow]] = field(default_factory=dict)
     removed_images: Sequence[int] = ()
+    removed_by_name: Sequence[int] = ()
     removed_captions: Sequence[int] = ()
     folders: Sequence[FolderRow] = ()
     lapsed: Collection[str] = ()
@@ -64,16 +67,19 @@ class Change:
     metadata: Mapping[int, Metadata] = field(default_factory=dict)
     versions: Sequence[VersionRow] = ()
 
+    def added(self, kind: Kind) -> tuple[Sequence[ImageRow | CaptionRow], ArrayLike | None]:
+        """Return the new rows of a kind, and their points."""
+        if kind == "image":
+            return self.images, self.image_points
+        return self.captions, self.caption_points
+
     def checked(self, kind: Kind, model: ModelIdentity) -> tuple[Ids, Points]:
         """Return the ids (R,) and the points (R, N) of the new rows of a kind.
 
         Raises:
             BadPointsError, BadRowsError: one cannot be stored; the message names the row.
         """
-        rows: Sequence[ImageRow | CaptionRow] = self.images
-        given = self.image_points
-        if kind == "caption":
-            rows, given = self.captions, self.caption_points
+        rows, given = self.added(kind)
         check_texts(rows)
         ids = checked_ids(kind, [row.id for row in rows])
         points = np.empty((0, model.dimension), np.float32) if given is None else given

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hasse.index.catalog.catalog import Catalog, refuse_other_model
-from hasse.index.catalog.records import SegmentRecord, State
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.records import SegmentRecord, State, refuse_other_model
 from hasse.index.errors import DamagedIndexError
 from hasse.index.segments.combined import CombinedSegment, combined, is_small
 from hasse.index.segments.leases import Lease

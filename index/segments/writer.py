@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +23,12 @@ from hasse.index.segments import leases
 from hasse.index.segments.change import Change
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
-from hasse.index.staging import STAGING, staged_model
+from hasse.index.segments.staging import STAGING, staged_model
 from hasse.index.text.sources import TextSource
 from hasse.index.types import (
     KINDS,
-    CaptionRow,
     FolderRow,
     Ids,
-    ImageRow,
     Kind,
     ModelIdentity,
 )
@@ -106,10 +104,12 @@ class Writer:
         records = self.publish(*finished)
         new = [row for row in change.images if row.id not in change.replaced]
         replaced = [row for row in change.images if row.id in change.replaced]
-        present = [*change.removed_images, *(row.id for row in (*replaced, *change.rows))]
+        gone = [*change.removed_images, *change.removed_by_name]
+        present = [*gone, *(row.id for row in (*replaced, *change.rows))]
         with self._next_generation(present) as (connection, generation):
+            mutations.remember_removed(connection, change.removed_by_name)
             touched = mutations.images_of(connection, change.removed_captions)
-            mutations.delete_images(connection, change.removed_images, generation)
+            mutations.delete_images(connection, gone, generation)
             mutations.delete_captions(connection, change.removed_captions, generation)
             mutations.delete_points(connection, "image", sorted(change.replaced), generation)
             captioned = {row.image_id for row in change.captions}
@@ -157,30 +157,19 @@ class Writer:
     def commit(
         self,
         records: Sequence[SegmentRecord],
-        images: Iterable[ImageRow] = (),
-        captions: Iterable[CaptionRow] = (),
+        changes: Callable[[], Iterable[Change]] = list,
         folders: Iterable[FolderRow] = (),
     ) -> int:
-        """Make published segments and their rows visible, all at once; return the generation."""
+        """Make published segments and the new rows of changes visible; return the generation."""
         with self._next_generation() as (connection, generation):
-            mutations.insert_images(connection, images)
-            mutations.insert_captions(connection, captions)
+            for change in changes():
+                mutations.insert_images(connection, change.images)
+                mutations.replace_metadata(connection, change.metadata)
+            for change in changes():
+                mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, folders)
             mutations.insert_segments(connection, records, generation)
             documents.add_missing(connection)
-        return generation
-
-    def remove(self, image_ids: Sequence[int]) -> int:
-        """Remove images and their captions; return the generation.
-
-        The files are remembered: a followed folder does not bring them back.
-
-        Raises:
-            BadRowsError: there is no such image.
-        """
-        with self._next_generation(image_ids) as (connection, generation):
-            mutations.remember_removed(connection, image_ids)
-            mutations.delete_images(connection, image_ids, generation)
         return generation
 
     def replace(self, merged: Merged) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
-from hasse.index.catalog.catalog import Catalog, refuse_other_model
-from hasse.index.catalog.records import SegmentRecord
+from hasse.index.catalog.catalog import Catalog
+from hasse.index.catalog.records import SegmentRecord, refuse_other_model
 from hasse.index.catalog.schema import CAPTIONS, FORMAT, IMAGES
 from hasse.index.creation import open_catalog
 from hasse.index.errors import BadQueryError, ShardUnreachableError

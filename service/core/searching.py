@@ -70,7 +70,17 @@ class ShownPaths:
     @property
     def _name(self) -> Callable[[str], str | None]:
         locations = self.index.locations
-        return locations.absolute if self.absolute else locations.shown
+        if self.absolute:
+            return locations.absolute
+        prefixes = [(f"{name.rstrip('/')}/", label) for name, label in locations.roots.items()]
+
+        def name_of(path: str) -> str | None:
+            for prefix, label in prefixes:
+                if path.startswith(prefix):
+                    return label + path[len(prefix) :]
+            return None
+
+        return name_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
-"""HTTP connection with bounds: on heads, on idle time, on pipelined requests, on unread answers.
+"""HTTP connection that sheds load: searches over capacity get 429 before their body is read.
 
-It also answers a request for another protocol as plain HTTP, and cancels the work of a client that
-disconnects.
+It has bounds on heads, on idle time, on pipelined requests and on unread answers. It also answers
+a request for another protocol as plain HTTP, and cancels the work of a client that disconnects.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from fastapi.routing import APIRoute
 from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -37,10 +39,11 @@ class PipelineFullError(HasseError):
     """Ends the parsing of a connection with too many unanswered requests."""
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """One connection. Subclasses name the services of the application."""
+class Connection(HttpToolsProtocol):
+    """One connection. Subclasses name the application's services and its search routes."""
 
     services: ClassVar[Services]
+    searches: ClassVar[Sequence[APIRoute]]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -52,6 +55,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._progress = False  # the parser recognized something in the bytes received now
         self._is_head_new = False  # a head has begun in them, and not ended
         self._unrecognized = 0  # bytes received since then
+        self._refused = False  # the request that is being received
+        self._closes_after = False  # the refused request is the last of its connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a first request."""
@@ -95,23 +100,31 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Start to receive a head, which has to be complete before the idle timer ends."""
-        if len(self.pipeline) >= PIPELINED:
+        client_reads_no_refusal = self._refused and self.flow.write_paused
+        if client_reads_no_refusal or len(self.pipeline) >= PIPELINED:
             raise PipelineFullError
         super().on_message_begin()
+        self._refused = False
         self._progress = self._is_head_new = True
 
     def on_headers_complete(self) -> None:
-        """Start the request, or let it wait for the one before."""
+        """Start the request, refuse it, or let it wait for the one before."""
         self._progress, self._is_head_new = True, False
         if self.parser.should_upgrade():
             return  # it is parsed again, as plain HTTP
         if self._is_idle():
+            route = self._search_route()
+            if route is not None and (error := self.services.admission.refusal()) is not None:
+                self._refuse(error, route)
+                return
             self._unset_keepalive_if_required()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
+        """Take a part of a body; of a refused request it is dropped."""
         self._progress = True
+        if self._refused:
+            return
         super().on_body(body)
         if self._is_idle() and self.loop.time() < self._body_until:
             self._restart_idle_timer()
@@ -119,7 +132,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End a request."""
         self._progress = True
-        if not self.parser.should_upgrade():
+        if self._refused:
+            if self._closes_after:
+                self._close()
+        elif not self.parser.should_upgrade():
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -157,6 +173,46 @@ class BoundedProtocol(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
         self._running = cycle, task
+
+    def _search_route(self) -> str | None:
+        """Return the route of a search, as metrics name it; None for other requests.
+
+        A browser shows no answer without CORS headers, so pages of other sites are refused by the
+        application: their searches are no searches here.
+        """
+        if self.services.settings.cors_origins and self._has_origin():
+            return None
+        method, path = self.parser.get_method().decode(), self._path()
+        for route in self.searches:
+            if method in (route.methods or ()) and route.path_regex.match(path):
+                return route.path
+        return None
+
+    def _path(self) -> str:
+        path = self.url.partition(b"?")[0].decode("ascii", "replace")
+        root_path = self.services.settings.root_path
+        return path.removeprefix(root_path) if path.startswith(f"{root_path}/") else path
+
+    def _has_origin(self) -> bool:
+        return any(name == b"origin" for name, _ in self.headers)
+
+    def _refuse(self, error: ServiceError, route: str) -> None:
+        self._refused = True
+        self._closes_after = (
+            self.services.readiness.phase is Phase.STOPPING
+            or self.expect_100_continue
+            or not self.parser.should_keep_alive()
+        )
+        self._answer(
+            error,
+            route,
+            self.parser.get_method().decode(),
+            self._path(),
+            closes=self._closes_after,
+        )
+        self._restart_idle_timer()  # so long may the rest of the body take
+        if self.expect_100_continue:
+            self._close()  # the client sends no body now
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -251,3 +307,8 @@ class BoundedProtocol(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
         self.data_received(b"\r\n".join((*lines, b"", rest)))
+
+
+def connections_of(services: Services, searches: Sequence[APIRoute]) -> type[Connection]:
+    """Return the protocol of one application's connections."""
+    return type("Connection", (Connection,), {"services": services, "searches": searches})

@@ -91,7 +91,7 @@ def _add(
         for (id_, text), point in zip(texts.items(), points, strict=True):
             same = id_ in now and now[id_].sha256 == images[id_].sha256
             if same and all(row.written_by is not None for row in present[id_]):
-                draft.add_caption(id_, text, point, author)
+                draft.add_caption(id_, text, point, written_by=author)
         if draft.captions:
             change.change(draft.change())
     index.announce()

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from hasse.service.app import SEARCH_ROUTES, create_app
 from hasse.service.core.engine import Engine
-from hasse.service.http.load_shedding import load_shedding
+from hasse.service.http.connection import connections_of
 from hasse.service.runtime import about, logs
 from hasse.service.runtime.readiness import Phase
 from hasse.service.runtime.sockets import BACKLOG, ServeError, address_of
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=load_shedding(services, SEARCH_ROUTES),
+                http=connections_of(services, SEARCH_ROUTES),
                 interface="asgi3",
                 proxy_headers=False,
                 access_log=False,

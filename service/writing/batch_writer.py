@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 from hasse.index import durable
 from hasse.index.errors import NotLoadedError
 from hasse.index.segments import stored_pictures
+from hasse.index.segments.change import Change
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer
 from hasse.index.store import Index
 from hasse.index.types import DescribedImage, ImageRow, PathRow, Points
 from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.runtime.logs import event
-from hasse.service.writing.draft import Draft, image_row
-from hasse.service.writing.metadata import metadata_of
+from hasse.service.writing.draft import Draft
 
 Operation: TypeAlias = Literal["add", "remove"]
 
@@ -106,7 +106,7 @@ class BatchWriter:
         with self._writing(deletions) as writer:
             rows = self._index.catalog.images(image_ids)
             if rows:
-                writer.remove(sorted(rows))
+                writer.change(Change(removed_by_name=sorted(rows)))
             for row in rows.values():
                 if stored_pictures.is_stored(row) and not self._is_in_use(row.path, row.sha256):
                     self._delete_file(row.path)
@@ -190,8 +190,8 @@ class _Uploads:
         if image_id in self._draft.images or self._index.catalog.images([image_id]):
             return ServiceError("conflict", f"image {image_id} is already another picture")
         name = new.file_name or f"{image_id}{new.facts.suffix}"
-        row = image_row(image_id, name, self._store(new), new.split, new.facts)
-        self._draft.add_image(row, new.point, metadata_of(new.facts.metadata))
+        path = self._store(new)
+        row = self._draft.add_image(image_id, name, path, new.split, new.facts, new.point)
         self._texts[image_id] = set()
         self._add_captions(image_id, new)
         return StoredImage(DescribedImage(row, [], []), created=True)

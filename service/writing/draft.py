@@ -1,4 +1,4 @@
-"""One change of an index in the making: new images and captions get their ids here."""
+"""One change of an index in the making, whatever source its pictures come from."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from hasse.index.catalog.schema import FAR_IDS
 from hasse.index.segments.change import Change
 from hasse.index.types import KINDS, CaptionRow, ImageRow, Kind, Metadata, Points
 from hasse.models.images.inspection import PictureFacts
+from hasse.service.writing.metadata import metadata_of
+
+IMAGES_PER_CHANGE = 1024  # of a folder or a dataset: bounds the memory of their captions' points
 
 
 class Draft:
-    """New images and captions with their points, whatever source they come from.
+    """New images and captions with their points.
+
+    What `inspect` finds out about a picture becomes a part of the change in `add_image`: a column
+    of its row, or an entry of another field of `Change`.
 
     Attributes:
         images: their rows, by id.
         captions: their rows.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog | None = None) -> None:
+        """Begin a change; `catalog` gives ids to rows whose source brings none."""
         self.images: dict[int, ImageRow] = {}
         self.metadata: dict[int, Metadata] = {}
         self.captions: list[CaptionRow] = []
         self._image_points: list[Points] = []
         self._caption_points: list[Points] = []
         self._catalog = catalog
-        self._largest = catalog.largest_ids()
-        self._ids = {kind: self._free(kind) for kind in KINDS}
+        if catalog is not None:
+            self._largest = catalog.largest_ids()
+            self._ids = {kind: self._free(catalog, kind) for kind in KINDS}
 
     def new_image_id(self) -> int:
         """Return an id that no image has or had."""
@@ -38,20 +46,54 @@ class Draft:
         self._largest["image"] = max(self._largest["image"], found if found < FAR_IDS else 0)
         return found
 
-    def add_image(self, row: ImageRow, point: Points, metadata: Metadata) -> None:
-        """Add an image with its point (N,), under an id that its source chose or got here."""
-        self.images[row.id] = row
-        self.metadata[row.id] = metadata
+    def add_image(
+        self,
+        image_id: int,
+        file_name: str,
+        path: str,
+        split: str,
+        facts: PictureFacts,
+        point: Points,
+        *,
+        added: int | None = None,
+        metadata: Metadata | None = None,
+    ) -> ImageRow:
+        """Add an image with its point (N,); return its row.
+
+        `path` is that of the catalog. `added` is when an image that is replaced was added.
+        `metadata` is by default what the file itself says.
+        """
+        row = ImageRow(
+            image_id,
+            file_name,
+            path,
+            facts.width,
+            facts.height,
+            split,
+            facts.sha256,
+            added,
+            facts.taken,
+        )
+        self.images[image_id] = row
+        self.metadata[image_id] = metadata or metadata_of(facts.metadata)
         self._image_points.append(point)
-        if self._largest["image"] < row.id < FAR_IDS:
-            self._largest["image"] = row.id
-            self._ids["image"] = self._free("image")
+        if self._catalog is not None and self._largest["image"] < image_id < FAR_IDS:
+            self._largest["image"] = image_id
+            self._ids["image"] = self._free(self._catalog, "image")
+        return row
 
     def add_caption(
-        self, image_id: int, text: str, point: Points, written_by: str | None = None
+        self,
+        image_id: int,
+        text: str,
+        point: Points,
+        *,
+        caption_id: int | None = None,
+        written_by: str | None = None,
     ) -> None:
         """Add a caption with its point (N,) to an image of the index or of this change."""
-        self.captions.append(CaptionRow(next(self._ids["caption"]), image_id, text, written_by))
+        own = next(self._ids["caption"]) if caption_id is None else caption_id
+        self.captions.append(CaptionRow(own, image_id, text, written_by))
         self._caption_points.append(point)
 
     def change(self) -> Change:
@@ -64,21 +106,5 @@ class Draft:
             metadata=self.metadata,
         )
 
-    def _free(self, kind: Kind) -> Iterator[int]:
-        return free_ids(self._catalog, kind, self._largest[kind])
-
-
-def image_row(
-    image_id: int, file_name: str, path: str, split: str, facts: PictureFacts
-) -> ImageRow:
-    """Return the catalog's row of a picture."""
-    return ImageRow(
-        image_id,
-        file_name,
-        path,
-        facts.width,
-        facts.height,
-        split,
-        facts.sha256,
-        taken=facts.taken,
-    )
+    def _free(self, catalog: Catalog, kind: Kind) -> Iterator[int]:
+        return free_ids(catalog, kind, self._largest[kind])

@@ -5,26 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from hasse.index import build as index_build
 from hasse.index.catalog.locations import Locations, folders_of
 from hasse.index.creation import open_catalog
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import ROWS_PER_SEGMENT
-from hasse.index.staging import refuse_unfinished
+from hasse.index.segments.staging import refuse_unfinished
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, FolderRow, Ids, ImageRow, ModelIdentity
+from hasse.index.types import CaptionRow, FolderRow, Ids, ImageRow, Kind, ModelIdentity
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.model import Points
-from hasse.service.writing.draft import image_row
-from hasse.service.writing.image_source import ImageSource
-
-CAPTIONS_PER_BLOCK = 2048
+from hasse.service.writing.draft import IMAGES_PER_CHANGE, Draft
+from hasse.service.writing.image_source import EncodedImages, ImageSource
 
 ProgressCallback = Callable[[int, int], None]  # told how many are done, of how many
 
@@ -47,7 +44,6 @@ def build(
     folder: Path,
     source: ImageSource,
     progress: ProgressCallback = lambda done, total: None,
-    captions_per_block: int = CAPTIONS_PER_BLOCK,
     rows_per_segment: int | None = None,
 ) -> Index:
     """Index a dataset; what was finished before a kill is not encoded again.
@@ -59,12 +55,10 @@ def build(
         FeaturesError: the features are not those of this model.
         DatasetError: every image was left out.
     """
-    rows = _EncodedRows(dataset, checkpoint, source, captions_per_block)
     return index_build.build(
         folder,
         identity_of(checkpoint),
-        rows.images,
-        rows.captions,
+        _EncodedDataset(dataset, checkpoint, source).changes,
         source=_fingerprint(dataset, source),
         total=_count(dataset),
         folders=_folders(dataset, folder.resolve()),
@@ -110,12 +104,11 @@ def reencode(
             return None
     if not leave_out_missing:
         _require_folders(dataset)
-    rows = _EncodedRows(dataset, checkpoint, source)
+    rows = _EncodedDataset(dataset, checkpoint, source)
     generation = index_build.reencode(
         folder,
         identity_of(checkpoint),
-        rows.images,
-        rows.captions,
+        rows.changes,
         source=_fingerprint(dataset, source),
         total=_count(dataset),
         progress=progress,
@@ -123,52 +116,42 @@ def reencode(
     return Reencoded(len(rows.encoded), len(dataset) - len(rows.encoded), generation)
 
 
-class _EncodedRows:
-    """The rows and points of a dataset, in blocks, from where an earlier run stopped."""
+class _EncodedDataset:
+    """A dataset as changes of an index, from where an earlier run stopped.
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        checkpoint: Checkpoint,
-        source: ImageSource,
-        captions_per_block: int = CAPTIONS_PER_BLOCK,
-    ) -> None:
+    Attributes:
+        encoded: the ids of the images so far; all others are left out.
+    """
+
+    def __init__(self, dataset: Dataset, checkpoint: Checkpoint, source: ImageSource) -> None:
         self._dataset = dataset
         self._model = checkpoint.model
         self._source = source
-        self._captions_per_block = captions_per_block
-        self.encoded: set[int] = set()  # ids of images; all others are left out
+        self.encoded: set[int] = set()
 
-    def images(self, done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
-        """Yield the images after those that are done."""
-        self.encoded = set(done.tolist())
+    def changes(self, done: Mapping[Kind, Ids]) -> Iterator[Change]:
+        """Yield the images after those that are done, each with its captions."""
+        self.encoded = set(done["image"].tolist())
         every = self._dataset.images
         ids = [image.id for image in every]
-        first = ids.index(done[-1]) + 1 if len(done) else 0
-        for block in self._source.blocks(self._model, every[first:]):
+        first = ids.index(done["image"][-1]) + 1 if self.encoded else 0
+        for block in self._source.blocks(self._model, every[first:], IMAGES_PER_CHANGE):
             self.encoded.update(image.id for image in block.images)
             if block.images:
-                yield (
-                    [
-                        image_row(image.id, image.file_name, str(image.path), image.split, facts)
-                        for image, facts in zip(block.images, block.facts, strict=True)
-                    ],
-                    block.points,
-                )
+                yield self._change(block)
         if every and not self.encoded:
             raise self._source.none_of(self._dataset)
 
-    def captions(self, done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
-        """Yield the captions of all encoded images, after those that are done."""
-        rows = (
-            CaptionRow(caption.id, caption.image_id, caption.text)
-            for image in self._dataset.images
-            if image.id in self.encoded
-            for caption in image.captions
-        )
-        rest = islice(rows, len(done), None)
-        while part := list(islice(rest, self._captions_per_block)):
-            yield part, self._model.encode_captions([row.text for row in part])
+    def _change(self, block: EncodedImages) -> Change:
+        draft = Draft()
+        for image, facts, point in zip(block.images, block.facts, block.points, strict=True):
+            draft.add_image(image.id, image.file_name, str(image.path), image.split, facts, point)
+        captions = [caption for image in block.images for caption in image.captions]
+        if captions:
+            points = self._model.encode_captions([caption.text for caption in captions])
+            for caption, point in zip(captions, points, strict=True):
+                draft.add_caption(caption.image_id, caption.text, point, caption_id=caption.id)
+        return draft.change()
 
 
 def _folders(dataset: Dataset, index_folder: Path) -> list[FolderRow]:

@@ -31,7 +31,7 @@ from hasse.index.segments.cost_model import Thresholds
 from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
 from hasse.index.verify import verify
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests.index.samples import captions, changes, embeddings, images, model, small_index
 from tests.index.write_points import WritePoints, forked
 
 _LARGE = Thresholds(bounds_from_bytes=1, prefilter_from_rows=16)
@@ -106,8 +106,7 @@ def fresh_build(folder: Path, acknowledge: Callable[[int], None]) -> None:
     index = build(
         folder,
         model(),
-        image_blocks,
-        caption_blocks,
+        changes(image_blocks, caption_blocks),
         source="crashes",
         total=60,
         rows_per_segment=15,
@@ -135,8 +134,7 @@ def encode_anew(folder: Path, acknowledge: Callable[[int], None]) -> None:
         reencode(
             folder,
             OTHER,
-            image_blocks,
-            caption_blocks,
+            changes(image_blocks, caption_blocks),
             source="crashes",
             total=33,
             rows_per_segment=9,

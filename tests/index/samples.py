@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from hasse.index.build import Changes
 from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.search import score_rows
+from hasse.index.segments.change import Change
 from hasse.index.segments.cost_model import DEFAULT, Costs, Thresholds
 from hasse.index.segments.segment import Segment, write_segment
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ImageRow, Kind, ModelIdentity, Orientation, Points
+from hasse.index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Orientation, Points
 from hasse.models.score import Score
 from tests import oracle
 
 # Every segment has bounds, and a prefilter from 60 rows on, as large ones have; they are searched
 # by these wherever that can be.
 BOUNDED = Thresholds(1, 60, Costs(1, 1, (0, 0, 0), 0, 0))
+
+# Given the ids of the rows of a kind that are done, yield blocks of the rows that follow.
+ImageBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
+CaptionBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
+
+
+def changes(images: ImageBlocks, captions: CaptionBlocks) -> Changes:
+    """Blocks of images, and then of captions, as the changes of a build."""
+
+    def following(done: Mapping[Kind, Ids]) -> Iterator[Change]:
+        for image_rows, points in images(done["image"]):
+            yield Change(image_rows, points)
+        for caption_rows, points in captions(done["caption"]):
+            yield Change(captions=caption_rows, caption_points=points)
+
+    return following
 
 
 def model(dimension: int = 16, score: Score = "order", name: str = "sample") -> ModelIdentity:

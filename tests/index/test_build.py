@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from hasse.index.build import CaptionBlocks, ImageBlocks, build
+from hasse.index.build import build
 from hasse.index.errors import (
     BadPointsError,
     BadRowsError,
@@ -20,7 +20,16 @@ from hasse.index.search.query import Query
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, Ids, ImageRow, Points
 from hasse.index.verify import verify
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests.index.samples import (
+    CaptionBlocks,
+    ImageBlocks,
+    captions,
+    changes,
+    embeddings,
+    images,
+    model,
+    small_index,
+)
 
 IMAGES = embeddings(np.random.default_rng(0), 20, 16)
 CAPTIONS = embeddings(np.random.default_rng(1), 60, 16)
@@ -63,8 +72,7 @@ def run(
     return build(
         folder,
         model(),
-        image_blocks(image_stop),
-        caption_blocks(caption_stop),
+        changes(image_blocks(image_stop), caption_blocks(caption_stop)),
         source=source,
         total=80,
         progress=lambda done, total: None if told is None else told.append((done, total)),
@@ -129,8 +137,7 @@ def test_build_of_another_source_or_model_starts_anew(tmp_path: Path) -> None:
             build(
                 folder,
                 identity,
-                image_blocks(),
-                caption_blocks(56),
+                changes(image_blocks(), caption_blocks(56)),
                 source=source,
                 total=80,
                 rows_per_segment=25,
@@ -161,11 +168,8 @@ def test_two_builds_of_one_index_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_build_without_images_is_refused(tmp_path: Path) -> None:
-    def nothing(_done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
-        return iter(())
-
     with pytest.raises(BadRowsError, match="no images to index: name a dataset with pictures"):
-        build(tmp_path / "i", model(), nothing, lambda _: [], source="s", total=0)
+        build(tmp_path / "i", model(), lambda _: [], source="s", total=0)
 
 
 @pytest.mark.parametrize(
@@ -198,8 +202,7 @@ def test_rows_that_do_not_fit_together_are_named_and_the_next_build_starts_anew(
             build(
                 tmp_path / "i",
                 model(),
-                some_images,
-                some_captions,
+                changes(some_images, some_captions),
                 source="sample",
                 total=4,
                 rows_per_segment=rows_per_segment,
@@ -214,7 +217,13 @@ def test_text_that_cannot_be_stored_is_named_and_what_came_before_is_kept(tmp_pa
             yield cut, np.asarray(points, np.float32)
 
     with pytest.raises(BadRowsError, match="the text of caption 8 holds a NUL character"):
-        build(tmp_path / "i", model(), image_blocks(), broken, source="sample", total=80)
+        build(
+            tmp_path / "i",
+            model(),
+            changes(image_blocks(), broken),
+            source="sample",
+            total=80,
+        )
     told: list[tuple[int, int]] = []
     check(run(tmp_path / "i", told=told))
     assert told[0] == (20 + 7, 80)
@@ -243,10 +252,10 @@ def misplaced(path: Path) -> None:
     [
         *(
             (f"staging/{name}.block", damage)
-            for name in ("image-000000000004", "caption-000000000007", "caption-000000000035")
+            for name in ("000000000001", "000000000006", "000000000010")
             for damage in (shortened, garbled, misplaced)
         ),
-        *((f"staging/{name}-000000000000.block", Path.unlink) for name in ("image", "caption")),
+        *((f"staging/{at:012}.block", Path.unlink) for at in (0, 5)),
         ("staging/build.json", Path.unlink),
         *(
             ("staging/build.json", lambda path, text=text: path.write_text(text))
@@ -277,7 +286,13 @@ def test_point_that_cannot_be_stored_is_named_and_what_came_before_is_kept(
             yield block, np.asarray(points) - (1 if block[0].id == 8 else 0)
 
     with pytest.raises(BadPointsError, match=r"image 8 .row 0. has -"):
-        build(tmp_path / "i", model(), broken, caption_blocks(), source="sample", total=80)
+        build(
+            tmp_path / "i",
+            model(),
+            changes(broken, caption_blocks()),
+            source="sample",
+            total=80,
+        )
     told: list[tuple[int, int]] = []
     check(run(tmp_path / "i", told=told))
     assert told[0] == (8, 80)
@@ -287,7 +302,8 @@ def test_images_may_come_in_any_order_of_their_ids(tmp_path: Path) -> None:
     def backwards(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
         yield images(range(len(IMAGES))[::-1][len(done) :]), IMAGES[::-1][len(done) :]
 
-    build(tmp_path / "i", model(), backwards, caption_blocks(), source="s", total=80).close()
+    every = changes(backwards, caption_blocks())
+    build(tmp_path / "i", model(), every, source="s", total=80).close()
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == len(IMAGES)
 
@@ -295,7 +311,7 @@ def test_images_may_come_in_any_order_of_their_ids(tmp_path: Path) -> None:
 def test_build_goes_on_where_a_block_was_half_written(tmp_path: Path) -> None:
     with pytest.raises(StopError):
         run(tmp_path / "i", image_stop=8)
-    (tmp_path / "i" / "staging" / "image-000000000008.block.partial").write_bytes(b"123\n[[8")
+    (tmp_path / "i" / "staging" / "000000000002.block.partial").write_bytes(b"123\n[[8")
     told: list[tuple[int, int]] = []
     check(run(tmp_path / "i", told=told))
     assert told[0] == (8, 80)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.index.catalog import mutations
+from hasse.index.catalog import documents, mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.errors import (
@@ -19,6 +19,7 @@ from hasse.index.errors import (
     NotLoadedError,
 )
 from hasse.index.search.query import Query
+from hasse.index.segments.change import Change
 from hasse.index.segments.segment import Segment, Verify, write_segment
 from hasse.index.segments.writer import Writer
 from hasse.index.store import Index
@@ -34,7 +35,7 @@ def test_another_reader_sees_a_change_when_it_looks(tmp_path: Path) -> None:
         assert reader.search(Query("image", 1), np.ones(16)).violations[0] > 0
         assert reader.refresh()
         assert reader.search(Query("image", 1), np.ones(16)).ids[0] == 70
-        writer.remove([70])
+        writer.change(Change(removed_by_name=[70]))
         assert reader.refresh()
         assert reader.search(Query("image", 1), np.ones(16)).ids[0] != 70
 
@@ -115,6 +116,7 @@ def test_commit_that_outlives_its_writer_keeps_its_segment(
             generation = mutations.raise_generation(connection, index.model)
             mutations.insert_images(connection, images([900]))
             mutations.insert_segments(connection, [record], generation)
+            documents.refresh(connection, [900])
             following = pool.submit(write, index)
             while not (settling.is_set() or following.done()):
                 threading.Event().wait(0.001)

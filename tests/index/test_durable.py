@@ -15,7 +15,7 @@ from hasse.index.catalog.records import SegmentRecord
 from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
 from hasse.index.types import Ids, ImageRow, Points
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests.index.samples import captions, changes, embeddings, images, model, small_index
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
 
@@ -78,15 +78,14 @@ def test_staged_block_is_on_the_disk_before_the_next_is_asked_for(
     def blocks(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
         for at in range(len(done), 6, 2):
             yield images([at, at + 1]), POINTS[at : at + 2]
-            written = staging / f"image-{at:012}.block"
+            written = staging / f"{at // 2:012}.block"
             assert held[written] == written.stat().st_size
             assert {staging, staging / "build.json"} <= held.keys()
 
     build(
         tmp_path / "i",
         model(),
-        blocks,
-        lambda done: [(captions(range(9), range(6)), POINTS[:9])],
+        changes(blocks, lambda done: [(captions(range(9), range(6)), POINTS[:9])]),
         source="sample",
         total=15,
         rows_per_segment=4,

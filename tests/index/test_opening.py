@@ -75,7 +75,7 @@ def test_create_refuses_a_folder_with_files_of_others_that_it_would_sweep(
     with pytest.raises(NotAnIndexError, match=said):
         Index.create(tmp_path / "i", model())
     with pytest.raises(NotAnIndexError, match=said):
-        build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0)
+        build(tmp_path / "i", model(), lambda _: [], source="s", total=0)
     assert mine.read_text() == "years of work"
     shutil.rmtree(mine.parent)
     Index.create(tmp_path / "i", model(), threads=1).close()
@@ -184,10 +184,10 @@ def test_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> None
         with pytest.raises(ModelMismatchError):
             Index.open(tmp_path / "i", "0" * 64)
         with pytest.raises(IndexExistsError):
-            build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="sample", total=0)
+            build(tmp_path / "i", model(), lambda _: [], source="sample", total=0)
         set_format(tmp_path / "i", FORMAT + 1)
         with pytest.raises(FormatVersionError):
-            build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0)
+            build(tmp_path / "i", model(), lambda _: [], source="s", total=0)
         set_format(tmp_path / "i", FORMAT)
         with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other, other:
             other.execute("DELETE FROM captions WHERE id = 103")

@@ -11,6 +11,7 @@ import pytest
 from hasse.index.catalog.selection import Selection
 from hasse.index.reader import NOTIFICATIONS, Notifications
 from hasse.index.search.query import Query
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from tests.index.samples import images, small_index
 
@@ -73,7 +74,7 @@ def test_every_kind_of_search_follows_an_announced_change(tmp_path: Path) -> Non
         assert list(readers[2].points("image", [70])) == [70]
         own = Selection(image_ids=(70,))
         assert readers[3].search(Query("image", 1, selection=own), POINT).ids.tolist() == [70]
-        writer.remove([70])
+        writer.change(Change(removed_by_name=[70]))
         writer.announce()
         assert [reader.search(Query("image", 1), POINT).ids[0] == 70 for reader in readers] == [
             False

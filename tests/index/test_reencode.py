@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from hasse.index.build import CaptionBlocks, ImageBlocks, reencode
+from hasse.index.build import reencode
 from hasse.index.errors import (
     BadRowsError,
     IndexLockedError,
@@ -21,7 +21,16 @@ from hasse.index.search.query import Query
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, Ids, ImageRow, Points
 from hasse.index.verify import verify
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests.index.samples import (
+    CaptionBlocks,
+    ImageBlocks,
+    captions,
+    changes,
+    embeddings,
+    images,
+    model,
+    small_index,
+)
 
 NEW = embeddings(np.random.default_rng(5), 40, 8)
 OTHER = model(8, name="other")
@@ -55,8 +64,7 @@ def run(folder: Path, last: int = 12, stop: int = 100, told: list[int] | None = 
     return reencode(
         folder,
         OTHER,
-        image_blocks(last, stop),
-        caption_blocks(kept),
+        changes(image_blocks(last, stop), caption_blocks(kept)),
         source="sample",
         total=36,
         progress=lambda done, total: None if told is None else told.append(done),
@@ -129,7 +137,7 @@ def test_nobody_writes_or_merges_while_an_index_is_encoded_anew(tmp_path: Path) 
             assert other.search(Query("image", 1), np.ones(16)).searched == 12
         yield from image_blocks()(done)
 
-    reencode(tmp_path / "i", OTHER, blocks, caption_blocks(), source="s", total=36)
+    reencode(tmp_path / "i", OTHER, changes(blocks, caption_blocks()), source="s", total=36)
 
 
 def test_rows_that_are_not_those_of_the_index_are_refused(tmp_path: Path) -> None:
@@ -138,8 +146,9 @@ def test_rows_that_are_not_those_of_the_index_are_refused(tmp_path: Path) -> Non
         (image_blocks(13), caption_blocks()),
         (image_blocks(), caption_blocks(CAPTIONS[1:])),
     ):
+        every = changes(image_part, caption_part)
         with pytest.raises(BadRowsError, match="was changed while it was encoded anew"):
-            reencode(tmp_path / "i", OTHER, image_part, caption_part, source="s", total=36)
+            reencode(tmp_path / "i", OTHER, every, source="s", total=36)
         with Index.open(tmp_path / "i", model().fingerprint) as index:
             assert index.generation == 1
     assert verify(tmp_path / "i").ok
@@ -148,7 +157,7 @@ def test_rows_that_are_not_those_of_the_index_are_refused(tmp_path: Path) -> Non
 def test_index_without_images_is_brought_over_too(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove(range(1, 13))
-    reencode(tmp_path / "i", OTHER, lambda _: [], lambda _: [], source="s", total=0)
+    reencode(tmp_path / "i", OTHER, lambda _: [], source="s", total=0)
     with Index.open(tmp_path / "i", OTHER.fingerprint) as index:
         assert index.info().images == 0
 

@@ -15,6 +15,7 @@ from hasse.index.catalog.records import State
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
 from hasse.index.errors import DamagedIndexError, HasseIndexError
 from hasse.index.segments import segment
+from hasse.index.segments.change import Change
 from hasse.index.segments.segment import write_segment
 from hasse.index.store import Index
 from hasse.index.verify import verify
@@ -179,7 +180,7 @@ def test_points_that_are_not_allowed_are_found_even_with_a_good_checksum(
             patched.setattr(segment, "checked", lambda *args: np.asarray(args[2]))
             record = segment.write_segment(folder, "image", "order", np.arange(8194), points)
         writer.publish((folder, record))
-        writer.commit([record], images(range(8194)))
+        writer.commit([record], lambda: [Change(images(range(8194)))])
     (finding,) = verify(tmp_path / "i").findings
     assert "image 8193 (row 8193) has nan at coordinate 3" in finding
 

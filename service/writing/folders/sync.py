@@ -21,7 +21,7 @@ from hasse.models.images.decoding import open_picture, read_metadata, taken_at
 from hasse.models.images.limits import PictureError
 from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.sidecars import sidecars_of
-from hasse.service.writing.draft import Draft, image_row
+from hasse.service.writing.draft import IMAGES_PER_CHANGE, Draft
 from hasse.service.writing.folders.catalogued import VERSION, Catalogued
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.file_captions import texts_of
@@ -31,8 +31,6 @@ from hasse.service.writing.metadata import metadata_of
 
 if TYPE_CHECKING:
     from hasse.service.writing.image_source import EncodedImages
-
-IMAGES_PER_CHANGE = 1024
 
 ProgressCallback = Callable[[int, int], None]  # receives how many are done, of how many
 
@@ -240,10 +238,18 @@ class FolderSync:
                 paths[id_] = self._path_rows(id_, sha256)
                 file = plan.new[sha256][0]
                 stored = self._held.locations.stored(file.path)
-                row = image_row(id_, file.name, stored, image.split, facts)
                 added = old[id_].added if id_ in old else None
                 metadata = self._metadata(file, facts.metadata)
-                draft.add_image(row._replace(added=added), point, metadata)
+                draft.add_image(
+                    id_,
+                    file.name,
+                    stored,
+                    image.split,
+                    facts,
+                    point,
+                    added=added,
+                    metadata=metadata,
+                )
         if not draft.images:
             return
         change = self._with_captions(draft, paths)

@@ -10,16 +10,10 @@ import pytest
 import sqlalchemy as sql
 
 from hasse.index.catalog import documents, mutations
-from hasse.index.catalog.catalog import Catalog, damaged_rows
+from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import Lookup
-from hasse.index.catalog.lookups import (
-    CAPTION_HITS,
-    CAPTIONS_BY_ID,
-    CAPTIONS_BY_IMAGE,
-    DESCRIBED_IMAGES,
-    IMAGE_HITS,
-    IMAGES_BY_ID,
-)
+from hasse.index.catalog.integrity import damaged_rows
+from hasse.index.catalog.lookups import LOOKUPS
 from hasse.index.catalog.records import FileRecord, SegmentRecord
 from hasse.index.catalog.schema import DOCUMENTS, SCHEMA
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
@@ -89,14 +83,7 @@ def test_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_blocks(
 @pytest.mark.parametrize("database", ["sqlite", "postgresql+psycopg"])
 def test_lookup_has_no_parameter_but_its_ids(database: str) -> None:
     dialect = sql.make_url(f"{database}://").get_dialect()()
-    for statements in (
-        IMAGES_BY_ID,
-        CAPTIONS_BY_ID,
-        CAPTIONS_BY_IMAGE,
-        DESCRIBED_IMAGES,
-        IMAGE_HITS,
-        CAPTION_HITS,
-    ):
+    for statements in LOOKUPS.values():
         lookup = Lookup.compiled(statements, dialect)
         given = lookup.parameters("[1, 2]")
         if isinstance(given, dict):

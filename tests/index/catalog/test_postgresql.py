@@ -26,12 +26,13 @@ from hasse.index.errors import (
     ReadOnlyIndexError,
 )
 from hasse.index.search.query import Query
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
 from hasse.index.verify import verify
 from tests.index import test_reencode
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests.index.samples import captions, changes, embeddings, images, model, small_index
 from tests.postgresql import disconnect, execute, new_database, place_catalog
 
 ROOT = Path(__file__).parents[3]
@@ -157,8 +158,10 @@ def test_build_into_postgresql_is_whole_and_verified(folder: Path) -> None:
     with build(
         folder,
         model(DIMENSION),
-        lambda _: [(rows[at : at + 10], points[at : at + 10]) for at in range(0, 40, 10)],
-        lambda _: [(told, told_points)],
+        changes(
+            lambda _: [(rows[at : at + 10], points[at : at + 10]) for at in range(0, 40, 10)],
+            lambda _: [(told, told_points)],
+        ),
         source="sample",
         total=100,
         rows_per_segment=16,
@@ -191,7 +194,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from hasse.index.store import Index
-from tests.index.samples import embeddings, images
+from tests.index.samples import changes, embeddings, images
 
 first = int(sys.argv[2])
 with Index.open(Path(sys.argv[1])) as index:
@@ -329,8 +332,8 @@ def test_writer_in_postgresql_locks_out_another_and_commits_nothing_once_its_loc
             with other.writing(60):
                 pass
             with pytest.raises(CatalogUnreachableError):
-                writer.remove([1])  # finds out
-            writer.remove([1])  # and connects to the server no more
+                writer.change(Change(removed_by_name=[1]))  # finds out
+            writer.change(Change(removed_by_name=[1]))  # and connects to the server no more
         assert other.remove([2]) == before + 1
 
 

@@ -18,6 +18,7 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.errors import BadQueryError
 from hasse.index.search.masks import Masks
 from hasse.index.search.query import Query
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import everything
 from hasse.index.segments.cost_model import Thresholds
 from hasse.index.segments.snapshot import Snapshot
@@ -159,7 +160,7 @@ def test_answer_over_a_selection_is_of_one_generation_while_another_begins(
 
         def overtaken(*args: Any) -> Snapshot:
             monkeypatch.undo()
-            writer.remove([5])
+            writer.change(Change(removed_by_name=[5]))
             found = narrowed(*args)
             reader.refresh()  # by another thread, between the look at the catalog and ours
             return found

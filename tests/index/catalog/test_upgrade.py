@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sql
 
 from hasse.index.catalog import mutations
-from hasse.index.catalog.catalog import Catalog, damaged_rows
+from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
+from hasse.index.catalog.integrity import damaged_rows
 from hasse.index.catalog.schema import (
     DOCUMENTS,
     FOLDERS,

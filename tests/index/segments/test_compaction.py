@@ -19,6 +19,7 @@ from hasse.index.kernels.threads import Workers
 from hasse.index.search.query import Query
 from hasse.index.search.search import search
 from hasse.index.segments import compaction
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import everything, tiers
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.store import Index
@@ -282,7 +283,7 @@ def test_any_history_gives_what_it_gives_without_merging(
             if step > 11:
                 writer.compact(tiers if step == 12 else everything)
             elif step in state:
-                writer.remove([step])
+                writer.change(Change(removed_by_name=[step]))
                 state = {id_: row for id_, row in state.items() if id_ != step}
             else:
                 own = captions([100 + step], [step])

@@ -63,5 +63,5 @@ def test_writer_of_another_model_changes_nothing(tmp_path: Path) -> None:
             with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
                 writer.change(Change(images([1]), POINTS[:1]))
             with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
-                writer.remove([0])
+                writer.change(Change(removed_by_name=[0]))
         assert not index.refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 import subprocess
 import sys
@@ -151,3 +152,8 @@ def test_limits_above_those_of_pillow_hold_for_tiff(tmp_path: Path) -> None:
     data = encode(Image.new("1", (12_000, 9_000)), "TIFF", compression="group4")
     assert refusal(data).reason == "too_many_pixels"
     assert open_picture(data, PictureLimits(200_000_000)).size == (12_000, 9_000)
+
+
+def test_picture_error_goes_to_another_process_with_its_reason() -> None:
+    error = pickle.loads(pickle.dumps(PictureError("damaged", "cut short")))  # noqa: S301
+    assert (error.reason, str(error)) == ("damaged", "cut short")

@@ -119,11 +119,11 @@ def test_build_killed_after_any_block_ends_like_one_that_was_not(
     def kill(done: int, total: int) -> None:
         nonlocal reports
         reports += 1
-        if reports > 2 * block:
+        if reports > block:
             raise Kill
 
     with pytest.raises(Kill):
-        indexing.build(collection, loaded, tmp_path / "index", source, kill, 16)
+        indexing.build(collection, loaded, tmp_path / "index", source, kill)
     with indexing.build(collection, loaded, tmp_path / "index", source) as built:
         found = built.info()
         images = built.catalog.images([image.id for image in collection.images])

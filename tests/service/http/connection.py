@@ -17,8 +17,8 @@ from hasse.service.core.admission import Admission
 from hasse.service.errors import ServiceError
 from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
+from hasse.service.http.connection import Connection, connections_of
 from hasse.service.http.hosts import Hosts
-from hasse.service.http.load_shedding import LoadSheddingProtocol, load_shedding
 from hasse.service.page.sample import Samples
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
@@ -47,7 +47,7 @@ class Server:
 
     admission: Switch
     services: Services
-    connections: list[LoadSheddingProtocol] = field(default_factory=list)
+    connections: list[Connection] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
     answer: Callable[[Any, Any, Any], Awaitable[None]] | None = None
     state: ServerState = field(default_factory=ServerState)
@@ -122,11 +122,11 @@ async def serving(
         samples=Samples(),
     )
     server = Server(admission, services)
-    protocol = load_shedding(services, SEARCH_ROUTES)
+    protocol = connections_of(services, SEARCH_ROUTES)
     config = uvicorn.Config(server.app, lifespan="off", interface="asgi3", log_config=None)
     config.timeout_keep_alive = idle_seconds  # type: ignore[assignment]
 
-    def connection() -> LoadSheddingProtocol:
+    def connection() -> Connection:
         made = protocol(config=config, server_state=server.state, app_state={})
         server.connections.append(made)
         return made

@@ -173,11 +173,11 @@ def test_interrupted_reencoding_encodes_only_what_is_missing(tmp_path: Path) -> 
     source = ImageSource(batch_size=1, block_seconds=0.0)
 
     def interrupt(done: int, _total: int) -> None:
-        if done == 2:
+        if done == 4:  # two images, each with its caption
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         indexing.reencode(tmp_path / "index", new, source, interrupt)
     told: list[int] = []
     indexing.reencode(tmp_path / "index", new, source, lambda done, total: told.append(done))
-    assert told[:2] == [2, 3]
+    assert told[:2] == [4, 6]

@@ -13,6 +13,7 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.service.core.searching import ShownPaths
 from hasse.service.writing.folders.catalogued import Catalogued
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
@@ -26,7 +27,9 @@ Sync = Callable[..., Counts]
 
 def shown(index: Index) -> list[str]:
     """Return the paths of all files as answers show them."""
-    return sorted(index.locations.shown(row.path) or "" for row in index.catalog.all_paths())
+    paths = ShownPaths(index, absolute=False)
+    every = index.catalog.all_paths()
+    return sorted(name for row in every for name in paths.shown("", [(row.path, row.folder)]))
 
 
 def absolute(index: Index) -> list[str]:

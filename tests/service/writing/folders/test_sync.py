@@ -7,14 +7,19 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from hasse.index.durable import sha256
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, FolderRow, ImageRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.images.codecs import Decoded
+from hasse.models.images.decoding import decode
+from hasse.service.writing import image_source
 from hasse.service.writing.folders.catalogued import Catalogued
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
@@ -260,6 +265,23 @@ def test_pictures_that_stay_damaged_do_not_load_the_model(
     assert one.scan.skipped.by_reason["damaged picture"] == 2
     draw(root / "new.png", 7)
     assert sync() == Counts(added=1, present=3)
+
+
+def test_file_that_changes_while_it_is_read_is_added_by_the_next_sync(
+    index: Index, root: Path, sync: Callable[..., Counts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changing(path: Path, *how: Any) -> Decoded:
+        found = decode(path, *how)
+        if path.name == "three.png":
+            draw(path, 9)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(image_source, "decode", changing)
+        assert sync().added == 2
+    assert sync() == Counts(added=1, present=2)
+    row = index.catalog.images([3])[3]
+    assert row.sha256 == sha256(root / "three.png")
 
 
 def test_files_of_the_index_in_the_folder_are_not_taken(

@@ -1,0 +1,165 @@
+"""Changes that an unfinished build has encoded. They survive kills, and no search uses them.
+
+    INDEX/staging/build.json          which build it is: its model and its source
+    INDEX/staging/000000000003.block  its fourth change
+
+A block is a file that is whole or absent: a line with the CRC-32 of the rest, a line with the rows
+in JSON, and the points as float32, of images and then of captions. So a kill loses one block at
+most. Where a file is not as it was written, the build starts anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from hasse.index import durable
+from hasse.index.catalog.validation import first_duplicate
+from hasse.index.errors import BadRowsError, UnfinishedIndexError
+from hasse.index.segments.change import Change
+from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, Metadata, ModelIdentity
+from hasse.models.regular_file import raise_system_error
+
+STAGING = "staging"
+_BUILD = "build.json"
+
+
+class Staging:
+    """The blocks of one unfinished build; the index's lock must be held."""
+
+    def __init__(self, folder: Path, model: ModelIdentity, source: str) -> None:
+        """Go on where the same build (model and `source`) stopped, or start anew."""
+        self.folder = folder / STAGING
+        self.model = model
+        self._blocks = 0
+        self._ids: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
+        self._captioned: list[Ids] = []  # the image of each caption
+        build = json.dumps({"model": asdict(model), "source": source}).encode()
+        if not self._goes_on(build):
+            self.discard()
+            self.folder.mkdir(parents=True)
+            durable.write_file(self.folder / _BUILD, build)
+
+    @property
+    def done(self) -> dict[Kind, Ids]:
+        """The ids of the finished rows (R,), in the order they were given."""
+        return {
+            kind: np.concatenate([np.empty(0, np.int64), *ids]) for kind, ids in self._ids.items()
+        }
+
+    def add(self, change: Change) -> None:
+        """Add a block: what a change adds; durable on return.
+
+        Raises:
+            BadPointsError, BadRowsError: a row cannot be stored; the message names it.
+        """
+        rows = json.dumps([change.images, change.captions, list(change.metadata.items())])
+        content = rows.encode("ascii") + b"\n"
+        for kind in KINDS:
+            content += change.checked(kind, self.model)[1].tobytes()
+        path = self.folder / f"{self._blocks:012}.block"
+        durable.write_file(path, b"%d\n" % crc32(content) + content)
+        self._note(change)
+
+    def changes(self) -> Iterator[Change]:
+        """Yield what was added, block by block.
+
+        Raises:
+            ValueError: a block is missing or was changed.
+        """
+        for at, path in enumerate(sorted(self.folder.glob("*.block"))):
+            checksum, _, content = path.read_bytes().partition(b"\n")
+            if path.stem != f"{at:012}" or checksum != b"%d" % crc32(content):
+                raise ValueError(f"{path} is not the block that was written")
+            text, _, rest = content.partition(b"\n")
+            images, captions, metadata = json.loads(text)
+            points = np.frombuffer(rest, np.float32).reshape(-1, self.model.dimension)
+            yield Change(
+                [ImageRow._make(values) for values in images],
+                points[: len(images)],
+                [CaptionRow._make(values) for values in captions],
+                points[len(images) :],
+                metadata={id_: _metadata(values) for id_, values in metadata},
+            )
+
+    def check(self) -> None:
+        """Check that all rows fit together; where they do not, the next build starts anew.
+
+        Raises:
+            BadRowsError: an id occurs twice, or a caption has no image.
+        """
+        try:
+            self._check()
+        except BadRowsError:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove all blocks: the next build starts anew."""
+        durable.remove(self.folder)
+        self._blocks, self._ids, self._captioned = 0, {kind: [] for kind in KINDS}, []
+
+    def _goes_on(self, build: bytes) -> bool:
+        try:
+            if (self.folder / _BUILD).read_bytes() != build:
+                return False
+            for path in self.folder.glob("*.partial"):
+                durable.remove(path)
+            for change in self.changes():
+                self._note(change)
+        except (OSError, ValueError, TypeError) as error:
+            raise_system_error(error)  # the blocks are whole
+            return False
+        return True
+
+    def _note(self, change: Change) -> None:
+        self._blocks += 1
+        self._ids["image"].append(np.array([row.id for row in change.images], np.int64))
+        self._ids["caption"].append(np.array([row.id for row in change.captions], np.int64))
+        self._captioned.append(np.array([row.image_id for row in change.captions], np.int64))
+
+    def _check(self) -> None:
+        done = self.done
+        for kind in KINDS:
+            if (twice := first_duplicate(done[kind])) is not None:
+                raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} its own id")
+        captioned = np.concatenate([np.empty(0, np.int64), *self._captioned])
+        lost = np.flatnonzero(~np.isin(captioned, done["image"]))
+        if len(lost):
+            raise BadRowsError(
+                f"caption {done['caption'][lost[0]]} is of image {captioned[lost[0]]}, which is "
+                "not among the images: add the image or leave the caption out"
+            )
+
+
+def _metadata(values: list[Any]) -> Metadata:
+    texts, *others = values
+    return Metadata(tuple((source, text) for source, text in texts), *others)
+
+
+def refuse_unfinished(folder: Path, generation: int) -> None:
+    """Refuse an index whose build has not ended.
+
+    Raises:
+        UnfinishedIndexError: there is no generation to search yet.
+    """
+    if generation == 0 and (folder / STAGING).is_dir():
+        raise UnfinishedIndexError(
+            f"the build of {folder} has not ended, so there is nothing to search: wait for it, or, "
+            "if it was stopped, run the same 'hasse lab index build' again: it goes on from there"
+        )
+
+
+def staged_model(folder: Path) -> str | None:
+    """Return the fingerprint of the model whose points an index has staged, if it has any."""
+    try:
+        fingerprint = json.loads((folder / STAGING / _BUILD).read_bytes())["model"]["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(fingerprint)
