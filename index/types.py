@@ -179,7 +179,7 @@ class DescribedImage(NamedTuple):
 
 
 class NamedImage(NamedTuple):
-    """An image in an answer: its name, its captions and its files.
+    """An image in an answer: its name, its size in pixels, its captions and its files.
 
     `captions` are pairs of a text and `written_by`, as in `CaptionRow`; `paths` are pairs of a path
     and the followed folder it lies in, as in `PathRow`.
@@ -187,6 +187,8 @@ class NamedImage(NamedTuple):
 
     id: int
     file_name: str
+    width: int | None
+    height: int | None
     captions: list[list[str | None]]
     paths: list[list[str]]
 

@@ -16,6 +16,7 @@ ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")
 # Addresses of the stored picture of an image and of its thumbnail.
 IMAGE_URL = "/images/%d/file"
 THUMBNAIL_URL = "/images/%d/thumbnail"
+PREVIEW_URL = "/images/%d/preview/%s"
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 Network = IPv4Network | IPv6Network
@@ -34,6 +35,11 @@ def image_url(image_id: int) -> str:
 def thumbnail_url(image_id: int) -> str:
     """Return the address of the thumbnail of an image."""
     return address(THUMBNAIL_URL % image_id)
+
+
+def preview_url(image_id: int, size: str) -> str:
+    """Return the address of a preview of an image."""
+    return address(PREVIEW_URL % (image_id, size))
 
 
 def networks_of(setting: str) -> tuple[Network, ...]:

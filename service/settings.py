@@ -244,6 +244,11 @@ class Settings(BaseSettings):
     thumbnail_cache_bytes: int = Field(
         default=64_000_000, ge=0, description="Memory that holds thumbnails already made."
     )
+    preview_cache_bytes: int = Field(
+        default=1_000_000_000,
+        ge=0,
+        description="Disk that holds previews already made, below the library; 0 keeps none.",
+    )
 
     partial_answers: bool = Field(
         default=False,

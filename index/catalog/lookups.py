@@ -104,7 +104,14 @@ def _named_images() -> dict[str, sql.Select[Any]]:
     return _listed_rows(
         IMAGES.c.id,
         {
-            database: (IMAGES.c.id, IMAGES.c.file_name, captions[database], paths[database])
+            database: (
+                IMAGES.c.id,
+                IMAGES.c.file_name,
+                IMAGES.c.width,
+                IMAGES.c.height,
+                captions[database],
+                paths[database],
+            )
             for database in captions
         },
     )

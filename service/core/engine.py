@@ -27,6 +27,7 @@ from hasse.models.specificity import Specificity
 from hasse.service.core.admission import Admission
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.pictures import PictureReader
+from hasse.service.core.previews import FOLDER, PreviewCache
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, reaching_catalog
@@ -73,7 +74,11 @@ class Engine:
         self.probe_seconds = 5.0
         self.admission = admission
         self.paths = ShownPaths(index, absolute_paths)
-        self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
+        self.pictures = PictureReader(
+            settings,
+            checkpoint.model.preprocessing,
+            previews=PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes),
+        )
         self.encoder = EncodingQueue(
             checkpoint.model, settings, batch_size=metrics.batch_size, on_death=on_death
         )

@@ -1,4 +1,4 @@
-"""Decodes pictures, sent or stored, a bounded number at a time, and caches thumbnails."""
+"""Decodes pictures, sent or stored, a bounded number at a time; caches thumbnails, previews."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ from hasse.models.images.inspection import InspectedPicture, inspect
 from hasse.models.images.limits import PictureError, PictureLimits, Reason
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.regular_file import is_system_error, open_regular
+from hasse.service.core.previews import (
+    SHORTEST,
+    PreviewCache,
+    PreviewSize,
+    encode_preview,
+    preview_size,
+)
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
@@ -56,7 +63,11 @@ class PictureReader:
     """
 
     def __init__(
-        self, settings: Settings, preprocessing: Preprocessing, decode_: Decode = decode
+        self,
+        settings: Settings,
+        preprocessing: Preprocessing,
+        decode_: Decode = decode,
+        previews: PreviewCache | None = None,
     ) -> None:
         self._settings = settings
         self._preprocessing = preprocessing
@@ -70,6 +81,7 @@ class PictureReader:
         self._running: set[Cancellation] = set()
         self._free = settings.in_flight + settings.queued
         self._thumbnails = ThumbnailCache(settings.thumbnail_cache_bytes)
+        self._previews = previews
 
     async def pixels(self, source: bytes | Path, stages: Stages) -> Tensor:
         """Decode a picture into the input of a model: (crops, 3, H, W).
@@ -90,7 +102,7 @@ class PictureReader:
         with stages.measure("decode"):
             return await self._in_turn(picture, lambda stop: self._inspected(picture, stop))
 
-    async def preview(self, picture: bytes) -> bytes:
+    async def thumbnail_of_sent(self, picture: bytes) -> bytes:
         """Return the JPEG thumbnail of a picture that a client sent; it is not cached.
 
         Raises:
@@ -109,6 +121,18 @@ class PictureReader:
             cached = await self._in_turn(path, lambda stop: self._thumbnail(path, stop))
             self._thumbnails.put(version, cached)
         return cached
+
+    async def preview(self, path: Path, size: PreviewSize, version: str) -> bytes:
+        """Return a preview of a stored picture as WebP, from the cache on disk if it is there.
+
+        Raises:
+            ServiceError: `picture_missing`, or `busy` if too many wait.
+        """
+        cache = self._previews
+        cached = None if cache is None else await asyncio.to_thread(cache.get, version)
+        return cached or await self._in_turn(
+            path, lambda stop: self._preview(path, size, version, stop)
+        )
 
     def remember(self, path: Path, thumbnail: bytes) -> None:
         """Cache the thumbnail of a picture that was just stored.
@@ -167,6 +191,13 @@ class PictureReader:
 
     def _thumbnail(self, source: bytes | Path, stop: Cancellation) -> bytes:
         return self._scaled(self._decode(source, self._settings.thumbnail_size, stop).image)
+
+    def _preview(self, path: Path, size: PreviewSize, version: str, stop: Cancellation) -> bytes:
+        found = self._decode(path, SHORTEST[size], stop)
+        content = encode_preview(found.image, *preview_size(*found.size, size))
+        if self._previews is not None:
+            self._previews.put(version, content)
+        return content
 
     def _scaled(self, picture: Image.Image) -> bytes:
         size = self._settings.thumbnail_size

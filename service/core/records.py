@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hasse.index.types import CaptionRow, DescribedImage
 from hasse.service.addresses import image_url, thumbnail_url
 from hasse.service.core.pictures import picture_missing, version_of
+from hasse.service.core.previews import PREVIEW_SIZES, PreviewSize
 from hasse.service.core.searching import ShownPaths
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.schemas import AddedImage, CaptionRecord, ImageRecord
@@ -60,6 +61,19 @@ async def thumbnail(
     path, _ = await picture_file(engine, image_id)
     version = version_of(path, engine.settings.thumbnail_size)
     return version, b"" if known(version) else await engine.pictures.thumbnail(path, version)
+
+
+async def preview(
+    engine: Engine, image_id: int, size: PreviewSize, known: Callable[[str], bool]
+) -> tuple[str, bytes]:
+    """Return the version of an image's preview, and the WebP unless that is `known`.
+
+    Raises:
+        ServiceError: as `thumbnail`.
+    """
+    path, _ = await picture_file(engine, image_id)
+    version = version_of(path, PREVIEW_SIZES.index(size))
+    return version, b"" if known(version) else await engine.pictures.preview(path, size, version)
 
 
 def caption_record(row: CaptionRow) -> CaptionRecord:

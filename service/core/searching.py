@@ -217,6 +217,8 @@ def image_hits(
                 "file_name": row.file_name,
                 "path": paths[0],
                 "paths": paths,
+                "width": row.width,
+                "height": row.height,
                 "violation": violation,
                 "probability": probability,
                 "shows": None

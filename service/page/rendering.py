@@ -20,6 +20,7 @@ from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import SIZES, PageQuery
 from hasse.service.page.results import distinct
+from hasse.service.page.sources import srcset
 from hasse.service.page.static_files import static
 from hasse.service.services import services_of
 from hasse.service.verdict import HIT_WORDS, WHERE_WORDS, percent, verdict
@@ -86,6 +87,7 @@ _TEMPLATES.globals.update(
     htmx_config=dumps(_HTMX),
     modes=_MODES,
     percent=percent,
+    srcset=srcset,
     thumbnail_url=thumbnail_url,
     verdict=verdict,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
 from hasse.index.search.distinct import one_text
+from hasse.service.addresses import preview_url
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
@@ -62,15 +63,15 @@ class ShownPicture:
     file_url: str = ""
     link: str = ""
     image_id: int | None = None
+    pixels: tuple[int | None, int | None] = (None, None)  # width and height
 
     @classmethod
-    def stored(cls, record: ImageRecord, query: PageQuery, widest: int = 0) -> ShownPicture:
-        """Return a picture of the collection: the file up to `widest` pixels, or its thumbnail."""
+    def stored(cls, record: ImageRecord, query: PageQuery) -> ShownPicture:
+        """Return a picture of the collection."""
         people = tuple(one.caption for one in record.captions if one.written_by is None)
         written = tuple(one.caption for one in record.captions if one.written_by is not None)
-        whole = record.width is not None and record.width <= widest
         return cls(
-            url=record.image_url if whole else record.thumbnail_url,
+            url=preview_url(record.image_id, "medium"),
             name=record.file_name,
             alt=next(iter(people + written), record.file_name),
             captions=people,
@@ -79,6 +80,7 @@ class ShownPicture:
             file_url=record.image_url,
             link=query.image_url(record.image_id),
             image_id=record.image_id,
+            pixels=(record.width, record.height),
         )
 
     @classmethod

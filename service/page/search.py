@@ -48,7 +48,6 @@ KINDS: Mapping[Likeness, str] = {
     "more_specific": "Pictures that show more",
     "more_general": "Pictures that show less",
 }
-_WIDEST = 1600  # pixels; the page shows the thumbnail of a wider picture
 
 
 @router.get("/")
@@ -59,7 +58,7 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     if query.text:
         view = await _images(engine, query)
     elif query.image_id is not None:
-        shown = ShownPicture.stored(await records.image(engine, query.image_id), query, _WIDEST)
+        shown = ShownPicture.stored(await records.image(engine, query.image_id), query)
         view = await _picture(engine, query, query.image_id, shown)
     else:
         sample = await services.samples.of(engine)
@@ -82,7 +81,7 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     fields = request.state.fields = dict(form.texts)
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
-    shown = ShownPicture.uploaded(await engine.pictures.preview(picture))
+    shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_sent(picture))
     view = await _picture(engine, query, picture, shown)
     return await render(
         request, query, replace(view, url=query.upload_url(fields.get("upload", "")))

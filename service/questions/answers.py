@@ -56,6 +56,8 @@ class ImageHit(Answer):
     file_name: str
     path: str = Field(description="Where its file lies, relative to the folder that is followed.")
     paths: list[str] = Field(description="All its files: copies of one picture are one image.")
+    width: int | None = Field(description="Its pixels as it is displayed; null if not known.")
+    height: int | None
     violation: float | None = Field(
         description="0 means that the caption is true of it; null without a word the model knows."
     )

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from hasse.models.images.formats import FORMATS, Format
 from hasse.service.core import records
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, open_original, version_of
+from hasse.service.core.previews import PREVIEW_MEDIA_TYPE, PreviewSize
 from hasse.service.http.openapi import Id, problems
 from hasse.service.schemas import CaptionRecord, ImageRecord
 from hasse.service.services import ServicesHere
@@ -123,6 +124,39 @@ async def image_thumbnail(
     if not content:
         return _unchanged(version)
     return Response(content, headers=_headers(version), media_type=THUMBNAIL_MEDIA_TYPE)
+
+
+@router.get(
+    "/images/{image_id}/preview/{size}",
+    summary="Fetch a version of an image for a screen",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A WebP of at most 1.2 (medium) or 8.3 (large) million pixels",
+            "content": {PREVIEW_MEDIA_TYPE: _PICTURE},
+        },
+        **_UNCHANGED,
+        **problems(
+            "unauthorized",
+            "not_found",
+            "picture_missing",
+            "invalid",
+            "busy",
+            "not_ready",
+            "catalog_unreachable",
+        ),
+    },
+)
+async def image_preview(
+    image_id: Id, size: PreviewSize, services: ServicesHere, if_none_match: KnownVersion = None
+) -> Response:
+    """Return a preview, made at the first request and kept on disk. Every format has one."""
+    version, content = await records.preview(
+        services.engine, image_id, size, lambda version: _has(if_none_match, version)
+    )
+    if not content:
+        return _unchanged(version)
+    return Response(content, headers=_headers(version), media_type=PREVIEW_MEDIA_TYPE)
 
 
 @router.get(

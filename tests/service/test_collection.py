@@ -95,7 +95,7 @@ def test_thumbnail_is_a_jpeg_of_the_picture(client: Client) -> None:
     assert client.get("/images/1003/thumbnail").content == response.content
 
 
-@pytest.mark.parametrize("what", ["file", "thumbnail"])
+@pytest.mark.parametrize("what", ["file", "thumbnail", "preview/medium"])
 def test_picture_with_known_etag_is_not_modified(client: Client, what: str) -> None:
     url = f"/images/1003/{what}"
     first = client.get(url)
@@ -118,7 +118,7 @@ def test_picture_that_is_gone_or_broken_is_a_problem(tmp_path: Path) -> None:
     (pictures / "picture-2.png").mkdir()
     with Client(create_app(Settings(library=index, device="cpu"))) as client:
         for image_id in (1000, 1001, 1002):
-            for what in ("file", "thumbnail"):
+            for what in ("file", "thumbnail", "preview/large"):
                 response = client.get(f"/images/{image_id}/{what}")
                 found = problem(response, 404, "picture_missing")
                 assert str(tmp_path) not in response.text

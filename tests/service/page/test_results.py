@@ -69,8 +69,7 @@ def test_group_captions_has_the_images_of_captions_that_read_the_same() -> None:
     assert (cat.text, cat.image_ids) == ("a cat", (3,))
 
 
-@pytest.mark.parametrize(("widest", "url"), [(64, "/file"), (63, "/thumbnail")])
-def test_stored_picture_wider_than_the_limit_is_shown_as_thumbnail(widest: int, url: str) -> None:
+def test_stored_picture_is_shown_as_a_preview() -> None:
     record = ImageRecord(
         image_id=3,
         file_name="3.png",
@@ -84,8 +83,9 @@ def test_stored_picture_wider_than_the_limit_is_shown_as_thumbnail(widest: int, 
         image_url="/file",
         thumbnail_url="/thumbnail",
     )
-    shown = ShownPicture.stored(record, PageQuery(k=12), widest)
-    assert (shown.url, shown.file_url, shown.alt) == (url, "/file", "3.png")
+    shown = ShownPicture.stored(record, PageQuery(k=12))
+    assert (shown.url, shown.file_url, shown.alt) == ("/images/3/preview/medium", "/file", "3.png")
+    assert shown.pixels == (64, 48)
     assert shown.link == "/?image=3&k=12"
 
 

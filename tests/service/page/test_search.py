@@ -73,8 +73,9 @@ def test_search_by_stored_picture_shows_each_caption_once(client: Client) -> Non
 
 def test_search_by_stored_picture_links_to_its_file(client: Client) -> None:
     page = Tags(client.get("/", params={"image": "1003"}).text)
-    assert page.of("img")[0]["src"] == "/images/1003/file"
-    assert "/images/1003/file" in [link["href"] for link in page.of("a")]
+    assert page.of("img")[0]["src"] == "/images/1003/preview/medium"
+    (original,) = [link for link in page.of("a") if link["href"] == "/images/1003/file"]
+    assert "download" in original
 
 
 def test_search_in_empty_collection_claims_no_best(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""Previews of stored pictures: how large they are, and their cache on disk, bounded in bytes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from io import BytesIO
+from math import isqrt
+from pathlib import Path
+from typing import Literal, get_args
+from uuid import uuid4
+
+from PIL import Image
+
+PreviewSize = Literal["medium", "large"]
+PREVIEW_SIZES: tuple[PreviewSize, ...] = get_args(PreviewSize)
+PREVIEW_MEDIA_TYPE = "image/webp"
+FOLDER = "previews"
+
+# Most pixels. Sides would not do: of a panorama they would leave a thread. A picture that is fitted
+# into a screen of 3840 x 2160 has at most as many pixels as the screen.
+_PIXELS: Mapping[PreviewSize, int] = {"medium": 1_200_000, "large": 3840 * 2160}
+# The shortest side of a preview is at most that of a square.
+SHORTEST: Mapping[PreviewSize, int] = {size: isqrt(most) for size, most in _PIXELS.items()}
+_LONGEST = 16_383  # side of a WebP
+_SUFFIX = ".webp"
+# The folder is read again, and old files leave it, after so much of the capacity was written: so
+# several processes together stay near it.
+_LOOKED_AFTER = 1 / 16
+
+
+def preview_size(width: int, height: int, size: PreviewSize) -> tuple[int, int]:
+    """Return the width and height of a preview; it is never larger than the picture."""
+    scale = min(1.0, (_PIXELS[size] / (width * height)) ** 0.5, _LONGEST / max(width, height))
+    return max(1, round(scale * width)), max(1, round(scale * height))
+
+
+def encode_preview(picture: Image.Image, width: int, height: int) -> bytes:
+    """Return a picture as a WebP of this size, or of its own if that is smaller.
+
+    The quickest method: the usual one takes three times as long for a sixth fewer bytes.
+    """
+    if picture.width > width:
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    out = BytesIO()
+    picture.save(out, "WEBP", quality=80, method=0)
+    return out.getvalue()
+
+
+class PreviewCache:
+    """Files by version, the least recently used of which leave when they take too many bytes.
+
+    Threads and processes may share the folder. Where it cannot be written, nothing is kept.
+    """
+
+    def __init__(self, folder: Path, capacity: int) -> None:
+        self._folder = folder
+        self._capacity = capacity
+        self._unseen = capacity  # bytes written since the folder was read
+        self._lock = threading.Lock()
+
+    def get(self, version: str) -> bytes | None:
+        """Return a preview that is kept whole."""
+        path = self._path(version)
+        try:
+            content = path.read_bytes()
+            os.utime(path)  # it was used
+        except OSError:
+            return None
+        return content if _is_whole(content) else None
+
+    def put(self, version: str, content: bytes) -> None:
+        """Keep a preview, and drop others until all fit."""
+        if len(content) > self._capacity:
+            return
+        path = self._path(version)
+        partial = path.with_name(f"{path.stem}-{uuid4().hex}.partial")
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                partial.write_bytes(content)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
+        with self._lock:
+            self._unseen += len(content)
+            if self._unseen > _LOOKED_AFTER * self._capacity:
+                self._drop_oldest()
+                self._unseen = 0
+
+    def _drop_oldest(self) -> None:
+        found = []
+        for path in self._folder.glob("*/*"):
+            with suppress(OSError):
+                facts = path.stat()
+                found.append((facts.st_mtime_ns, facts.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= self._capacity * (1 - _LOOKED_AFTER):
+                break
+            with suppress(OSError):
+                path.unlink()
+            total -= size
+
+    def _path(self, version: str) -> Path:
+        return self._folder / version[:2] / (version + _SUFFIX)
+
+
+def _is_whole(content: bytes) -> bool:
+    """Return whether a WebP has the length that its head names: a power cut may shorten it."""
+    return content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content)

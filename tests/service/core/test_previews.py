@@ -1,0 +1,123 @@
+"""Previews: their sizes, their cache on disk, and all formats."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
+from hasse.service.app import create_app
+from hasse.service.core.previews import (
+    PREVIEW_SIZES,
+    SHORTEST,
+    PreviewCache,
+    PreviewSize,
+    encode_preview,
+    preview_size,
+)
+from hasse.service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import make_collection, picture
+from tests.service.hostile_pictures import GOOD
+
+SIDES = st.integers(1, 60_000)
+SIZES = st.sampled_from(PREVIEW_SIZES)
+
+
+@given(SIDES, SIDES, SIZES)
+def test_preview_size_keeps_the_shape_and_never_enlarges(
+    width: int, height: int, size: PreviewSize
+) -> None:
+    wide, high = preview_size(width, height, size)
+    assert 1 <= wide <= min(width, 16_383)
+    assert 1 <= high <= min(height, 16_383)
+    assert min(wide, high) <= SHORTEST[size] + 1
+    # Each side is rounded, and at least 1.
+    assert abs(wide * height - high * width) <= max(width, height)
+
+
+def test_large_preview_is_sharp_on_a_screen_of_4k() -> None:
+    for width, height in ((8000, 6000), (6000, 8000), (4000, 4000), (30_000, 1_500)):
+        wide, high = preview_size(width, height, "large")
+        fitted = min(3840 / width, 2160 / height)
+        assert wide >= int(fitted * width)
+        assert high >= int(fitted * height)
+
+
+def test_encode_preview_gives_a_webp_of_the_size() -> None:
+    shown = Image.open(io.BytesIO(encode_preview(picture(1), 32, 24)))
+    assert (shown.format, shown.size) == ("WEBP", (32, 24))
+
+
+def test_preview_cache_drops_the_least_recently_used_beyond_its_capacity(tmp_path: Path) -> None:
+    cache = PreviewCache(tmp_path, 10_000)
+    content = encode_preview(Image.new("RGB", (8, 8)), 8, 8)
+    content += bytes(1000 - len(content))
+    content = content[:4] + (992).to_bytes(4, "little") + content[8:]
+    for at in range(30):
+        cache.put(f"{at:02}", content)
+        cache.get("00")  # its time of use is later than that of the next
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in kept) <= 10_000
+    assert len(kept) >= 5
+    assert cache.get("29") == content
+    assert cache.get("01") is None
+
+
+def test_preview_cache_ignores_a_file_that_was_cut_short(tmp_path: Path) -> None:
+    cache = PreviewCache(tmp_path, 1_000_000)
+    content = encode_preview(picture(1), 32, 24)
+    cache.put("abc", content)
+    assert cache.get("abc") == content
+    (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    path.write_bytes(content[:-1])
+    assert cache.get("abc") is None
+    cache.put("abc", content)
+    assert cache.get("abc") == content
+
+
+def test_preview_cache_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    cache = PreviewCache(tmp_path / "file", 1_000_000)
+    cache.put("abc", encode_preview(picture(1), 32, 24))
+    assert cache.get("abc") is None
+
+
+def test_every_format_that_is_read_has_previews(tmp_path: Path) -> None:
+    library = make_collection(tmp_path)
+    with Index.open(library, threads=1) as index:
+        (point,) = index.points("image", [1000]).values()
+        for name in GOOD:
+            (tmp_path / name).write_bytes(GOOD[name]())
+        rows = [ImageRow(at, name, str(tmp_path / name)) for at, name in enumerate(GOOD)]
+        index.add(rows, np.stack([point] * len(rows)))
+    with Client(create_app(Settings(library=library, device="cpu"))) as client:
+        for at, name in enumerate(GOOD):
+            for size in PREVIEW_SIZES:
+                response = client.get(f"/images/{at}/preview/{size}")
+                assert response.status_code == 200, name
+                assert response.headers["content-type"] == "image/webp"
+                assert Image.open(io.BytesIO(response.content)).format == "WEBP"
+        assert client.get("/images/1000/preview/huge").status_code == 422
+
+
+def test_preview_is_made_once_and_kept_across_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(library=make_collection(tmp_path), device="cpu")
+    with Client(create_app(settings)) as client:
+        first = client.get("/images/1001/preview/medium").content
+    with Client(create_app(settings)) as client:
+
+        def refused(*_: object) -> None:
+            raise AssertionError("it is not decoded again")
+
+        monkeypatch.setattr(client.engine.pictures, "_decode", refused)
+        assert client.get("/images/1001/preview/medium").content == first
