@@ -129,10 +129,9 @@ class PictureReader:
             ServiceError: `picture_missing`, or `busy` if too many wait.
         """
         cache = self._previews
-        cached = None if cache is None else await asyncio.to_thread(cache.get, version)
-        return cached or await self._in_turn(
-            path, lambda stop: self._preview(path, size, version, stop)
-        )
+        if cache is not None and (cached := await asyncio.to_thread(cache.get, version)):
+            return cached
+        return await self._in_turn(path, lambda stop: self._preview(path, size, version, stop))
 
     def remember(self, path: Path, thumbnail: bytes) -> None:
         """Cache the thumbnail of a picture that was just stored.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hasse.index.types import CaptionRow, DescribedImage
 from hasse.service.addresses import image_url, thumbnail_url
+from hasse.service.core.metadata import Facts, facts_of
 from hasse.service.core.pictures import picture_missing, version_of
 from hasse.service.core.previews import PREVIEW_SIZES, PreviewSize
 from hasse.service.core.searching import ShownPaths
@@ -48,6 +49,13 @@ async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
     if await asyncio.to_thread(engine.index.locations.leads_out, str(path)):
         raise picture_missing()
     return path, row.file_name
+
+
+async def facts(engine: Engine, image_id: int) -> Facts:
+    """Return what the file of an image says about it; raises ServiceError as `picture_file`."""
+    rows = await engine.in_catalog(lambda: engine.index.catalog.images([image_id]))
+    path, _ = await picture_file(engine, image_id)
+    return await asyncio.to_thread(facts_of, _row(rows, image_id), path)
 
 
 async def thumbnail(

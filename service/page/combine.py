@@ -221,7 +221,7 @@ async def _search(
         "pictures": shown,
         "ranked": ranked,
         "groups": groups,
-        "proof": proof_of(answer, len(answer.hits), thing, stages),
+        "proof": proof_of(answer, thing, stages),
         "unknown_words": answer.unknown_words,
     }
 

@@ -10,15 +10,19 @@ from urllib.parse import urlencode
 
 from hasse.service.addresses import address
 from hasse.service.errors import ServiceError
-from hasse.service.questions.requests import Evidence, Likeness, Mode
+from hasse.service.questions.requests import REACH_MAXIMUM, Evidence, Likeness, Mode
 from hasse.service.schemas import image_id_of
 from hasse.service.settings import Settings
 
-SIZES = (12, 24, 48, 96)
-DEFAULT_SIZE = 24
+DEFAULT_SIZE = 48  # hits of a page; further ones follow while one scrolls
 DEFAULT_MODE: Mode = "certified"
 DEFAULT_EVIDENCE: Evidence = "any"
-FILTERS = ("path_prefix", "taken_from", "taken_before")
+# The fields of filters, and how one that is set is shown.
+FILTERS: Mapping[str, str] = {
+    "path_prefix": "in {}",
+    "taken_from": "taken from {}",
+    "taken_before": "taken before {}",
+}
 _PATH_CHARACTERS = 1000
 
 
@@ -30,6 +34,7 @@ class PageQuery:
     image_id: int | None = None
     similar: Likeness | None = None  # to the picture; None asks for its captions
     k: int = DEFAULT_SIZE
+    offset: int = 0  # of the first hit that is shown
     mode: Mode = DEFAULT_MODE
     evidence: Evidence = DEFAULT_EVIDENCE
     path_prefix: str = ""
@@ -39,14 +44,13 @@ class PageQuery:
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
         """Read an address or a form; an option that makes no sense becomes the default."""
-        k, mode, similar, evidence = (
-            fields.get(name, "") for name in ("k", "mode", "similar", "evidence")
-        )
-        size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
+        mode, similar, evidence = (fields.get(name, "") for name in ("mode", "similar", "evidence"))
+        size = _number(fields.get("k", ""), DEFAULT_SIZE)
         return cls(
             text=" ".join(fields.get("q", "").split()),
             similar=next((known for known in get_args(Likeness) if known == similar), None),
             k=min(max(1, size), settings.k_maximum),
+            offset=min(_number(fields.get("offset", ""), 0), REACH_MAXIMUM - 1),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
             evidence=next((known for known in get_args(Evidence) if known == evidence), "any"),
             path_prefix=fields.get("path_prefix", "").replace("\0", "").strip()[:_PATH_CHARACTERS],
@@ -75,6 +79,7 @@ class PageQuery:
         )
         return {
             "k": self.k,
+            "offset": self.offset,
             "mode": self.mode,
             "path_prefix": self.path_prefix or None,
             "taken_from": since,
@@ -87,25 +92,37 @@ class PageQuery:
         named = {name: getattr(self, name) for name in FILTERS}
         return {name: value for name, value in named.items() if value}
 
-    def without_filters(self) -> PageQuery:
-        """Return this query of the whole collection."""
-        return replace(self, path_prefix="", taken_from="", taken_before="")
+    @property
+    def filter_words(self) -> list[tuple[str, str]]:
+        """The filters that are set, by the names of their fields, in words."""
+        return [(name, FILTERS[name].format(value)) for name, value in self.filters.items()]
+
+    def without(self, name: str) -> PageQuery:
+        """Return this query without one of its filters."""
+        return self._with({name: ""})
+
+    def _with(self, fields: dict[str, Any]) -> PageQuery:
+        return replace(self, **fields, offset=0)
 
     def url(self) -> str:
         """Return the address of this query."""
-        return self._url("/")
+        return self._url("/", [("offset", str(self.offset) if self.offset else "")])
+
+    def page_url(self, offset: int) -> str:
+        """Return the address of the same hits from `offset` on; "" beyond what can be reached."""
+        return replace(self, offset=offset).url() if offset < REACH_MAXIMUM else ""
 
     def text_url(self, text: str) -> str:
         """Return the address of the pictures that a caption is true of."""
-        return replace(self, text=text, image_id=None).url()
+        return replace(self, text=text, image_id=None, offset=0).url()
 
     def evidence_url(self, evidence: Evidence) -> str:
         """Return the address of this query by another kind of evidence."""
-        return replace(self, evidence=evidence).url()
+        return replace(self, evidence=evidence, offset=0).url()
 
     def image_url(self, image_id: int) -> str:
         """Return the address of the captions that are true of a stored image."""
-        return replace(self, text="", image_id=image_id, similar=None).url()
+        return replace(self, text="", image_id=image_id, similar=None, offset=0).url()
 
     def diagram_url(self, text: str = "", image_id: int | None = None) -> str:
         """Return the address of the diagram of a caption or a stored image."""
@@ -114,7 +131,7 @@ class PageQuery:
 
     def similar_url(self, similar: Likeness) -> str:
         """Return the address of the pictures that are like this stored image in some way."""
-        return replace(self, similar=similar).url()
+        return replace(self, similar=similar, offset=0).url()
 
     def claim_url(self, hypothesis: str) -> str:
         """Return the address that tells whether a caption is true of this stored image."""
@@ -165,6 +182,10 @@ class PageQuery:
             fields.append(("evidence", self.evidence))
         fields += self.filters.items()
         return address(f"{path}?{urlencode(fields)}" if fields else path)
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
 
 
 def _date(text: str) -> str:

@@ -14,13 +14,13 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from hasse.service.addresses import address, thumbnail_url
+from hasse.service.addresses import address, preview_url, thumbnail_url
 from hasse.service.core.answering import beside_loop
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
-from hasse.service.page.query import SIZES, PageQuery
+from hasse.service.page.query import FILTERS, PageQuery
 from hasse.service.page.results import distinct
-from hasse.service.page.sources import srcset
+from hasse.service.page.sources import shape, srcset
 from hasse.service.page.static_files import static
 from hasse.service.services import services_of
 from hasse.service.verdict import HIT_WORDS, WHERE_WORDS, percent, verdict
@@ -41,9 +41,18 @@ _HTMX = {
     ],
 }
 _MODES = (
-    ("certified", "Proved", "the best, with a proof that nothing better was missed"),
-    ("exact", "Exhaustive", "every single one is compared"),
-    ("fast", "Fast", "likely the best, but usually without a proof"),
+    ("certified", "Proved", "nothing better was missed, and that is proved"),
+    ("exact", "Exhaustive", "every single picture is compared, which takes longer"),
+    ("fast", "Fast", "a good picture may be missed"),
+)
+_KEYS = (
+    ("/", "search"),
+    ("Esc", "back to the first page, or close what is open"),
+    ("← →", "the picture before, the next picture"),
+    ("Enter", "see a picture large"),
+    ("Z", "zoom"),
+    ("I", "what is known of the picture"),
+    ("?", "this list"),
 )
 
 
@@ -83,10 +92,14 @@ _TEMPLATES.globals.update(
     where_words=WHERE_WORDS,
     address=address,
     static=static,
+    filters=tuple(FILTERS),
     hit_words=HIT_WORDS,
     htmx_config=dumps(_HTMX),
+    keys=_KEYS,
     modes=_MODES,
     percent=percent,
+    preview_url=preview_url,
+    shape=shape,
     srcset=srcset,
     thumbnail_url=thumbnail_url,
     verdict=verdict,
@@ -132,7 +145,6 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
         defaults=PageQuery.read({}, settings),
         settings=settings,
         fragment=fragment,
-        sizes=sorted({query.k} | {size for size in SIZES if size <= settings.k_maximum}),
         **view.context,
     )
     if view.error is not None:  # small, and the answer of a full queue

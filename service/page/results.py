@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
 from hasse.index.search.distinct import one_text
 from hasse.service.addresses import preview_url
+from hasse.service.core.metadata import Facts
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
-from hasse.service.plural import count
 from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
 from hasse.service.verdict import NOTHING_SHOWS, Verdict, verdict
@@ -64,9 +64,12 @@ class ShownPicture:
     link: str = ""
     image_id: int | None = None
     pixels: tuple[int | None, int | None] = (None, None)  # width and height
+    facts: Facts = field(default_factory=list)  # what its file says
 
     @classmethod
-    def stored(cls, record: ImageRecord, query: PageQuery) -> ShownPicture:
+    def stored(
+        cls, record: ImageRecord, query: PageQuery, facts: Facts | None = None
+    ) -> ShownPicture:
         """Return a picture of the collection."""
         people = tuple(one.caption for one in record.captions if one.written_by is None)
         written = tuple(one.caption for one in record.captions if one.written_by is not None)
@@ -81,6 +84,7 @@ class ShownPicture:
             link=query.image_url(record.image_id),
             image_id=record.image_id,
             pixels=(record.width, record.height),
+            facts=facts or [],
         )
 
     @classmethod
@@ -158,18 +162,14 @@ def distinct(captions: Iterable[str]) -> list[str]:
     return list(first.values())
 
 
-def proof_of(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Proof:
-    """Tell how sure an answer is and how long it took."""
+def proof_of(facts: SearchFacts, thing: str, stages: Stages) -> Proof:
+    """Tell how thoroughly an answer was searched for and how long it took."""
     if not facts.searched:
         return Proof("proved", f"There are no {thing}s here to search")
     took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
-    best = f"The best {shown:,} of {count(facts.searched, thing)}"
-    if facts.searched == 1:
-        best = f"The only {thing}"
-    elif facts.searched <= shown:
-        best = f"All {count(facts.searched, thing)}, the best first"
+    things = f"the only {thing}" if facts.searched == 1 else f"all {facts.searched:,} {thing}s"
     if facts.mode == "exact":
-        return Proof("proved", f"{best}, every one compared, {took}")
+        return Proof("proved", f"Compared {things} one by one {took}")
     if facts.certified:
-        return Proof("proved", f"{best}, proved exact, {took}")
-    return Proof("likely", f"{best}, found {took}, likely but not proved")
+        return Proof("proved", f"Checked {things} {took}")
+    return Proof("likely", f"Searched {things} {took}; a good one may be missed")

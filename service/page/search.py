@@ -11,7 +11,7 @@ from starlette.responses import Response
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.errors import invalid
+from hasse.service.errors import ServiceError, invalid
 from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
@@ -27,7 +27,7 @@ from hasse.service.page.results import (
 )
 from hasse.service.plural import count
 from hasse.service.questions import table
-from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, WrittenCaption
+from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageHit, WrittenCaption
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import (
     PARTS_MAXIMUM,
@@ -43,6 +43,7 @@ from hasse.service.verdict import is_true
 
 router = APIRouter(route_class=PageRoute)
 
+_ALIKE = 12  # pictures like one, on its own page
 KINDS: Mapping[Likeness, str] = {
     "alike": "Pictures like it",
     "more_specific": "Pictures that show more",
@@ -58,12 +59,24 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     if query.text:
         view = await _images(engine, query)
     elif query.image_id is not None:
-        shown = ShownPicture.stored(await records.image(engine, query.image_id), query)
+        shown = await _stored(engine, query, query.image_id)
         view = await _picture(engine, query, query.image_id, shown)
     else:
         sample = await services.samples.of(engine)
         view = View("home.html", context={"sample": sample, **EMPTY_FORM})
     return await render(request, query, view)
+
+
+@router.get("/page/facts")
+async def facts(request: Request, services: ServicesHere, image: str = "") -> Response:
+    """Show what is known of a stored picture, beside it in the viewer."""
+    query = PageQuery.read(request.query_params, services.settings).about(image)
+    if query.image_id is None:
+        raise invalid("image", "name a picture")
+    shown = await _stored(services.engine, query, query.image_id)
+    return await render(
+        request, query, View("facts.html", context={"picture": shown}, url=KEEP_URL)
+    )
 
 
 @router.get("/page/picture")
@@ -88,6 +101,24 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     )
 
 
+async def _stored(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:
+    """Return a stored picture with what its file says, if that can be read."""
+    record = await records.image(engine, image_id)
+    try:
+        facts = await records.facts(engine, image_id)
+    except ServiceError as error:
+        if error.reason != "picture_missing":
+            raise
+        facts = []
+    return ShownPicture.stored(record, query, facts)
+
+
+def _more(query: PageQuery, answer: ImageAnswer) -> str:
+    """Return the address of the hits after those of an answer, or ""."""
+    shown = query.offset + len(answer.hits)
+    return query.page_url(shown) if answer.hits and shown < answer.searched else ""
+
+
 async def _images(engine: Engine, query: PageQuery) -> View:
     stages = Stages()
     parts = [part.strip() for part in query.text.split(" + ") if part.strip()]
@@ -100,7 +131,7 @@ async def _images(engine: Engine, query: PageQuery) -> View:
     else:
         by_caption = ImageQuery(caption=query.text, evidence=query.evidence, **query.options)
         answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
-    proof = proof_of(answer, len(answer.hits), "picture", stages)
+    proof = proof_of(answer, "picture", stages)
     ranked = Ranked.of(answer.hits)
     says = any(hit.says for hit in ranked.likely) and ranked.verdict in (None, "not")
     heading = SAYING_HEADING if says else IMAGE_HEADINGS[ranked.verdict]
@@ -111,6 +142,7 @@ async def _images(engine: Engine, query: PageQuery) -> View:
         context={
             "ranked": ranked,
             "heading": heading,
+            "more": _more(query, answer),
             "proof": proof,
             "parts": parts,
             "unknown_words": answer.unknown_words,
@@ -133,38 +165,38 @@ async def _picture(
             written = [one for one in described.captions if is_true(one.probability)]
         by_picture = CaptionQuery(image=picture, prefer="specific", **query.options)
         found = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
-        if found.searched:
-            return _captions(shown, found, written, stages)
-        stages = Stages()
-    kind = query.similar or "alike"
+        alike = SimilarQuery(image=picture, **query.options | {"k": _ALIKE})
+        near = await ask(engine, table.SEARCH_SIMILAR, alike)
+        return _captions(shown, found, written, near.hits, stages)
+    kind = query.similar
     similar = SimilarQuery(image=picture, similar=kind, **query.options)
     answer = await ask(engine, table.SEARCH_SIMILAR, similar, stages)
-    proof = proof_of(answer, len(answer.hits), "picture", stages)
-    notice = ""
-    if query.similar is None and answer.hits:
-        notice = "There are no captions here. These are the pictures like it."
+    proof = proof_of(answer, "picture", stages)
     return View(
         "similar.html",
         title=f"{KINDS[kind]} · {shown.name} · Hasse",
-        announcement=f"{count(len(answer.hits), 'picture')}. {notice} {proof.sentence}.",
+        announcement=f"{count(len(answer.hits), 'picture')}. {proof.sentence}.",
         context={
             "picture": shown,
             "kinds": KINDS,
             "kind": kind,
             "ranked": Ranked.of(answer.hits),
+            "more": _more(query, answer) if picture is query.image_id else "",
             "proof": proof,
-            "notice": notice,
-            "written": written,
         },
         stages=stages,
     )
 
 
 def _captions(
-    shown: ShownPicture, answer: CaptionAnswer, written: Sequence[WrittenCaption], stages: Stages
+    shown: ShownPicture,
+    answer: CaptionAnswer,
+    written: Sequence[WrittenCaption],
+    similar: Sequence[ImageHit],
+    stages: Stages,
 ) -> View:
     groups = group_captions(answer.hits)
-    proof = proof_of(answer, len(groups), "caption", stages)
+    proof = proof_of(answer, "caption", stages)
     ranked = Ranked.of(groups)
     heading = CAPTION_HEADINGS[ranked.verdict]
     return View(
@@ -178,6 +210,7 @@ def _captions(
             "ranked": ranked,
             "heading": heading,
             "proof": proof,
+            "similar": similar,
             "written": written,
         },
         stages=stages,

@@ -11,6 +11,18 @@ from hasse.service.core.previews import preview_size
 SourceSize = Literal["thumbnail", "medium", "large"]
 
 
+# Tenths of a width to a height of 1, between which a row shows a picture whole.
+_NARROWEST, _WIDEST = 5, 40
+
+
+def shape(pixels: tuple[int | None, int | None]) -> int:
+    """Return the shape of a picture in a row, in tenths: 15 is half as wide again as high."""
+    width, height = pixels
+    if not width or not height:
+        return 13  # about that of most cameras
+    return min(_WIDEST, max(_NARROWEST, round(10 * width / height)))
+
+
 def srcset(
     image_id: int,
     pixels: tuple[int | None, int | None],

@@ -26,7 +26,7 @@ from hasse.service.core.searching import Found, SearchKey
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid, no_image
 from hasse.service.questions.requests import (
-    K_MAXIMUM,
+    REACH_MAXIMUM,
     DescribeQuery,
     DiagramQuery,
     DistinctOptions,
@@ -214,7 +214,7 @@ def key_of(
 
 def depth_of(options: SearchOptions) -> int:
     """Return how many of the best have to be found for the hits that are wanted."""
-    return min(options.offset + options.k, K_MAXIMUM)
+    return min(options.offset + options.k, REACH_MAXIMUM)
 
 
 def _as_stored(limit: float | None) -> float | None:

@@ -23,6 +23,7 @@ from hasse.models.captioning import DRAWS
 from hasse.service.schemas import CaptionText, ImageId, Instant, Near, Request
 
 K_MAXIMUM = 1000
+REACH_MAXIMUM = 10_000  # hits that pages of an answer can reach, which bounds what one costs
 CANDIDATES_MAXIMUM = 1_000_000
 SELECTED_MAXIMUM = 1000
 TOGETHER_MAXIMUM = 32
@@ -107,8 +108,8 @@ class SearchOptions(QuestionRequest):
     offset: int = Field(
         default=0,
         ge=0,
-        le=K_MAXIMUM - 1,
-        description=f"Skip so many of the best; at most the best {K_MAXIMUM:,} can be reached.",
+        le=REACH_MAXIMUM - 1,
+        description=f"Skip so many of the best; at most the best {REACH_MAXIMUM:,} can be reached.",
     )
     split: str | None = Field(
         default=None,

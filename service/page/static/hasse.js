@@ -9,7 +9,7 @@
   const view = () => answer.querySelector(".view");
   const shownPicture = () => answer.querySelector("input[name=image][form=search]");
 
-  const FILTERS = ["path_prefix", "taken_from", "taken_before"];
+  const FILTERS = search.dataset.filters.split(" ");
 
   let typing = false; // the last search was typed, so the next keystroke refines it
   let latest = null; // the request whose answer is shown next
@@ -90,6 +90,7 @@
     showError("Choose the picture once more", "Neither Hasse nor this page keeps uploaded pictures.");
   });
   document.addEventListener("htmx:beforeSend", ({ detail }) => {
+    if (detail.elt.closest(".next")) return; // what is shown stays
     latest = detail.xhr;
     setBusy(true);
   });
@@ -134,7 +135,7 @@
     const asked = new URLSearchParams(location.search);
     if (asked.get("upload") !== upload.elements.upload.value) clearPicture();
     settle(false);
-    for (const name of ["k", "mode", ...FILTERS]) {
+    for (const name of ["mode", ...FILTERS]) {
       const value = asked.get(name) ?? search.dataset[name] ?? "";
       for (const form of [search, upload]) form.elements[name].value = value;
     }
@@ -142,6 +143,16 @@
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }
   });
+  // The next hits are fetched before the last row is in sight.
+  const near = new IntersectionObserver((seen) => {
+    for (const { target, isIntersecting } of seen) if (isIntersecting) htmx.trigger(target.querySelector("a"), "near");
+  }, { rootMargin: "0px 0px 1500px" });
+  function watchEnds() {
+    for (const end of answer.querySelectorAll(".next")) near.observe(end);
+  }
+  for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, watchEnds);
+  watchEnds();
+
   centre();
   if (find("key")) find("key").value = sessionStorage.getItem("hasse-key") ?? "";
   document.addEventListener("htmx:historyCacheMissLoadError", () => location.reload());
@@ -173,9 +184,8 @@
     if (!options.contains(target)) options.open = false;
     const path = target.closest("button.path");
     if (path) copy(path);
-    if (target.closest(".unfilter")) {
-      for (const name of FILTERS) for (const form of [search, upload]) form.elements[name].value = "";
-    }
+    const filter = target.closest(".unfilter")?.dataset.filter;
+    if (filter) for (const form of [search, upload]) form.elements[filter].value = "";
   });
 
   picker.addEventListener("change", (event) => {
@@ -225,7 +235,10 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const writing = event.target.closest("input:not([type=radio]), textarea, select");
-    if (event.key === "/" && !writing) {
+    if (document.querySelector("dialog[open]")) return; // it has keys of its own
+    if (event.key === "?" && !writing) {
+      find("keys").showModal();
+    } else if (event.key === "/" && !writing) {
       event.preventDefault();
       box.focus();
       box.select();

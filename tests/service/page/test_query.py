@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import DEFAULT_SIZE, PageQuery
-from hasse.service.questions.requests import CaptionQuery, ImageQuery, Mode
+from hasse.service.questions.requests import REACH_MAXIMUM, CaptionQuery, ImageQuery, Mode
 from hasse.service.settings import Settings
 
 SETTINGS = Settings()
@@ -22,7 +22,7 @@ SETTINGS = Settings()
     st.sampled_from(["certified", "exact", "fast"]),
 )
 def test_query_read_from_its_own_address_is_equal(text: str, k: int, mode: Mode) -> None:
-    query = PageQuery(text=" ".join(text.split()), k=k, mode=mode)
+    query = PageQuery(text=" ".join(text.split()), k=k, mode=mode, offset=k)
     parts = {name: values[0] for name, values in parse_qs(urlsplit(query.url()).query).items()}
     assert PageQuery.read(parts, SETTINGS) == query
 
@@ -30,7 +30,7 @@ def test_query_read_from_its_own_address_is_equal(text: str, k: int, mode: Mode)
 def test_url_leaves_out_defaults() -> None:
     assert PageQuery().url() == "/"
     assert PageQuery(text="a dog & a cat").url() == "/?q=a+dog+%26+a+cat"
-    assert PageQuery(image_id=7, k=48).url() == "/?image=7&k=48"
+    assert PageQuery(image_id=7, k=24).url() == "/?image=7&k=24"
     assert PageQuery(image_id=0).url() == "/?image=0"
     assert PageQuery(k=12, mode="exact").upload_url() == "/page/picture?k=12&mode=exact"
 
@@ -45,6 +45,14 @@ def test_urls_of_other_queries_keep_the_options() -> None:
 def test_read_option_that_makes_no_sense_gives_the_default(k: str) -> None:
     query = PageQuery.read({"q": "a dog", "k": k, "mode": "sideways"}, SETTINGS)
     assert query == PageQuery(text="a dog", k=DEFAULT_SIZE, mode="certified")
+
+
+def test_page_url_leads_to_the_hits_from_an_offset_on() -> None:
+    query = PageQuery(text="a dog", offset=48)
+    assert query.page_url(96) == "/?offset=96&q=a+dog"
+    assert query.page_url(0) == "/?q=a+dog"
+    assert query.page_url(REACH_MAXIMUM) == ""
+    assert query.image_url(3) == "/?image=3"
 
 
 def test_read_k_beyond_bounds_is_clamped() -> None:
@@ -78,7 +86,7 @@ def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
     query = PageQuery.read({"q": "a dog", **fields}, SETTINGS)
     assert query.filters == {"path_prefix": "trips/a b/", "taken_from": "2026-01-31"}
     assert query.url() == "/?q=a+dog&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
-    assert query.without_filters().url() == "/?q=a+dog"
+    assert query.without("path_prefix").url() == "/?q=a+dog&taken_from=2026-01-31"
     assert query.options["path_prefix"] == "trips/a b/"
     assert query.options["taken_from"] == "2026-01-31T00:00:00Z"
     assert query.options["taken_before"] is None

@@ -14,11 +14,11 @@ from tests.service.page.markup import HTMX, Tags, said, upload
 
 
 def test_search_by_upload_shows_the_picture_and_does_not_keep_it(client: Client) -> None:
-    response = upload(client, png(), k="12", mode="exact")
+    response = upload(client, png(), mode="exact")
     page = Tags(response.text)
     assert response.status_code == 200
     assert str(page.of("img")[0]["src"]).startswith("data:image/jpeg;base64,")
-    assert "every one compared" in said(response)
+    assert "one by one" in said(response)
     assert "Your picture was read, not kept." in said(response)
     again = client.get("/page/picture")
     assert again.status_code == 200
@@ -52,8 +52,7 @@ def test_upload_that_cannot_be_read_is_an_error_page(
 
 
 def test_upload_that_fails_keeps_the_options_that_were_chosen(client: Client) -> None:
-    response = upload(client, b"no picture", k="12", mode="exact")
+    response = upload(client, b"no picture", mode="exact")
     assert response.status_code == 415
-    assert '<option value="12" selected>' in response.text
     assert 'name="mode" value="exact" checked' in response.text
-    assert response.text.count('type="hidden" name="k" value="12"') == 1
+    assert response.text.count('type="hidden" name="mode" value="exact"') == 1

@@ -69,7 +69,7 @@ def upload(page: Page, content: bytes) -> None:
         page.set_input_files(
             "#picture", {"name": "a.png", "mimeType": "image/png", "buffer": content}
         )
-    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("h1")).to_have_text("About this picture")
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
 
 
@@ -91,3 +91,18 @@ def dispatch(page: Page, kind: str, event: str, content: bytes) -> None:
         }}))""",
         carried,
     )
+
+
+def choose_mode(page: Page, name: str) -> None:
+    """Choose how thoroughly to search."""
+    if page.locator("#options[open]").count() == 0:
+        page.locator("#options > summary").click()
+    if page.locator(".advanced[open]").count() == 0:
+        page.locator(".advanced > summary").click()
+    page.get_by_label(name).check()
+
+
+def open_captions(page: Page) -> None:
+    """Open the captions of other pictures that are true of the one that is shown."""
+    page.locator(".elsewhere > summary").click()
+    expect(page.locator(".captions .caption").first).to_be_visible()

@@ -58,7 +58,7 @@ def test_add_picture_with_the_keyboard_alone(context: BrowserContext, writable: 
     expect(page.get_by_label("What is true of it")).to_have_value("")
     assert KEY not in page.content()
     page.locator("#added a").first.press("Enter")
-    expect(page.get_by_role("heading", name="True of this picture")).to_be_visible()
+    expect(page.get_by_role("heading", name="About this picture")).to_be_visible()
     page.goto(f"{writable}/page/add")  # the tab remembers the key, another does not
     expect(page.get_by_label("Your key")).to_have_value(KEY)
     assert page.evaluate("JSON.stringify(localStorage)").count(KEY) == 0

@@ -48,7 +48,7 @@ def test_page_on_a_phone_never_scrolls_sideways(page: Page, url: str) -> None:
     ):
         page.goto(url + view)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
-        page.locator("#options summary").click()
+        page.locator("#options > summary").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
         panel = page.locator(".panel").bounding_box()
         assert panel is not None, view
@@ -99,7 +99,7 @@ def test_header_without_scripts_fits_a_phone(chromium: Browser, url: str) -> Non
     page = context.new_page()
     for view in ("/", "/?q=a+dog", "/?image=1003", "/page/combine"):
         page.goto(url + view)
-        for control in ("#q", ".go", "#options summary", "#picture", ".send"):
+        for control in ("#q", ".go", "#options > summary", "#picture", ".send"):
             box = page.locator(control).bounding_box()
             assert box is not None, (view, control)
             assert box["x"] >= 0, (view, control)

@@ -11,23 +11,17 @@ from playwright.sync_api import (
 )
 
 from tests.service.collection import png
-from tests.service.page.browser.actions import NEEDS_BROWSER, address, claim, dispatch, upload
+from tests.service.page.browser.actions import (
+    NEEDS_BROWSER,
+    address,
+    choose_mode,
+    claim,
+    dispatch,
+    open_captions,
+    upload,
+)
 
 pytestmark = NEEDS_BROWSER
-
-
-def test_chosen_picture_is_answered_and_shown_after_going_back(page: Page) -> None:
-    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
-    expect(page.locator("h1")).to_have_text("True of this picture")
-    assert re.fullmatch(r"/page/picture\?upload=\w+", address(page))
-    expect(page.locator(".subject img")).to_have_js_property("naturalWidth", 64)
-    expect(page.locator(".choose img")).to_have_js_property("naturalWidth", 64)
-    page.locator(".captions .caption").first.click()
-    expect(page.locator(".cards")).to_be_visible()
-    expect(page.locator(".choose img")).to_have_count(0)
-    page.go_back()
-    expect(page.locator("h1")).to_have_text("True of this picture")
-    expect(page.locator(".subject img")).to_have_js_property("naturalWidth", 64)
 
 
 def test_dropped_picture_is_answered(page: Page) -> None:
@@ -36,7 +30,7 @@ def test_dropped_picture_is_answered(page: Page) -> None:
     expect(page.locator("#drop")).to_be_visible()
     dispatch(page, "DragEvent", "drop", png())
     expect(page.locator("#drop")).to_be_hidden()
-    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("h1")).to_have_text("About this picture")
 
 
 def test_drag_that_leaves_hides_the_drop_area(page: Page) -> None:
@@ -47,21 +41,21 @@ def test_drag_that_leaves_hides_the_drop_area(page: Page) -> None:
 
 def test_pasted_picture_is_answered(page: Page) -> None:
     dispatch(page, "ClipboardEvent", "paste", png())
-    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("h1")).to_have_text("About this picture")
 
 
 def test_changed_options_repeat_the_search_by_picture(page: Page) -> None:
     page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
-    expect(page.locator(".proof")).to_contain_text("proved exact")
-    page.locator("#options summary").click()
-    page.get_by_label("Exhaustive").check()
-    expect(page.locator(".proof")).to_contain_text("every one compared")
+    open_captions(page)
+    expect(page.locator(".proof")).to_contain_text("Checked all")
+    choose_mode(page, "Exhaustive")
+    expect(page.locator(".proof")).to_contain_text("one by one")
+    open_captions(page)
     page.locator(".of a").first.click()
     expect(page.locator(".origin a")).to_be_visible()
     expect(page.locator(".panel")).to_be_hidden()
-    page.locator("#options summary").click()
-    page.locator("[value=certified]").check()
-    expect(page.locator(".proof")).to_contain_text("proved exact")
+    choose_mode(page, "Proved")
+    expect(page.locator(".proof")).to_contain_text("Checked all")
     expect(page.locator(".origin a")).to_be_visible()
 
 
@@ -107,13 +101,12 @@ def test_tabs_of_an_upload_show_pictures_like_it_and_keep_the_options(page: Page
     page.get_by_role("button", name="Pictures that show more").click()
     expect(page.locator("h1")).to_have_text("Pictures that show more")
     assert re.fullmatch(r"/page/picture\?upload=\w+&similar=more_specific", address(page))
-    page.locator("#options summary").click()
-    page.get_by_label("Exhaustive").check()
-    expect(page.locator(".proof")).to_contain_text("every one compared")
+    choose_mode(page, "Exhaustive")
+    expect(page.locator(".proof")).to_contain_text("one by one")
     expect(page.locator("h1")).to_have_text("Pictures that show more")
-    page.get_by_role("button", name="What is true of it").click()
-    expect(page.locator("h1")).to_have_text("True of this picture")
-    expect(page.locator(".proof")).to_contain_text("every one compared")
+    page.get_by_role("button", name="About it").click()
+    expect(page.locator("h1")).to_have_text("About this picture")
+    expect(page.locator(".proof")).to_contain_text("one by one")
 
 
 def test_going_back_from_verdict_shows_the_upload(page: Page) -> None:
@@ -123,7 +116,7 @@ def test_going_back_from_verdict_shows_the_upload(page: Page) -> None:
     page.go_back()
     expect(page.locator("h1")).to_contain_text("a dog runs")
     page.go_back()
-    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("h1")).to_have_text("About this picture")
     claim(page, "a child")  # the picture is still the uploaded one
     page.reload()
     expect(page.locator("h1")).to_have_text("That picture was not kept")
