@@ -74,6 +74,15 @@ def message_for(error: ServiceError, settings: Settings) -> ErrorMessage:
     return ErrorMessage(error.kind.title, sentence, retry=error.reason != "forbidden")
 
 
+# What a person who is still typing need not be told: the next letter may mend it.
+_PASSING = {"invalid", "busy", "late"}
+
+
+def is_draft(request: Request) -> bool:
+    """Return whether a search is made while its text is typed. It never replaces what is shown."""
+    return "Hasse-Draft" in request.headers
+
+
 class PageRoute(APIRoute):
     """A route whose errors are pages."""
 
@@ -85,6 +94,9 @@ class PageRoute(APIRoute):
             try:
                 return await handle(request)
             except ServiceError as error:
+                if is_draft(request) and error.reason in _PASSING:
+                    request.scope["hasse.reason"] = error.reason
+                    return Response(status_code=204)
                 return await _error_page(request, error)
 
         return handle_errors
@@ -110,7 +122,8 @@ async def _error_page(request: Request, error: ServiceError) -> Response:
         )
     else:
         message = message_for(error, services.settings)
-        context = {"message": message, "link": here if message.retry else address("/")}
+        link = here if message.retry else address("/")
+        context = {"message": message, "link": link}
         view = View("error.html", context=context, url=url, error=error)
     response = await render(request, query, view)
     if error.reason == "unauthorized":

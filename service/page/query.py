@@ -99,10 +99,11 @@ class PageQuery:
 
     def without(self, name: str) -> PageQuery:
         """Return this query without one of its filters."""
-        return self._with({name: ""})
+        return self.narrowed(**{name: ""})
 
-    def _with(self, fields: dict[str, Any]) -> PageQuery:
-        return replace(self, **fields, offset=0)
+    def narrowed(self, **filters: str) -> PageQuery:
+        """Return this query with other filters, by the names of their fields."""
+        return replace(self, **filters, offset=0)  # type: ignore[arg-type]
 
     def url(self) -> str:
         """Return the address of this query."""

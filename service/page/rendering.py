@@ -145,6 +145,8 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
         defaults=PageQuery.read({}, settings),
         settings=settings,
         fragment=fragment,
+        overview=services.samples.overview,
+        suggestions=services.samples.suggestions,
         **view.context,
     )
     if view.error is not None:  # small, and the answer of a full queue
@@ -155,7 +157,7 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
 
 
 def _history(request: Request, url: str) -> dict[str, str]:
-    """Return what becomes of the address: typing replaces one history entry, the rest adds one."""
+    """Return what becomes of the address: typing and scrolling replace it, the rest adds one."""
     if url in (_current_url(request), KEEP_URL):
         return {"HX-Push-Url": "false"}
     if request.headers.get("Hasse-Typing"):

@@ -1,18 +1,24 @@
-"""A fixed random sample of the collection, for the first page."""
+"""What the first page shows of the collection: a fixed random sample, and examples to try."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.index.catalog.overview import Overview, read_overview
 from hasse.index.types import Ids
 from hasse.models.vocabulary import words
+from hasse.service.page.things import THINGS
 from hasse.service.plural import count
+from hasse.service.questions import table
+from hasse.service.questions.handlers import ask
+from hasse.service.questions.requests import TOGETHER_MAXIMUM, ImagesQuery
+from hasse.service.verdict import is_true
 
 if TYPE_CHECKING:
     from hasse.index.store import Index
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 
 SHOWN = 24
 EXAMPLES = 5
+_THINGS = 10  # examples of things that pictures show
 _SAMPLED = 120  # images whose captions give the examples
 _LONGEST = 44  # characters of an example
 
@@ -31,14 +38,24 @@ _STOP_WORDS = frozenset(
 )
 
 
+class ShownImage(NamedTuple):
+    """An image of the sample: its id, its width and height, and what it shows."""
+
+    id: int
+    pixels: tuple[int | None, int | None]
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Ids and descriptions of some images, example captions and facts."""
+    """Some images with their pixels and descriptions, example searches, facts and numbers."""
 
     generation: int
-    images: tuple[tuple[int, str], ...]
+    images: tuple[ShownImage, ...]
     examples: tuple[str, ...]
     facts: str
+    overview: Overview
+    suggestions: tuple[str, ...]
 
 
 class Samples:
@@ -47,11 +64,45 @@ class Samples:
     def __init__(self) -> None:
         self._drawn: Sample | None = None
 
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        """Texts that a person may want to type, as of the last sample that was drawn."""
+        return () if self._drawn is None else self._drawn.suggestions
+
+    @property
+    def overview(self) -> Overview:
+        """The numbers of the last sample that was drawn."""
+        return Overview() if self._drawn is None else self._drawn.overview
+
     async def of(self, engine: Engine) -> Sample:
         """Return the sample of the current generation."""
         if self._drawn is None or self._drawn.generation != engine.index.generation:
-            self._drawn = await engine.in_catalog(lambda: draw(engine.index))
+            drawn = await engine.in_catalog(lambda: draw(engine.index))
+            surest = await surest_things(engine) if drawn.images else []
+            if len(surest) >= EXAMPLES:
+                drawn = replace(
+                    drawn,
+                    examples=tuple(surest[:_THINGS]),
+                    suggestions=(*surest, *drawn.suggestions),
+                )
+            self._drawn = drawn
         return self._drawn
+
+
+async def surest_things(engine: Engine) -> list[str]:
+    """Return the things that some picture shows, by how likely it does, the likeliest first."""
+    known = [thing for thing in THINGS if not engine.vocabulary.unknown(thing)]
+    likely: list[tuple[float, str]] = []
+    for start in range(0, len(known), TOGETHER_MAXIMUM):
+        captions = known[start : start + TOGETHER_MAXIMUM]
+        request = ImagesQuery(captions=captions, k=1, mode="fast")
+        found = await ask(engine, table.SEARCH_IMAGES_TOGETHER, request)
+        for thing, answer in zip(captions, found.answers, strict=True):
+            best = answer.hits[0].probability if answer.hits else None
+            if is_true(best):
+                likely.append((best or 0.0, thing))
+    likely.sort(key=lambda one: -one[0])
+    return [thing for _, thing in likely]
 
 
 def draw(index: Index) -> Sample:
@@ -62,10 +113,15 @@ def draw(index: Index) -> Sample:
         image_id: [row for row in rows if row.written_by is None]
         for image_id, rows in index.catalog.captions_of(image_ids).items()
     }
+    sizes = index.catalog.images(image_ids[:SHOWN])
     return Sample(
         generation=info.generation,
         images=tuple(
-            (image_id, next((row.text for row in rows_of[image_id]), f"picture {image_id}"))
+            ShownImage(
+                image_id,
+                (sizes[image_id].width, sizes[image_id].height),
+                next((row.text for row in rows_of[image_id]), f"picture {image_id}"),
+            )
             for image_id in image_ids[:SHOWN]
         ),
         examples=tuple(pick_examples(row.text for rows in rows_of.values() for row in rows)),
@@ -73,6 +129,8 @@ def draw(index: Index) -> Sample:
             f"{count(info.images, 'picture')} and {count(info.captions, 'caption')}, "
             f"answered by the model {info.model.name}."
         ),
+        overview=read_overview(index.catalog, index.folder),
+        suggestions=tuple(dict.fromkeys(row.text for rows in rows_of.values() for row in rows)),
     )
 
 

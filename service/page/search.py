@@ -8,12 +8,14 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hasse.models.vocabulary import words
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid
 from hasse.service.page.add_image import EMPTY_FORM
-from hasse.service.page.errors import PageRoute
+from hasse.service.page.browse import browse
+from hasse.service.page.errors import PageRoute, is_draft
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.results import (
@@ -56,14 +58,19 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     """Show the pictures a caption is true of, a stored picture, or the first page."""
     query = PageQuery.read(request.query_params, services.settings).about(image)
     engine = services.engine
+    if is_draft(request) and _is_unfinished(engine, request.query_params.get("q", "")):
+        return Response(status_code=204)
     if query.text:
         view = await _images(engine, query)
     elif query.image_id is not None:
         shown = await _stored(engine, query, query.image_id)
         view = await _picture(engine, query, query.image_id, shown)
+    elif query.filters:
+        view = await browse(engine, query)
     else:
         sample = await services.samples.of(engine)
-        view = View("home.html", context={"sample": sample, **EMPTY_FORM})
+        numbers = {"outermost": sample.overview.outermost, "years": sample.overview.years}
+        view = View("home.html", context={"sample": sample, **numbers, **EMPTY_FORM})
     return await render(request, query, view)
 
 
@@ -99,6 +106,12 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     return await render(
         request, query, replace(view, url=query.upload_url(fields.get("upload", "")))
     )
+
+
+def _is_unfinished(engine: Engine, typed: str) -> bool:
+    """Return whether a text ends within a word that is not one yet."""
+    found = words(typed)
+    return bool(found) and typed[-1:].isalnum() and bool(engine.vocabulary.unknown(found[-1]))
 
 
 async def _stored(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:

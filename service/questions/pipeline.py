@@ -195,7 +195,7 @@ def key_of(
 
     Images must say the phrases of `query` and nothing that it excludes.
     """
-    selection = _selection(kind, options, absolute_paths=engine.paths.absolute)
+    selection = selection_of(engine, kind, options)
     if query is not None and (query.phrases or query.excluded):
         unsaid = tuple(map(fold, query.excluded))
         selection = replace(selection or Selection(), said=query.phrases, unsaid=unsaid)
@@ -224,7 +224,7 @@ def _as_stored(limit: float | None) -> float | None:
     return float(np.float32(limit))
 
 
-def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> Selection | None:
+def selection_of(engine: Engine, kind: Kind, options: SearchOptions) -> Selection | None:
     """Return the part of the collection that is searched; None is all of it."""
     chosen: dict[str, Any] = {
         name: _as_selected(name, value, is_time=is_time)
@@ -241,7 +241,7 @@ def _selection(kind: Kind, options: SearchOptions, *, absolute_paths: bool) -> S
         chosen["image_ids"] = tuple(sorted(set(chosen["image_ids"])))
     return Selection(
         **chosen,
-        absolute_paths=absolute_paths and "path_prefix" in chosen,
+        absolute_paths=engine.paths.absolute and "path_prefix" in chosen,
         distinct_texts=distinct,
         written=written,
     )

@@ -11,6 +11,8 @@
 
   const FILTERS = search.dataset.filters.split(" ");
 
+  const [ENOUGH_BYTES, ENOUGH_PIXELS] = [1_000_000, 1600]; // of a picture that is searched by
+
   let typing = false; // the last search was typed, so the next keystroke refines it
   let latest = null; // the request whose answer is shown next
 
@@ -19,7 +21,12 @@
     answer.setAttribute("aria-busy", String(on));
   }
 
-  function showError(title, detail) {
+  // While one types, what is shown stays, and an error is named below it.
+  function showError(title, detail, isDraft) {
+    if (isDraft && view()?.matches(".results")) {
+      Object.assign(find("toast"), { textContent: `${title}. ${detail}`, hidden: false });
+      return;
+    }
     const error = find("error").content.cloneNode(true);
     error.querySelector("h1").textContent = title;
     error.querySelector(".lead").textContent = detail;
@@ -28,6 +35,8 @@
     htmx.process(answer);
     find("announcement").textContent = `${title}. ${detail}`;
   }
+
+  const isDraft = ({ requestConfig }) => Boolean(requestConfig?.headers["Hasse-Draft"]);
 
   function clearPicture() {
     picker.value = "";
@@ -71,7 +80,7 @@
     const key = find("key"); // remembered by this tab only, until it is closed
     if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
     if (find("pictures") && picker.files.length) addFiles(picker.files);
-    if (!find("claim")) clearPicture(); // that form asks about the picture in the picker
+    if (!find("claim") && !find("tabs")) clearPicture(); // those forms send the picture again
     centre();
     if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
   }
@@ -79,6 +88,8 @@
   document.addEventListener("htmx:configRequest", ({ detail }) => {
     const typed = detail.triggeringEvent?.type === "input";
     if (typed && typing) detail.headers["Hasse-Typing"] = "1";
+    if (typed) detail.headers["Hasse-Draft"] = "1";
+    if (detail.elt.closest(".next")) detail.headers["Hasse-Typing"] = "1"; // the same place in history
     typing = typed;
     if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
     if (detail.elt === search && box.value.trim()) for (const name of ["image", "similar"]) delete detail.parameters[name];
@@ -90,6 +101,7 @@
     showError("Choose the picture once more", "Neither Hasse nor this page keeps uploaded pictures.");
   });
   document.addEventListener("htmx:beforeSend", ({ detail }) => {
+    find("toast").hidden = true;
     if (detail.elt.closest(".next")) return; // what is shown stays
     latest = detail.xhr;
     setBusy(true);
@@ -113,10 +125,10 @@
     } catch {
       // A proxy answered, not the service.
     }
-    showError("That did not work", problem.detail ?? "The answer cannot be read.");
+    showError("That did not work", problem.detail ?? "The answer cannot be read.", isDraft(detail));
   });
-  document.addEventListener("htmx:sendError", () => {
-    showError("Hasse does not answer", "The service cannot be reached. Is it still running?");
+  document.addEventListener("htmx:sendError", ({ detail }) => {
+    showError("Hasse does not answer", "The service cannot be reached. Is it still running?", isDraft(detail));
   });
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     if (detail.target === answer) settle(detail.requestConfig?.elt === search);
@@ -164,7 +176,16 @@
     if (combine && find("result").querySelector(".proof")) htmx.trigger(combine, "submit");
     else if (find("tabs") && picker.files.length) find("tabs").querySelector("[aria-current]").click();
     else if (picker.files.length) htmx.trigger(upload, "submit");
-    else if (box.value.trim() || shownPicture()) htmx.trigger(search, "submit");
+    else if (box.value.trim() || shownPicture() || FILTERS.includes(target.name)) htmx.trigger(search, "submit");
+  });
+  // A year fills both dates.
+  options.addEventListener("click", ({ target }) => {
+    const year = target.closest("[data-from]");
+    if (!year) return;
+    for (const [name, value] of [["taken_from", year.dataset.from], ["taken_before", year.dataset.before]]) {
+      search.elements[name].value = upload.elements[name].value = value;
+    }
+    search.elements.taken_before.dispatchEvent(new Event("change", { bubbles: true }));
   });
   // Without a secure connection browsers have no clipboard, but still copy what is selected.
   async function copy(button) {
@@ -188,12 +209,31 @@
     if (filter) for (const form of [search, upload]) form.elements[filter].value = "";
   });
 
-  picker.addEventListener("change", (event) => {
+  // Large pictures are reduced before they are sent: a search needs no more. One that this browser
+  // cannot read is sent as it is.
+  async function reduced(file) {
+    if (file.size < ENOUGH_BYTES) return file;
+    try {
+      const whole = await createImageBitmap(file);
+      const scale = Math.min(1, ENOUGH_PIXELS / Math.max(whole.width, whole.height));
+      const canvas = new OffscreenCanvas(Math.round(scale * whole.width), Math.round(scale * whole.height));
+      canvas.getContext("2d").drawImage(whole, 0, 0, canvas.width, canvas.height);
+      const smaller = await canvas.convertToBlob({ type: "image/jpeg", quality: 0.9 });
+      return smaller.size < file.size ? new File([smaller], file.name, { type: "image/jpeg" }) : file;
+    } catch {
+      return file;
+    }
+  }
+
+  let ready = null; // the file of the picker that may be sent
+  picker.addEventListener("change", async (event) => {
     const [file] = picker.files;
-    if (!file) return;
+    if (!file || file === ready) return;
+    event.stopImmediatePropagation();
+    const small = await reduced(file);
+    if (picker.files[0] !== file) return; // another one was chosen meanwhile
     const limit = Number(upload.dataset.limit);
-    if (file.size > limit) {
-      event.stopImmediatePropagation();
+    if (small.size > limit) {
       clearPicture();
       showError("That picture is too large", `You can send at most ${Math.floor(limit / 1e6)} MB. Use a smaller copy: fine details do not matter here.`);
       return;
@@ -202,8 +242,13 @@
     upload.querySelector(".choose img")?.remove();
     const preview = new Image();
     preview.alt = "";
-    preview.src = URL.createObjectURL(file);
+    preview.src = URL.createObjectURL(small);
     upload.querySelector(".choose").prepend(preview);
+    const transfer = new DataTransfer();
+    transfer.items.add(small);
+    picker.files = transfer.files;
+    [ready] = picker.files;
+    picker.dispatchEvent(new Event("change", { bubbles: true }));
   }, true);
 
   answer.addEventListener("change", ({ target }) => {

@@ -12,7 +12,13 @@
   // Pictures in closed details cannot be stepped to.
   const all = () => [...document.querySelectorAll("#answer .shot[data-image]")].filter((shot) => shot.checkVisibility());
 
+  // Pixel by pixel, and at least twice as large as before.
   function setZoom(on) {
+    const widest = Number(/ (\d+)w$/.exec(picture.srcset)?.[1] ?? 0);
+    const ratio = picture.getAttribute("width") / picture.getAttribute("height");
+    const whole = Math.min(stage.clientWidth, stage.clientHeight * ratio);
+    picture.style.width = on ? `${Math.max(widest, 2 * whole)}px` : "";
+    picture.sizes = on ? picture.style.width : "100vw";
     viewer.classList.toggle("zoomed", on);
     zoom.setAttribute("aria-pressed", String(on));
   }
@@ -41,13 +47,11 @@
   function show(shot) {
     shown = shot;
     const small = shot.querySelector("img");
-    setZoom(false);
     picture.removeAttribute("srcset");
+    setZoom(false);
     picture.src = small.currentSrc || small.src; // until the large one is there
     picture.alt = small.alt;
-    picture.width = small.getAttribute("width");
-    picture.height = small.getAttribute("height");
-    picture.sizes = "100vw";
+    for (const side of ["width", "height"]) picture.setAttribute(side, small.getAttribute(side));
     if (shot.dataset.srcset) picture.srcset = shot.dataset.srcset;
     else picture.src = shot.dataset.large;
     const shots = all();

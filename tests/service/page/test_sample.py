@@ -34,7 +34,7 @@ def test_draw_twice_gives_the_same_sample_without_repeats(index: Index) -> None:
     fill(index, list(range(7, 7000, 7)))
     first = draw(index)
     assert draw(index) == first
-    ids = [image_id for image_id, _ in first.images]
+    ids = [image.id for image in first.images]
     assert len(ids) == len(set(ids)) == SHOWN
     assert all(image_id % 7 == 0 for image_id in ids)
     assert ids != sorted(ids)
@@ -42,7 +42,7 @@ def test_draw_twice_gives_the_same_sample_without_repeats(index: Index) -> None:
 
 def test_draw_from_ids_with_wide_gaps_is_even(index: Index) -> None:
     fill(index, [*range(500), *range(10**6, 10**6 + 500), 2**63 - 1])
-    ids = [image_id for image_id, _ in draw(index).images]
+    ids = [image.id for image in draw(index).images]
     assert len(ids) == SHOWN
     assert 6 <= sum(image_id < 500 for image_id in ids) <= SHOWN - 6
 
@@ -50,7 +50,7 @@ def test_draw_from_ids_with_wide_gaps_is_even(index: Index) -> None:
 def test_draw_after_compaction_gives_the_same_images(index: Index) -> None:
     fill(index, list(range(400)))
     fill(index, list(range(600, 800)))
-    index.remove([draw(index).images[0][0]])
+    index.remove([draw(index).images[0].id])
     before = draw(index)
     index.compact(everything)
     assert index.generation > before.generation
@@ -66,7 +66,7 @@ def test_draw_after_one_more_image_changes_little(index: Index) -> None:
 
 def test_draw_from_small_collection_gives_all_images(index: Index) -> None:
     fill(index, [5, 900, 2**40])
-    assert {image_id for image_id, _ in draw(index).images} == {5, 900, 2**40}
+    assert {image.id for image in draw(index).images} == {5, 900, 2**40}
 
 
 def test_draw_from_empty_collection_gives_no_images(index: Index) -> None:
@@ -77,7 +77,7 @@ def test_draw_from_empty_collection_gives_no_images(index: Index) -> None:
 
 def test_draw_gives_image_without_captions_a_description(index: Index) -> None:
     index.add([ImageRow(3, "3.jpg", "3.jpg")], np.ones((1, 4), np.float32))
-    assert draw(index).images == ((3, "picture 3"),)
+    assert draw(index).images == ((3, (None, None), "picture 3"),)
 
 
 def test_pick_examples_goes_from_short_to_long_and_repeats_no_topic() -> None:

@@ -193,7 +193,7 @@ def test_query_and_captions_are_escaped(tmp_path: Path) -> None:
         for view in ({"q": HOSTILE}, {"image": "1"}, {"q": "a dog", "k": "13"}, {}):
             page = Tags(client.get("/", params=view).text)
             assert all("onerror" not in found for _, found in page.tags)
-            assert len(page.of("script")) == 3
+            assert len(page.of("script")) == 4
             assert "onerror=alert(1)" in page.words or not view
 
 

@@ -85,7 +85,7 @@ def test_page_has_landmarks_and_names_for_screen_readers(page: Page) -> None:
     expect(page.locator(".cards")).to_be_visible()
     for role in ("banner", "search", "main", "status"):
         expect(page.get_by_role(role)).to_have_count(1)
-    expect(page.get_by_role("searchbox", name="Words to find pictures by")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Words to find pictures by")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     assert page.evaluate("[...document.images].every((image) => image.hasAttribute('alt'))")
     assert page.evaluate("document.documentElement.lang") == "en"

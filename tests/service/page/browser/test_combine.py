@@ -18,7 +18,7 @@ def test_picture_page_finds_pictures_like_it_with_other_words(page: Page, url: s
     page.get_by_label("with", exact=True).fill("a cat")
     page.get_by_label("without", exact=True).fill("a dog")
     page.get_by_role("button", name="Find").click()
-    expect(page.locator(".card")).to_have_count(11)
+    expect(page.locator(".view.combine .card")).to_have_count(11)
     assert address(page) == "/page/combine?operation=like&words=a+cat&without=a+dog&image=1003"
     expect(page.get_by_label("Words", exact=True)).to_have_value("a cat")
     page.locator(".compared a").click()

@@ -29,12 +29,12 @@ def shown(page: Page) -> str:
 
 def test_viewer_steps_through_hits_and_closes_at_the_same_place(page: Page) -> None:
     page.fill("#q", "a dog")
+    expect(page.locator(".view.results")).to_be_visible()
     shots = page.locator(".card .shot")
     ids = shots.evaluate_all("(all) => all.map((one) => one.dataset.image)")
     shots.nth(1).click()
     viewer = page.locator("#viewer")
     expect(viewer).to_be_visible()
-    expect(viewer.locator("img")).to_have_js_property("naturalWidth", 64)
     page.wait_for_function(
         "() => document.querySelector('#viewer img').currentSrc.includes('preview')"
     )
@@ -57,6 +57,7 @@ def test_viewer_steps_through_hits_and_closes_at_the_same_place(page: Page) -> N
 
 def test_viewer_shows_facts_zooms_and_closes_by_going_back(page: Page) -> None:
     page.fill("#q", "a dog")
+    expect(page.locator(".view.results")).to_be_visible()
     page.locator(".card .shot").first.click()
     viewer = page.locator("#viewer")
     page.keyboard.press("i")
@@ -64,6 +65,9 @@ def test_viewer_shows_facts_zooms_and_closes_by_going_back(page: Page) -> None:
     expect(viewer.get_by_role("link", name="Download the original")).to_be_visible()
     page.keyboard.press("z")
     expect(viewer.locator(".zoom")).to_have_attribute("aria-pressed", "true")
+    box = viewer.locator("img").bounding_box()
+    assert box is not None
+    assert box["width"] > 2 * 700
     page.keyboard.press("Escape")
     expect(viewer.locator(".zoom")).to_have_attribute("aria-pressed", "false")
     page.go_back()
