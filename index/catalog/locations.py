@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -128,6 +128,21 @@ class Locations:
         if root is None or root.follow_links:
             return False
         return not _is_in(os.path.realpath(path), os.path.realpath(root.path))
+
+    def shown(self) -> Callable[[str], str | None]:
+        """Return how answers name a path of the catalog: relative to its followed folder.
+
+        The returned function gives None for a path outside all of them.
+        """
+        prefixes = [(f"{name.rstrip('/')}/", label) for name, label in self.roots.items()]
+
+        def name_of(path: str) -> str | None:
+            for prefix, label in prefixes:
+                if path.startswith(prefix):
+                    return label + path[len(prefix) :]
+            return None
+
+        return name_of
 
     def lies_below(self, prefix: str) -> sql.ColumnElement[bool]:
         """Return the condition: the image has a file whose absolute path begins with `prefix`."""

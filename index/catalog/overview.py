@@ -58,15 +58,13 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
         rows = connection.execute(sql.select(sql.func.count()).select_from(PATHS)).scalar_one()
         if rows > MOST_ROWS:
             return Overview()
-        locations = Locations.read(connection, folder)
+        name_of = Locations.read(connection, folder).shown()
         paths = connection.execute(sql.select(PATHS.c.path)).scalars().all()
         taken = connection.execute(
             sql.select(IMAGES.c.taken).where(IMAGES.c.taken.is_not(None))
         ).scalars()
         months = np.fromiter(taken, np.int64).astype("datetime64[ms]").astype("datetime64[M]")
-    counts = Counter(
-        above for path in paths for above in _folders_above(locations.shown(path) or "")
-    )
+    counts = Counter(above for path in paths for above in _folders_above(name_of(path) or ""))
     each, numbers = np.unique(months, return_counts=True)
     return Overview(
         dict(sorted(counts.items())),

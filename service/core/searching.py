@@ -72,15 +72,7 @@ class ShownPaths:
         locations = self.index.locations
         if self.absolute:
             return locations.absolute
-        prefixes = [(f"{name.rstrip('/')}/", label) for name, label in locations.roots.items()]
-
-        def name_of(path: str) -> str | None:
-            for prefix, label in prefixes:
-                if path.startswith(prefix):
-                    return label + path[len(prefix) :]
-            return None
-
-        return name_of
+        return locations.shown()
 
 
 @dataclass(frozen=True, slots=True)

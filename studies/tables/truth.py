@@ -27,8 +27,9 @@ from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.score import penalties_between
-from hasse.service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.verdict import SHOWS
+from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
 
 _NAMED = re.compile(r"(n\d{8})_\d+_(.+)\.\w+$")

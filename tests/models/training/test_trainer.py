@@ -187,12 +187,12 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
 
 def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_path: Path) -> None:
     data = (collection(30), features(collection(30)))
-    assert run(tmp_path / "few", with_hubness(20), data).model.hubness is None  # too few to tell
+    assert run(tmp_path / "few", with_hubness(20), data).trained.hubness is None  # too few
     plain, evened = (
         run(tmp_path / "plain", data=data),
         run(tmp_path / "evened", with_hubness(99), data, kind=FewReferences),
     )
-    hubness = evened.model.hubness
+    hubness = evened.trained.hubness
     assert hubness is not None
     assert len(hubness.images) == len(hubness.captions) == 20  # and ten to tell what is usual
     assert evened.trained.config.hubness == 20
