@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import DatasetFolder
 from hasse.service.plural import count
 
@@ -29,12 +30,16 @@ def ground(
         ),
     ],
     named: Annotated[
-        list[tuple[Path, Path]],
+        list[Path],
         typer.Option(
-            metavar="DATASET FEATURES",
-            help="Pictures named by what they show, as n02084071_dog.jpg, to calibrate on, and "
-            "their features; repeat it for several.",
+            metavar="DIR",
+            help="A dataset of pictures named by what they show, as n02084071_dog.jpg, to "
+            "calibrate on; repeat it for several.",
         ),
+    ],
+    named_features: Annotated[
+        list[Path],
+        typer.Option(metavar="DIR", help="Their features, in the same order."),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Where the model is written.")
@@ -54,10 +59,11 @@ def ground(
     model was made by it.
 
     \b
-    [bold]Example[/bold]
+    Example:
       hasse study photographs ground data/flickr8k --model data/learned \\
           --features data/flickr8k-features --chains data/chains.jsonl \\
-          --named data/names data/names-features --out data/photographs
+          --named data/names --named-features data/names-features \\
+          --out data/grounded
     """
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
@@ -67,11 +73,13 @@ def ground(
     from hasse.studies.photographs.chain_calibration import ChainedImages
     from hasse.studies.photographs.chains import read_chains
     from hasse.studies.photographs.classes import imagenet_synsets
-    from hasse.studies.photographs.text_pairs import Nouns, calibrate_texts
+    from hasse.studies.photographs.text_pairs import Nouns, calibrate_texts, share_right
     from hasse.studies.photographs.texts import read_texts
     from hasse.studies.photographs.things import Things, Usage
     from hasse.studies.wordnet.lexicon import Lexicon
 
+    if len(named) != len(named_features):
+        raise CommandError("--named and --named-features go together: name as many of each")
     whole, derived, store = load(dataset), read_chains(chains), FeatureStore.open(features)
     learned = [one.text for one in whole.split("train").captions]
     others = [text for file in captions or () for text in read_texts(file)]
@@ -84,7 +92,7 @@ def ground(
     grounded = grounding.ground(base, out, things, learned, part, rows, out.name)
     encode = grounded.model.encode_features
     pictures = []
-    for folder, stored in named:
+    for folder, stored in zip(named, named_features, strict=True):
         shown, own = load(folder), FeatureStore.open(stored)
         points = encode(own.select([image.id for image in shown.images], regions=True))
         synsets = [image.path.name[1:9] for image in shown.images]
@@ -94,9 +102,14 @@ def ground(
     )
     own_model = grounding.require_grounded(grounded)
     nouns = Nouns.of(own_model, things)
-    pairs = nouns.pairs(nouns.halves()[0], grounding.TEXT_PAIRS, seed=1)
-    checkpoint.calibrate(out, Calibrations(image, calibrate_texts(own_model, pairs)))
+    half, other = nouns.halves()
+    text = calibrate_texts(own_model, nouns.pairs(half, grounding.TEXT_PAIRS, seed=1))
+    checkpoint.calibrate(out, Calibrations(image, text))
     typer.echo(
         f"{out}: {count(len(things.sets), 'coordinate')} of things; each further word adds "
         f"{image.word_weight:g} to a violation"
     )
+    if text is not None:
+        pairs = nouns.pairs(other, grounding.MEASURED_PAIRS, seed=2)
+        right = share_right(own_model, pairs, text.reading(own_model.mass))
+        typer.echo(f"verdict right of {right:.1%} of {count(len(pairs), 'pair')} of other nouns")

@@ -35,6 +35,7 @@ _LEAST_AUC = 0.65  # of evidence for pictures whose captions have a word, agains
 # false than those of captions.
 _OF_NAMED = 0.1
 TEXT_PAIRS = 1600  # to calibrate whether texts follow from texts
+MEASURED_PAIRS = 400  # of other nouns
 
 LEAST_TAU = 0.3  # of generality and probability, on chains made by rules
 

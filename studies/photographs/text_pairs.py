@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hasse.models.evaluation.calibration import Calibration, calibrate
 from hasse.models.grounding.grounded_model import GroundedModel
+from hasse.service.verdict import SHOWS
 from hasse.studies.photographs.classes import EMPTY, article
 from hasse.studies.photographs.things import Things
 
@@ -133,3 +134,10 @@ def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> Calibrat
     things = calibrate([(found[named] / mass[named], true[named])])
     others = calibrate([(found[~named], true[~named])])
     return None if things is None or others is None else replace(others, things=things)
+
+
+def share_right(model: GroundedModel, pairs: Sequence[TextPair], known: Calibration) -> float:
+    """Return the share of pairs whose verdict, that the second text follows or not, is right."""
+    texts = [one.hypothesis for one in pairs]
+    called = np.array(known.of_each(texts, violations(model, pairs))) >= SHOWS
+    return float((called == [one.follows for one in pairs]).mean())

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
-from hasse.models.datasets import Image
+from hasse.models.datasets import DatasetError, Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.score import penalties_between
-from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.verdict import SHOWS
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
@@ -82,12 +81,21 @@ def measure(
 def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[float]]:
     """Measure a model on a dataset of named pictures."""
     dataset = load_dataset(folder)
-    encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), lambda done, total: None)
-    rows, names = names_of(encoded.dataset.images, skip)
+    source = ImageSource()
+    batches = list(source.encoded(checkpoint.model, dataset.images))
+    if not batches:
+        raise source.none_of(dataset)
+    images = np.concatenate([batch.points for batch in batches])
+    rows, names = names_of([image for batch in batches for image in batch.images], skip)
+    if not rows:
+        raise DatasetError(
+            f"no picture of the dataset '{dataset.name}' counts: name pictures as "
+            f"n02084071_1_dog.jpg, more than {skip} of each"
+        )
     texts = list(dict.fromkeys(names))
     asked = [article(text) for text in texts]
     points = checkpoint.model.encode_captions(asked)
-    found = penalties_between(checkpoint.model.config.score, encoded.images[rows], points)
+    found = penalties_between(checkpoint.model.config.score, images[rows], points)
     known = checkpoint.calibration.image
     if known is None:
         sys.exit(f"{checkpoint.folder} is not calibrated: calibrate it first")

@@ -159,3 +159,11 @@ def test_abstract_derives_chains_and_leaves_the_dataset_alone(
     assert ("animal", "dog", "a dog runs") in [chain.texts for chain in read_chains(chains)]
     assert (out / "dataset.json").read_bytes() == before
     assert "apt-get install wordnet" in hasse(*derive, tmp_path).error
+
+
+def test_ground_wants_features_of_all_named_pictures(tmp_path: Path) -> None:
+    paths = ("--model", tmp_path, "--features", tmp_path, "--chains", tmp_path / "chains.jsonl")
+    named = ("--named", tmp_path, "--named", tmp_path, "--named-features", tmp_path)
+    shown = hasse("study photographs ground", tmp_path, *paths, *named, "--out", tmp_path / "out")
+    assert shown.status in {1, 2}
+    assert "name as many of each" in shown.err

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from hasse.studies.photographs.text_pairs import Nouns
+from typing import Any
+
+import numpy as np
+
+from hasse.models.evaluation.calibration import Calibration
+from hasse.studies.photographs.text_pairs import Nouns, TextPair, share_right
 from hasse.studies.photographs.things import Things, Usage
 from hasse.studies.wordnet.lexicon import Lexicon
 
@@ -37,3 +42,18 @@ def test_the_same_seed_makes_the_same_pairs_and_halves_share_no_noun() -> None:
     assert found.pairs(sorted(KINDS), 40, seed=3) == found.pairs(sorted(KINDS), 40, seed=3)
     first, second = found.halves()
     assert not set(first) & set(second)
+
+
+def test_a_verdict_is_right_where_it_says_of_a_pair_what_is_so() -> None:
+    class Numbers:
+        """Texts are numbers; one follows from all that are at least as large."""
+
+        def encode_captions(self, texts: list[str]) -> Any:
+            return np.array([[float(text)] for text in texts])
+
+        def as_premises(self, points: Any) -> Any:
+            return points
+
+    model: Any = Numbers()
+    pairs = [TextPair("2", "1", True), TextPair("1", "2", False), TextPair("1", "3", True)]
+    assert share_right(model, pairs, Calibration((0, 1), (1, 0), 0.5, 4, 2)) == 2 / 3

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image as Pillow
 
-from hasse.models.datasets import Image
+from hasse.models.datasets import Dataset, DatasetError, Image, save
+from hasse.studies.tables import truth
 from hasse.studies.tables.truth import measure, names_of
+from tests.tiny import tiny_checkpoint
 
 
 def test_names_are_read_off_files_and_the_first_of_each_are_skipped() -> None:
@@ -26,3 +30,32 @@ def test_measure_counts_what_is_found_and_what_is_not_there() -> None:
     assert found["there: found and called likely"] == pytest.approx(2 / 3)
     assert found["left out: nothing called likely"] == pytest.approx(2 / 3)
     assert found["AUC, there against left out"] == pytest.approx((3 + 2.5 + 2.5) / 9)
+
+
+def named_pictures(folder: Path, names: list[str]) -> Path:
+    """Write a dataset of pictures without captions."""
+    images = []
+    for at, name in enumerate(names, start=1):
+        colours = np.random.default_rng(at).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+        Pillow.fromarray(colours).resize((40, 30)).save(folder / name)
+        images.append(Image(at, name, folder / name))
+    return save(Dataset("named", tuple(images)), folder / "data").parent
+
+
+def test_table_measures_pictures_that_have_no_captions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tiny_checkpoint(tmp_path / "model")
+    data = named_pictures(tmp_path, ["n00000001_1_dog.png", "n00000002_1_cat.png"])
+    truth.main([str(data), "--model", str(model), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["first picture right"][0] in (0, 0.5, 1)
+    truth.main([str(data), "--model", str(model)])
+    assert len(capsys.readouterr().out.splitlines()) == len(found) == 4
+
+
+def test_pictures_that_are_not_named_by_synsets_are_refused(tmp_path: Path) -> None:
+    model = tiny_checkpoint(tmp_path / "model")
+    data = named_pictures(tmp_path, ["dog.png"])
+    with pytest.raises(DatasetError, match="name pictures as"):
+        truth.main([str(data), "--model", str(model)])
