@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +47,8 @@ class Reader:
         self._on_load = on_load
         self._narrowing = Narrowing(folder, catalog)
         self.with_same = self._narrowing.with_same
+        self.first_versions = self._narrowing.first_versions
+        self.other_versions = self._narrowing.other_versions
         self._refreshing = threading.Lock()
         self._loader = loader or Loader(folder, catalog, verify)
         self._notifications = Notifications(folder)
@@ -193,6 +195,20 @@ class Narrowing:
         else:
             return answers
         return [replace(one, same=same(one.generation, rows, one.ids.tolist())) for one in answers]
+
+    def first_versions(self, query: Query, generation: int, ids: Iterable[int]) -> dict[int, int]:
+        """Return the image that stands for each of these in answers to a query, if another does."""
+        if not self._has_versions(query, generation):
+            return {}
+        return self._versions.firsts(generation, _images(query.selection), ids)
+
+    def other_versions(
+        self, query: Query, generation: int, ids: Iterable[int]
+    ) -> dict[int, list[int]]:
+        """Return the other versions of images in answers to a query, the largest first."""
+        if not self._has_versions(query, generation):
+            return {}
+        return self._versions.same(generation, _images(query.selection), ids)
 
     def _has_versions(self, query: Query, generation: int) -> bool:
         """Tell whether a query leaves out versions of pictures; most collections have none."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -229,6 +229,14 @@ class Index:
             raise BadQueryError("there are no parts to search by: give at least one")
         answer = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
         return self._reader.with_same(query, [answer])[0]
+
+    def first_versions(self, query: Query, image_ids: Iterable[int]) -> dict[int, int]:
+        """Return the image that stands for each of these in answers to a query, if another does."""
+        return self._reader.first_versions(query, self.generation, image_ids)
+
+    def other_versions(self, query: Query, image_ids: Iterable[int]) -> dict[int, list[int]]:
+        """Return the other versions of images in answers to a query, the largest first."""
+        return self._reader.other_versions(query, self.generation, image_ids)
 
     def violations(self, image_ids: Sequence[int], point: Points) -> dict[int, np.float32]:
         """Return the violations of those of some images that there are with a caption's point (N,).

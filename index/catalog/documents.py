@@ -8,6 +8,7 @@ the table by themselves, so that they are part of every transaction.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
@@ -150,11 +151,10 @@ def texts_of(connection: Connection, image_ids: Collection[int]) -> dict[int, li
 
 
 def _texts(connection: Connection, ids: Sequence[int]) -> dict[int, list[SourcedText]]:
+    found: defaultdict[int, list[SourcedText]] = defaultdict(list)
     images = sql.select(IMAGES.c.id, IMAGES.c.file_name).where(IMAGES.c.id.in_(ids))
-    found = {
-        id_: [SourcedText("file name", PurePosixPath(name).name)]
-        for id_, name in connection.execute(images)
-    }
+    for id_, name in connection.execute(images):
+        found[id_].append(SourcedText("file name", PurePosixPath(name).name))
     files = sql.select(PATHS.c.image_id, PATHS.c.path, PATHS.c.folder)
     for id_, path, folder in connection.execute(
         files.where(PATHS.c.image_id.in_(ids)).order_by(PATHS.c.path)

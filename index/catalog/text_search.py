@@ -7,7 +7,7 @@ the newest first. So they give the same answers.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log1p
 from typing import Any, Literal, TypeAlias
@@ -75,6 +75,15 @@ class Said:
     names: tuple[int, ...] = ()
     something: tuple[int, ...] = ()
     resolved: tuple[Resolved, ...] = ()
+
+    def by(self, firsts: Callable[[Iterable[int]], Mapping[int, int]]) -> Said:
+        """Return these with the image that `firsts` names in the place of each."""
+        place = firsts((*self.everything, *self.names, *self.something))
+        kinds = (self.everything, self.names, self.something)
+        everything, names, something = (
+            tuple(dict.fromkeys(place.get(id_, id_) for id_ in ids)) for ids in kinds
+        )
+        return Said(everything, names, something, self.resolved)
 
 
 def said(

@@ -31,11 +31,13 @@ class _Groups:
 
     Attributes:
         others: by the id of the first version, those of the others.
+        firsts: by the id of each other version, that of the first.
         hidden: the ids of all others.
         masks: by the name of a segment, which of its rows are hidden.
     """
 
     others: dict[int, list[int]]
+    firsts: dict[int, int]
     hidden: Ids
     masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
@@ -43,8 +45,8 @@ class _Groups:
     def of(cls, pictures: Iterable[list[int]]) -> _Groups:
         """Take the versions of each picture."""
         groups = {first: others for first, *others in pictures if others}
-        hidden = [id_ for others in groups.values() for id_ in others]
-        return cls(groups, np.array(hidden, np.int64))
+        firsts = {id_: first for first, others in groups.items() for id_ in others}
+        return cls(groups, firsts, np.array(list(firsts), np.int64))
 
     def mask(self, live: LiveSegment) -> NDArray[np.bool_]:
         """Return which rows (R,) of a segment are hidden."""
@@ -77,6 +79,11 @@ class Versions:
         """Return the ids of the other versions of each of these images, the largest first."""
         others = self._of(generation, selection).others
         return {id_: others[id_] for id_ in ids if id_ in others}
+
+    def firsts(self, generation: int, selection: Selection, ids: Iterable[int]) -> dict[int, int]:
+        """Return the version that stands for each of these images, where it is another."""
+        firsts = self._of(generation, selection).firsts
+        return {id_: firsts[id_] for id_ in ids if id_ in firsts}
 
     def exist(self, generation: int) -> bool:
         """Tell whether any picture has several versions."""

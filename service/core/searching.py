@@ -101,19 +101,9 @@ class Found:
             for image_id, violation, probability in self._wanted(probabilities)
             if (row := self.images.get(image_id)) is not None
         )
-        return image_hits(rows, shown, self.offset, self.versions(shown))
-
-    def versions(self, shown: ShownPaths) -> dict[int, list[dict[str, Any]]]:
-        """Return the other versions of each hit that has some, by its id."""
-        paths_of = shown.of_hits(self.images) if self.ranking.same else {}
-        return {
-            hit: [
-                {"image_id": other, "path": paths_of[other][0]}
-                for other in others
-                if other in self.images
-            ]
-            for hit, others in self.ranking.same.items()
-        }
+        return image_hits(
+            rows, shown, self.offset, versions_of_hits(self.ranking.same, self.images, shown)
+        )
 
     def only(self, image_ids: Collection[int]) -> Found:
         """Return this with some of its hits."""
@@ -185,6 +175,19 @@ class Found:
         return self.removal <= self.ranking.generation and all(
             hit in rows for hit in self.ranking.ids[self.offset :].tolist()
         )
+
+
+def versions_of_hits(
+    same: Mapping[int, Sequence[int]], images: Mapping[int, NamedImage], shown: ShownPaths
+) -> dict[int, list[dict[str, Any]]]:
+    """Return the fields of the other versions of each hit that has some, by its id."""
+    paths_of = shown.of_hits(images) if same else {}
+    return {
+        hit: [
+            {"image_id": other, "path": paths_of[other][0]} for other in others if other in images
+        ]
+        for hit, others in same.items()
+    }
 
 
 def image_hits(

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 
 from hasse.index.catalog import documents
 from hasse.index.catalog.text_search import Resolved, Said, said
@@ -20,7 +22,7 @@ from hasse.index.text.query import Term, TextQuery
 from hasse.index.types import NamedImage, Points, SourcedText
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import Found, SearchKey, image_hits, plain
+from hasse.service.core.searching import Found, SearchKey, image_hits, plain, versions_of_hits
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
@@ -65,7 +67,8 @@ class _Search:
     Attributes:
         key: the search by the picture, from the first hit on.
         by_picture: whether the model knows the caption, and it is searched by the picture too.
-        rows: the catalog's rows of hits, by id.
+        rows: the catalog's rows of hits and of their other versions, by id.
+        versions: the ids of other versions of the hits that are described.
         points: of texts that are encoded.
     """
 
@@ -76,6 +79,7 @@ class _Search:
     key: SearchKey
     by_picture: bool
     rows: dict[int, NamedImage] = field(default_factory=dict)
+    versions: dict[int, list[int]] = field(default_factory=dict)
     points: dict[str, Points] = field(default_factory=dict)
 
     @classmethod
@@ -86,7 +90,9 @@ class _Search:
             raise invalid("caption", "say what to look for, beside what to leave out")
         if request.evidence == "shows" or not query.terms:
             check_query(query.caption, engine.vocabulary, engine.settings)
-        known = engine.vocabulary.knows(query.caption)
+        # "a girafe" is not searched by the picture: "a" alone is true of everything.
+        telling = [one.written for one in query.terms] if request.evidence == "any" else []
+        known = any(map(engine.vocabulary.knows, telling or [query.caption]))
         first = request.model_copy(update={"offset": 0, "k": depth_of(request)})
         key = key_of(engine, "image", first, query=query)
         return cls(engine, request, stages, query, key, known and request.evidence != "says")
@@ -117,7 +123,8 @@ class _Search:
             with engine.index.catalog.reading() as connection:
                 chosen = selection.conditions(connection, engine.index.folder) if selection else ()
                 knows = engine.vocabulary.knows
-                return said(connection, self.query, knows, limit, images, chosen)
+                each = said(connection, self.query, knows, limit, images, chosen)
+            return each.by(partial(engine.index.first_versions, self.key.query))
 
         with self.stages.measure("text"):
             return await engine.in_catalog(look)
@@ -145,21 +152,28 @@ class _Search:
 
     async def described(self, page: Sequence[_Hit]) -> list[_Hit]:
         """Read the rows of hits that only texts found; leave out those that were removed since."""
-        ids = [hit.image_id for hit in page if hit.image_id not in self.rows]
+        hits, index = [hit.image_id for hit in page], self.engine.index
+        self.versions.update(index.other_versions(self.key.query, hits))
+        every = (*hits, *chain.from_iterable(self.versions.values()))
+        ids = [id_ for id_ in every if id_ not in self.rows]
         if ids:
-            catalog = self.engine.index.catalog
             with self.stages.measure("metadata"):
-                rows, _ = await self.engine.in_catalog(lambda: catalog.image_hits(ids))
+                rows, _ = await self.engine.in_catalog(lambda: index.catalog.image_hits(ids))
             self.rows.update(rows)
         return [hit for hit in page if hit.image_id in self.rows]
 
     async def texts(self, image_ids: Sequence[int]) -> dict[int, list[SourcedText]]:
-        """Return all texts of images."""
-        catalog = self.engine.index.catalog
+        """Return all texts of images and of their other versions."""
+        catalog, others = self.engine.index.catalog, self.versions
+        every = (*image_ids, *chain.from_iterable(others.get(id_, ()) for id_ in image_ids))
 
         def read() -> dict[int, list[SourcedText]]:
             with catalog.reading() as connection:
-                return documents.texts_of(connection, image_ids)
+                texts = documents.texts_of(connection, every)
+            return {
+                hit: [text for id_ in (hit, *others.get(hit, ())) for text in texts.get(id_, ())]
+                for hit in image_ids
+            }
 
         if self.request.evidence == "shows" or not image_ids:
             return {}
@@ -182,7 +196,7 @@ class _Search:
             zip(rows, violations, probabilities, strict=True),
             engine.paths,
             self.request.offset,
-            {} if found is None else found.versions(engine.paths),
+            versions_of_hits(self.versions, self.rows, engine.paths),
         )
         phrases = [Resolved(Term(one, one), one, "word", 1, known=False) for one in query.phrases]
         wanted = [*said_by.resolved, *phrases]

@@ -26,6 +26,7 @@ from hasse.index.types import (
     NamedImage,
     PathRow,
     UnreadableFile,
+    VersionRow,
 )
 from tests.index.samples import captions, images, model
 
@@ -103,7 +104,7 @@ def test_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Pa
         closing(sqlite3.connect(tmp_path / "old.db")) as old,
     ):
         dump = "\n".join(new.iterdump())
-        assert dump.count("id INTEGER NOT NULL") == 5  # of five tables
+        assert dump.count("id INTEGER NOT NULL") == 6  # of six tables
         old.executescript(dump.replace("id INTEGER NOT NULL", "id BIGINT NOT NULL"))
     catalog = Catalog(f"sqlite:///{tmp_path / 'old.db'}")
     with catalog.writing() as connection:
@@ -223,6 +224,7 @@ def test_value_that_changed_in_any_column_of_any_table_is_found(
         mutations.delete_images(connection, [2], 2)
         metadata = Metadata((("title", "a dog"),), "camera", 3, 52.5, 13.4)
         mutations.replace_metadata(connection, {1: metadata})
+        mutations.replace_versions(connection, [VersionRow(1, "ab", 1)])
         documents.refresh(connection, [1])
     catalog.close()
     path = tmp_path / "catalog.db"

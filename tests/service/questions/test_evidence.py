@@ -122,6 +122,7 @@ def test_words_that_nobody_knows_or_says_find_nothing(said: Client) -> None:
     answer = search(said, "zorp florbles")
     assert answer.hits == []
     assert answer.unknown_words == ["zorp", "florbles"]
+    assert search(said, "a zorp").hits == []  # which every picture shows, by "a" alone
 
 
 def test_hits_that_say_all_words_come_before_others_each_by_violation(said: Client) -> None:
