@@ -18,7 +18,7 @@ from hasse.service.questions.requests import SearchOptions
 
 @dataclass(frozen=True, slots=True)
 class BrowsedImage:
-    """An image as a card shows it; nothing was asked of it, so it has no probability."""
+    """An image as a card shows it; nothing was asked of it, so no reasons and no probability."""
 
     image_id: int
     file_name: str
@@ -29,6 +29,7 @@ class BrowsedImage:
     written_captions: list[str]
     thumbnail_url: str
     probability: None = None
+    says: tuple[()] = ()
 
 
 async def browse(engine: Engine, query: PageQuery) -> View:

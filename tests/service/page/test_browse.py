@@ -106,3 +106,12 @@ def test_selection_offers_removal_only_where_writes_are_taken(
     settings = Settings(library=collection, device="cpu", open_writes=True)
     with Client(create_app(settings)) as other:
         assert 'data-do="remove"' in other.get("/").text
+
+
+def test_caption_that_says_the_words_is_written_once_on_its_card(client: Client) -> None:
+    cards = re.findall(r'<div class="meta">(.*?)</li>', client.get("/?q=a+dog").text, re.DOTALL)
+    said_words = [one for one in cards if 'class="says"' in one and "in its caption" in one]
+    assert said_words
+    for one in said_words:
+        (text,) = re.findall(r"<q>(.*?)</q>", one)
+        assert one.count(f">{text}<") == 1
