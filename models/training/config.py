@@ -52,7 +52,7 @@ class TrainingConfig:
         unknown_rate: share of words that training replaces by the unknown word.
         precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
             in that type, and runs a backbone that learns in mixed precision; weights, states and
-            points stay float32. With "float32", a GPU multiplies the GRU's matrices in TF32.
+            points stay float32.
         saved_dtype: type of the checkpoint's matrices (`models.checkpoints.weights`).
         seed: random seed.
     """

@@ -59,7 +59,7 @@ class EncodedBatch:
     """A step's images and captions after the encoders, on the model's device.
 
     Attributes:
-        tokens, lengths: (C, T) and (C,), the captions.
+        tokens, lengths: (C, T) and (C,), the captions; the lengths are on the CPU.
         owners: (C,), the row of the image that each caption was written for.
         true: (B, C) of bool, which captions are true of which images.
         states: the output of each member of the ensemble before it becomes a point, (C, S).

@@ -33,10 +33,7 @@ Stop = Callable[[], bool]
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
     """Set the learning rate of all weights."""
     for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
+        group["lr"] = rate
 
 
 class TrainingError(HasseError):

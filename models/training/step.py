@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 
-from hasse.models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties
 from hasse.models.training.config import TrainingConfig
@@ -26,7 +25,6 @@ class TrainingStep:
     Attributes:
         on_gpu: whether it learns on a GPU, which runs behind the processor.
         optimizer: holds the moments of the weights that learn.
-        words_multiple: captions are padded to a multiple of this many words.
     """
 
     def __init__(
@@ -45,17 +43,6 @@ class TrainingStep:
         self._weights += [weight for lesson in lessons for weight in lesson.parameters()]
         self.on_gpu = torch.device(world.device).type == "cuda"
         self.optimizer = self._optimizer()
-        self._cuda_graph = (
-            CudaGraphStep(self._learn, world.device)
-            if self.on_gpu
-            and world.size == 1
-            and not images.learns_backbone
-            and not lessons
-            and not config.dropout
-            and config.optimizer == "adam"
-            else None
-        )
-        self.words_multiple = 1 if self._cuda_graph is None else WORDS_MULTIPLE
 
     def _optimizer(self) -> torch.optim.Optimizer:
         config = self._config
@@ -63,14 +50,8 @@ class TrainingStep:
             return torch.optim.SGD(
                 self._weights, config.learning_rate, weight_decay=config.weight_decay
             )
-        # On a GPU a step must not wait for the processor, nor depend on a number held by it.
-        rate = config.learning_rate
         return torch.optim.AdamW(
-            self._weights,
-            torch.tensor(rate, device=self._world.device) if self.on_gpu else rate,
-            weight_decay=config.weight_decay,
-            fused=True,
-            capturable=self.on_gpu,
+            self._weights, config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
 
     def begin(self) -> None:
@@ -92,10 +73,10 @@ class TrainingStep:
             lessons: the tensors that each lesson has read, on the CPU.
         """
         set_learning_rate(self.optimizer, rate)
-        if self._cuda_graph is not None:
-            return self._cuda_graph(*inputs)
+        images, tokens, lengths, *pairs = inputs
+        images, tokens, *pairs = map(self._placed, (images, tokens, *pairs))
         read = [tuple(map(self._placed, each)) for each in lessons]
-        return self._learn(*map(self._placed, inputs), lessons=read)
+        return self._learn(images, tokens, lengths, *pairs, lessons=read)
 
     def _placed(self, value: Tensor) -> Tensor:
         return value.to(self._world.device, non_blocking=True)
@@ -114,7 +95,7 @@ class TrainingStep:
 
         Args:
             images: the images as they were read, (B, ...).
-            tokens, lengths: the captions, (C, T) and (C,).
+            tokens, lengths: the captions, (C, T) and (C,), the lengths on the CPU.
             owners: (C,), the row of the image that each caption was written for.
             true: (B, C) of bool, which captions are true of which images.
             entailed: (C, C) of bool where it is known, which caption follows from which.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.weights import dequantize, quantize
@@ -32,7 +31,7 @@ from hasse.models.training.recipe import Recipe
 from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
 from hasse.models.training.state import difference
 from hasse.models.training.step import TrainingStep
-from hasse.models.vocabulary import PADDING, Vocabulary
+from hasse.models.vocabulary import Vocabulary
 
 _REFERENCES = 2**32  # no epoch has this number: the seed of the draw of reference points
 _NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
@@ -178,8 +177,6 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
     ) -> tuple[Tensor, ...]:
         """Return this process's part of a step's images and captions, on the CPU."""
         tokens, lengths = self.plan.tokens(captions, draw)
-        spare = -tokens.shape[1] % self.training_step.words_multiple
-        tokens = pad(tokens, (0, spare), value=PADDING)
         image_part, caption_part = self.world.part(len(rows)), self.world.part(len(captions))
         # Each process varies its part differently. numpy's types have `jumped` in subclasses only.
         bits: Any = draw.bit_generator

@@ -85,8 +85,8 @@ class CaptionDecoder(nn.Module):
         dtype = encoder.matmul_dtype
         before = pad(encoder.vectors(tokens)[:, :-1], (0, 0, 1, 0))  # (B, T, D)
         seen, _, owners = self.unit.states(before, lengths, dtype, elu(self.begin(states)))
-        # From the order of time to one caption after the other, without steps past their ends.
-        seen = seen[torch.argsort(owners, stable=True)[: int(lengths.sum())]]
+        # From the order of time to one caption after the other.
+        seen = seen[torch.argsort(owners, stable=True)]
         each = torch.arange(tokens.shape[1], device=tokens.device)
         wanted = self.classes[tokens[each < lengths.to(tokens.device)[:, None]]]
         logits = low_precision_matmul(seen, self.words.weight, dtype) + self.words.bias
@@ -111,9 +111,7 @@ class CaptionDecoder(nn.Module):
         read, written = beside.nonzero().T
         if not len(read):
             return states.new_zeros(())
-        return self.nats(
-            encoder, states[read], tokens[written], lengths[written.to(lengths.device)]
-        )[0]
+        return self.nats(encoder, states[read], tokens[written], lengths[written.cpu()])[0]
 
     @torch.inference_mode()
     def perplexity(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity:

@@ -66,9 +66,8 @@ class LSTM(nn.Module):
         """Return the largest of each sequence's states in each coordinate; see `GRU.max_pool`."""
         states, _, owners = self.states(vectors, lengths, matmul_dtype)
         seen = states if signed else states.abs()
-        pooled = seen.new_full((len(vectors) + 1, seen.shape[1]), -torch.inf)
-        pooled = pooled.scatter_reduce(0, owners[:, None].expand_as(seen), seen, "amax")
-        return pooled[: len(vectors)]
+        pooled = seen.new_full((len(vectors), seen.shape[1]), -torch.inf)
+        return pooled.scatter_reduce(0, owners[:, None].expand_as(seen), seen, "amax")
 
     @torch.no_grad()
     def renumber(self, order: Tensor, words: Tensor) -> None:
@@ -93,24 +92,16 @@ class LSTM(nn.Module):
 
         Returns:
             states (S, N), the row of each sequence's last state (B,), and the sequence of each
-            state (S,), B for those past the end.
+            state (S,).
         """
-        count, time = vectors.shape[:2]
-        each = torch.arange(count, device=vectors.device)
-        if vectors.is_cuda:  # nothing may depend on lengths that the processor knows
-            lengths = lengths.to(vectors.device)
-            rows = (lengths - 1) * count + each
-            past = torch.arange(time, device=vectors.device)[:, None] >= lengths
-            owners = torch.where(past, count, each).flatten()
-            words = vectors.transpose(0, 1)
-            return self._run(words, [count] * time, matmul_dtype, start), rows, owners
         order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
         owners = torch.cat([order[:some] for some in alive])
-        read = torch.cat([order[:some] * time + t for t, some in enumerate(alive)])
+        read = torch.cat([order[:some] * vectors.shape[1] + t for t, some in enumerate(alive)])
         starts = torch.tensor([0, *alive]).cumsum(0)
         rows = starts[lengths - 1] + torch.argsort(order)
-        start = None if start is None else start[order]
+        read, rows, owners = (each.to(vectors.device) for each in (read, rows, owners))
+        start = None if start is None else start[order.to(start.device)]
         return self._run(vectors.flatten(0, 1)[read], alive, matmul_dtype, start), rows, owners
 
     def _run(

@@ -1,4 +1,4 @@
-"""A gated recurrent unit that reads ragged captions, and learns fast on a CPU.
+"""A gated recurrent unit that reads ragged captions, and learns fast.
 
 The equations are those of `torch.nn.GRU` (Cho et al., 2014): with x a word and h the state,
 
@@ -12,13 +12,12 @@ on the captions that have a t-th word, and nothing is computed for padding. The 
 written out: the recurrent weights get theirs from one matrix product over all steps instead of
 one per step, which is where autograd's way spends a third of its time. The products may run in
 bfloat16 (with float32 sums), which doubles to quadruples their speed where the processor has it;
-the state itself stays float32. On a GPU the steps are those of `hasse.models.kernels.gpu_gru`, and
-captions that are encoded on a CPU for search take those of `hasse.models.kernels.cpu_gru`.
+the state itself stays float32. Captions that are encoded on a CPU for search take the steps of
+`hasse.models.kernels.cpu_gru`.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -55,18 +54,16 @@ class GRU(nn.Module):
 
         Args:
             vectors: (B, T, inputs); those past a sequence's length are not read.
-            lengths: (B,) int64, from 1 to T, on the CPU; those of vectors on a GPU may be there.
+            lengths: (B,) int64, from 1 to T, on the CPU, wherever the vectors are.
             matmul_dtype: the type in which matrices are multiplied.
 
         Returns:
             (B, states)
         """
-        if vectors.is_cuda:
-            return self._states_on_gpu(vectors, lengths, matmul_dtype)[0][-1]
-        states, order, alive = self._states_on_cpu(vectors, lengths, matmul_dtype)
+        states, order, alive = self._states(vectors, lengths, matmul_dtype)
         starts = torch.tensor([0, *alive]).cumsum(0)
-        rows = starts[lengths[order] - 1] + torch.arange(len(lengths))
-        return states[rows][torch.argsort(order)]
+        rows = starts[lengths - 1] + torch.argsort(order)
+        return states[rows.to(states.device)]
 
     def max_pool(
         self,
@@ -83,17 +80,13 @@ class GRU(nn.Module):
         Returns:
             (B, states)
         """
-        if vectors.is_cuda:
-            kept, read = self._states_on_gpu(vectors, lengths, matmul_dtype)
-            seen = kept if signed else kept.abs()  # (T, B, states)
-            return seen.masked_fill(~read[..., None], -torch.inf).amax(0)
-        states, order, alive = self._states_on_cpu(vectors, lengths, matmul_dtype)
+        states, order, alive = self._states(vectors, lengths, matmul_dtype)
         seen = states if signed else states.abs()
-        rows = torch.cat([torch.arange(count) for count in alive])[:, None].expand_as(seen)
+        rows = torch.cat([torch.arange(count) for count in alive])
         pooled = seen.new_zeros(alive[0], seen.shape[1]).scatter_reduce(
-            0, rows, seen, "amax", include_self=False
+            0, rows.to(seen.device)[:, None].expand_as(seen), seen, "amax", include_self=False
         )
-        return pooled[torch.argsort(order)]
+        return pooled[torch.argsort(order).to(seen.device)]
 
     @torch.no_grad()
     def renumber(self, order: Tensor, words: Tensor) -> None:
@@ -104,43 +97,20 @@ class GRU(nn.Module):
             weight.copy_(weight[gates])
         self.recurrent_weight.copy_(self.recurrent_weight[gates][:, order])
 
-    def _states_on_gpu(
-        self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
-        """Return all states (T, B, states), and which are not past the end (T, B)."""
-        # Imported here: machines without a GPU may lack Triton.
-        from hasse.models.kernels.gpu_gru import GpuGRU, tensor_cores
-
-        # The setting holds for all threads, so a service that only encodes leaves it alone.
-        rounded = tensor_cores() if torch.is_grad_enabled() else nullcontext()
-        steps = torch.arange(vectors.shape[1], device=vectors.device)[:, None]
-        alive = steps < lengths.to(vectors.device)
-        with torch.cuda.device(vectors.device), rounded:
-            states: Tensor = GpuGRU.apply(
-                vectors.transpose(0, 1),
-                self.input_weight,
-                self.recurrent_weight,
-                self.input_bias,
-                self.recurrent_bias,
-                alive,
-                matmul_dtype,
-            )
-        return states, alive
-
-    def _states_on_cpu(
+    def _states(
         self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, list[int]]:
         """Return all states in order of time without gaps, the longest sequences first.
 
         Returns:
-            states (sum of lengths, states), the order of the sequences (B,), and how many of
-            them have a t-th vector.
+            states (sum of lengths, states), the order of the sequences (B,), on the CPU, and how
+            many of them have a t-th vector.
         """
         order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
         # One gather, whose gradient is one too, not one of all vectors for each step.
         rows = torch.cat([order[:count] * vectors.shape[1] + t for t, count in enumerate(alive)])
-        words = vectors.flatten(0, 1).index_select(0, rows)
+        words = vectors.flatten(0, 1).index_select(0, rows.to(vectors.device))
         # The biases of r and z are added once; that of the new state is inside, where r scales it.
         size = self.recurrent_weight.shape[1]
         outer = self.input_bias + pad(self.recurrent_bias[: 2 * size], (0, size))
