@@ -109,7 +109,8 @@ def ground(
         f"{out}: {count(len(things.sets), 'coordinate')} of things; each further word adds "
         f"{image.word_weight:g} to a violation"
     )
-    if text is not None:
+    known = checkpoint.load(out).calibration.caption
+    if known is not None:
         pairs = nouns.pairs(other, grounding.MEASURED_PAIRS, seed=2)
-        right = share_right(own_model, pairs, text.reading(own_model.mass))
+        right = share_right(own_model, pairs, known)
         typer.echo(f"verdict right of {right:.1%} of {count(len(pairs), 'pair')} of other nouns")
