@@ -75,7 +75,7 @@ def test_keyboard_reaches_everything_with_visible_focus(page: Page) -> None:
     assert "picture" in reached
     page.locator(".chips a").first.focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".cards")).to_be_visible()
+    expect(page.locator(".view.results")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("h1")).to_contain_text("Find pictures")
 
