@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -57,8 +58,9 @@ def test_readme_begins_with_the_two_commands() -> None:
 def test_every_answer_shown_has_the_schema_of_the_service() -> None:
     shown = re.compile(r"^```json\n(.+?)^```", re.M | re.S)
     (images,) = shown.findall(README)
-    captions, entailment, added = shown.findall(REFERENCE)
+    captions, entailment, agents, added = shown.findall(REFERENCE)
     ImageAnswer.model_validate_json(images)
     CaptionAnswer.model_validate_json(captions)
     Entailment.model_validate_json(entailment)
     AddedImage.model_validate_json(added)
+    assert json.loads(agents)["mcpServers"]["pictures"] == {"command": "hasse", "args": ["mcp"]}
