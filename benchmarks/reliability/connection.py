@@ -28,9 +28,10 @@ class Reply:
         return {}
 
 
-def search(caption: str, k: int = 10, mode: str = "certified") -> bytes:
+def search(caption: str, k: int = 10, mode: str = "certified", evidence: str = "any") -> bytes:
     """Return the bytes of a search for the images that a caption is true of."""
-    body = json.dumps({"caption": caption, "k": k, "mode": mode}).encode()
+    fields = {"caption": caption, "k": k, "mode": mode, "evidence": evidence}
+    body = json.dumps(fields).encode()
     return (
         b"POST /search/images HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
