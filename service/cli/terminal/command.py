@@ -25,12 +25,13 @@ _RENAMED = {
     "--common": "now 'hasse lab captions PART...'",
     "--follow": "gone: 'hasse serve' follows the folders of the library",
 }
-# What only an operator or a researcher sets: shown by `--help-all`.
+# What most people never set: shown by `--help-all`.
 _ADVANCED = frozenset(
     (
         *("added_before", "added_from", "all_of", "batch_size", "candidates", "captioner"),
-        *("device", "draws", "follow_links", "leave_out_missing", "max_violation", "mode"),
-        *("model", "null", "preview", "similar", "split", "workers"),
+        *("device", "draws", "evidence", "follow_links", "has_place", "leave_out_missing"),
+        *("max_violation", "mode", "model", "null", "preview", "rating", "similar", "split"),
+        *("versions", "workers"),
     )
 )
 
