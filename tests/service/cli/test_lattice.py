@@ -41,7 +41,7 @@ def test_search_by_parts_prints_the_hits_of_the_service(
         (("search", "a dog", "--all-of", "a cat"), "say what the pictures show"),
         (("search", *("--all-of", "a dog") * 17), "at most 16 parts"),
         (("search", "--all-of", "7"), "“7”"),
-        (("search", "7"), "“7”"),
+        (("search", "7", "--evidence", "shows"), "“7”"),
         (("search", "photo.jpg", "a", "dog"), "'hasse check photo.jpg WORDS'"),
         (("search", "a dog", "--paths", "--json"), "one of --json and --paths"),
         (("search", "a dog", "-0"), "-0 needs --paths"),

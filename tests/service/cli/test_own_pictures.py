@@ -69,7 +69,8 @@ def test_files_left_out_are_told_once_and_counted(
     (pictures / "empty.jpg").touch()
     (pictures / "gone.jpg").symlink_to(pictures / "nowhere.jpg")
     (pictures / "text.png").write_text("no picture")
-    wrong = "4 problems (not a picture: 2, file not found: 1, damaged picture: 1)"
+    link = "link to no file, mend or delete it"
+    wrong = f"4 problems (not a picture: 2, {link}: 1, damaged picture: 1)"
     first = done(hasse("add", pictures, "--library", index, *model))
     assert first.out.strip() == f"{len(SIZES)} pictures added; {wrong}"
     assert first.err.count("cut.jpg") == 1
