@@ -81,7 +81,7 @@ def trials(
     """Yield one line after another, as they are measured."""
     os.environ |= nodes.environment
     nodes.add(0, FRONT_ENDS)
-    trial.command(nodes, "plan", str(index), "--shards", str(SHARDS))
+    trial.command(nodes, "plan", "--library", str(index), "--shards", str(SHARDS))
     local.refresh()
     expected = trial.expected(local, points[:200], texts[:200])
     started = time.monotonic()
@@ -125,7 +125,7 @@ def trials(
     yield Line("PostgreSQL is cut off for 10 s", cut.words, "503", not cut.wrong)
     yield trial.under_load([second.url], expected, 5).line("after that")
     nodes.numbers += [nodes.add() for _ in range(REPLICAS)]  # room for four more replicas
-    trial.command(nodes, "plan", str(index), "--shards", "4")
+    trial.command(nodes, "plan", "--library", str(index), "--shards", "4")
     made: list[FrontEnd] = []
 
     def update() -> None:

@@ -109,7 +109,7 @@ class FrontEnd:
 
     def __init__(self, nodes: Nodes, index: Path, *options: str, at: str = "") -> None:
         program = [__name__, at] if at else ["hasse"]
-        command = [sys.executable, "-m", *program, "cluster", "serve", str(index)]
+        command = [sys.executable, "-m", *program, "cluster", "serve", "--library", str(index)]
         joining = ["--address", nodes.address, "--port", "0", "--set=log_level=error", *options]
         self.process = subprocess.Popen(
             [*command, *joining],

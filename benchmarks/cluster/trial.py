@@ -316,7 +316,8 @@ def full_strength(nodes: Nodes, index: Path, replicas: int, limit: float = 120) 
     """Wait until all replicas of all shards run; return the seconds that took."""
     started = time.monotonic()
     while time.monotonic() < started + limit:
-        said = command(nodes, "status", str(index), "--address", nodes.address, "--json")
+        place = ("--library", str(index), "--address", nodes.address)
+        said = command(nodes, "status", *place, "--json")
         if all(one["running"] >= replicas for one in json.loads(said)):
             break
         time.sleep(1)

@@ -71,7 +71,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             opened.add(rows, point[None], [CaptionRow(1, 1, "a dog runs")], point[None] / 2)
         with Nodes(1, cpus=2, head_cpus=4) as nodes:
             served = Served(index, nodes, httpx.Client())
-            assert served.hasse("cluster", "plan", index, "--shards", 2)[0] == 0
+            assert served.hasse("cluster", "plan", "--library", index, "--shards", 2)[0] == 0
             options = ["--shards", "2", "--replicas", "2", "--set", "open_writes=true"]
             with FrontEnd(nodes, index, *options) as front_end:
                 served.client = httpx.Client(base_url=front_end.url, timeout=120)
@@ -113,7 +113,8 @@ def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a
     assert served.client.get("/").status_code == 200
     before = ask(served.client)
     assert before[0][0]["searched"] == IMAGES + 2
-    status = served.hasse("cluster", "status", served.index, "--address", served.nodes.address)
+    command = ("cluster", "status", "--library", served.index, "--address", served.nodes.address)
+    status = served.hasse(*command)
     assert status[1].count("2 of 2") == 2, status
     served.nodes.kill(served.nodes.numbers.pop())
     for _ in range(10):
@@ -121,7 +122,7 @@ def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a
 
 
 def test_wrong_token_is_refused_with_its_remedy(served: Served) -> None:
-    command = ("cluster", "status", served.index, "--address", served.nodes.address)
+    command = ("cluster", "status", "--library", served.index, "--address", served.nodes.address)
     status, said = served.hasse(*command, token="f" * 64)
     assert (status, "copy ~/.ray/auth_token from its head" in said) == (1, True), said
 
@@ -129,10 +130,11 @@ def test_wrong_token_is_refused_with_its_remedy(served: Served) -> None:
 def test_front_end_that_cannot_serve_is_refused_with_its_remedy(
     served: Served, tmp_path: Path
 ) -> None:
-    serve = ("cluster", "serve", served.index, "--address", served.nodes.address, "--shards")
+    library = ("--library", served.index)
+    serve = ("cluster", "serve", *library, "--address", served.nodes.address, "--shards")
     status, said = served.hasse(*serve, 3)
     assert (status, "there is no plan of" in said) == (1, True), said
-    assert served.hasse("cluster", "plan", served.index, "--shards", 1)[0] == 0
+    assert served.hasse("cluster", "plan", *library, "--shards", 1)[0] == 0
     status, said = served.hasse(*serve, 1)
     assert (status, "the cluster has no shard 0 of 1" in said) == (1, True), said
     status, said = served.hasse(*serve, 2, "--model", tmp_path)
@@ -154,9 +156,9 @@ def test_pictures_encoded_on_a_cluster_have_the_bits_of_one_machine(
     points, features = [], []
     for there in ((), ("--cluster", served.nodes.address)):
         place = tmp_path / f"there-{len(there)}"
-        build = ("index", "build", tmp_path / "dataset", "--model", model, "--batch-size", 2)
+        build = ("lab", "index", "build", tmp_path / "dataset", "--model", model, "--batch-size", 2)
         run = served.hasse if there else here
-        assert run(*build, "--out", place / "index", "--device", "cpu", *there)[0] == 0
+        assert run(*build, "--library", place / "index", "--device", "cpu", *there)[0] == 0
         with Index.open(place / "index") as made:
             ids = sorted(made.snapshot.ids("image").tolist())
             points.append([made.points("image", ids)[id_].tobytes() for id_ in ids])
@@ -179,7 +181,7 @@ def test_replica_of_damaged_segments_does_not_start_while_others_answer(served: 
     for number in served.nodes.numbers:
         served.nodes.kill(number)
     served.nodes.numbers[:] = [served.nodes.add()]
-    command = ("cluster", "status", served.index, "--address", served.nodes.address)
+    command = ("cluster", "status", "--library", served.index, "--address", served.nodes.address)
     until = time.monotonic() + 240
     while "was changed since it was written" not in (said := served.hasse(*command)[1]):
         assert time.monotonic() < until, said

@@ -15,7 +15,7 @@ from tests.service.cli.shell import hasse
 @pytest.mark.parametrize("command", ["plan", "serve"])
 def test_index_in_sqlite_is_refused(tmp_path: Path, command: str) -> None:
     small_index(tmp_path / "index").close()
-    done = hasse("cluster", command, tmp_path / "index", "--shards", 2)
+    done = hasse("cluster", command, "--library", tmp_path / "index", "--shards", 2)
     assert done.status == 1
     assert "write the address of a PostgreSQL database into catalog.url" in done.error
 
