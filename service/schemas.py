@@ -71,16 +71,17 @@ def _instant(text: str) -> str:
 Instant = Annotated[str, AfterValidator(_instant), Field(json_schema_extra={"format": "date-time"})]
 
 
-_PLACE_PATTERN = r"^-?\d{1,3}(\.\d{1,12})?,-?\d{1,3}(\.\d{1,12})?,\d{1,5}(\.\d{1,12})?$"
+_DECIMALS = r"(\.[0-9]{1,12})?"
+_LATITUDE = rf"-?([0-8]?[0-9]{_DECIMALS}|90(\.0{{1,12}})?)"
+_LONGITUDE = rf"-?((1[0-7][0-9]|[0-9]{{1,2}}){_DECIMALS}|180(\.0{{1,12}})?)"
+_PLACE_PATTERN = rf"^{_LATITUDE},{_LONGITUDE},[0-9]{{1,5}}{_DECIMALS}$"
 
 
 def place_of(text: str) -> tuple[float, float, float]:
     """Return the latitude, longitude and kilometres of a `Near`; ValueError if it is none."""
-    if not re.fullmatch(_PLACE_PATTERN, text, re.ASCII):
+    if not re.fullmatch(_PLACE_PATTERN, text):
         raise ValueError
     latitude, longitude, kilometres = map(float, text.split(","))
-    if abs(latitude) > 90 or abs(longitude) > 180:
-        raise ValueError
     return latitude, longitude, kilometres
 
 

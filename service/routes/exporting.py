@@ -45,7 +45,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
     },
     openapi_extra=takes([SEARCH_IMAGES]),
 )
-async def export(
+async def search_images_export(
     request: Request,
     services: SearchServices,
     format: Annotated[Format, Query(description="zip: the pictures themselves.")],  # noqa: A002

@@ -125,7 +125,7 @@ def test_search_with_points_that_are_not_finite_is_encoding_failed(
     problem(faulty.post("/search/images", json={"caption": "a dog"}), 500, "encoding_failed")
 
 
-@pytest.mark.parametrize(("verb", "thread"), [("search_batch", "search"), ("add", "writer")])
+@pytest.mark.parametrize(("verb", "thread"), [("search_batch", "search"), ("writing", "writer")])
 def test_service_whose_worker_dies_reports_failure(
     tmp_path: Path, failures: list[str], verb: str, thread: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from tests.service.problems import problem
 
 def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path: Path) -> None:
     for settings, words in (
-        (Settings(library=tmp_path / "none"), "no index at"),
+        (Settings(library=tmp_path / "none"), "there is no library in"),
         (Settings(library=collection, model=tmp_path / "none"), "holds no model of retrieval"),
         (Settings(library=collection, device="cuda:99"), "has no cuda:99"),
     ):

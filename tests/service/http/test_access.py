@@ -214,7 +214,7 @@ def test_new_keys_are_long_and_different_and_settings_hold_their_hash() -> None:
 def test_setting_with_a_plain_key_is_refused(setting: str) -> None:
     for name in ("read_keys", "write_keys"):
         chosen: dict[str, Any] = {name: setting}
-        with pytest.raises(ValidationError, match="hasse key NAME"):
+        with pytest.raises(ValidationError, match="hasse lab key NAME"):
             Settings(**chosen)
     with pytest.raises(ValidationError, match="given twice"):
         Settings(read_keys=f"a:{'0' * 64},a:{'1' * 64}")
@@ -237,4 +237,4 @@ def test_openapi_document_names_operations_that_need_a_key(locked: Client, clien
     assert "get /livez" not in secured(locked)
     for operation in secured(locked):  # and they do
         method, path = operation.split()
-        problem(locked.request(method, path.format(image_id=1, caption_id=1)), 401, "unauthorized")
+        problem(locked.request(method, path.format(image_id=1, caption_id=1, size="large")), 401, "unauthorized")
