@@ -237,4 +237,8 @@ def test_openapi_document_names_operations_that_need_a_key(locked: Client, clien
     assert "get /livez" not in secured(locked)
     for operation in secured(locked):  # and they do
         method, path = operation.split()
-        problem(locked.request(method, path.format(image_id=1, caption_id=1, size="large")), 401, "unauthorized")
+        problem(
+            locked.request(method, path.format(image_id=1, caption_id=1, size="large")),
+            401,
+            "unauthorized",
+        )
