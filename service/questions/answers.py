@@ -22,7 +22,7 @@ Probability = Annotated[
 ]
 
 
-class Version(Answer):
+class PictureVersion(Answer):
     """Another version of a picture: of another size, format, compression or rotation."""
 
     image_id: int
@@ -78,7 +78,7 @@ class ImageHit(Answer):
     written_captions: list[str] = Field(
         description="Generated captions, for an image without human captions."
     )
-    versions: list[Version] = Field(
+    versions: list[PictureVersion] = Field(
         description="Smaller versions of the picture, the largest first; empty with `versions=all`."
     )
     image_url: str
