@@ -18,7 +18,11 @@ from hasse.service.services import SearchServices
 
 router = APIRouter(tags=["search"])
 
-_FILE = {"schema": {"type": "string", "format": "binary"}}
+_TEXT = {"schema": {"type": "string"}}
+_CONTENT = {
+    kind: {"schema": {"type": "string", "format": "binary"}} if name == "zip" else _TEXT
+    for name, kind in MEDIA_TYPES.items()
+}
 
 
 @router.post(
@@ -26,7 +30,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
     summary="Send the hits of a search as a file",
     response_class=Response,
     responses={
-        200: {"description": "The file", "content": dict.fromkeys(MEDIA_TYPES.values(), _FILE)},
+        200: {"description": "The file", "content": _CONTENT},
         **problems(
             "malformed",
             "unauthorized",
