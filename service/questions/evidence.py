@@ -44,7 +44,7 @@ _NAMED = 3  # texts that a hit names
 async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
     """Return the images that show a caption or say it, the best first."""
     search = _Search.of(engine, request, stages)
-    found, said_by = await asyncio.gather(search.shown(), search.said())
+    found, said_by = await search.both()
     hits = await search.merged(found, said_by)
     page = await search.described(hits[request.offset : depth_of(request)])
     texts = await search.texts([hit.image_id for hit in page])
@@ -96,6 +96,21 @@ class _Search:
         first = request.model_copy(update={"offset": 0, "k": depth_of(request)})
         key = key_of(engine, "image", first, query=query)
         return cls(engine, request, stages, query, key, known and request.evidence != "says")
+
+    async def both(self) -> tuple[Found | None, Said]:
+        """Search by the picture and by the text at once; where one fails, the other ends too."""
+        generation = self.engine.index.generation
+        try:
+            async with asyncio.TaskGroup() as group:
+                shown = group.create_task(self.shown())
+                said_by = group.create_task(self.said())
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        found = shown.result()
+        if found is not None and found.ranking.generation != generation:
+            # Images changed meanwhile: an answer is of one generation and not of two.
+            return found, await self.said()
+        return found, said_by.result()
 
     async def shown(self) -> Found | None:
         """Search by the picture; leave out hits that show what is excluded."""

@@ -86,7 +86,7 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
     [
         ("search", {}, "caption"),
         ("search", {"caption": "a dog", "k": 0}, "k"),
-        ("search", {"caption": "zorp"}, "zorp"),
+        ("search", {"caption": "zorp", "evidence": "shows"}, "zorp"),
         ("picture", {"image_id": 7}, "7"),
         ("describe", {"image_id": 1003}, "captioner"),
         ("remove", {"image_id": 1003}, "no tool"),
@@ -98,6 +98,13 @@ def test_what_cannot_be_answered_is_an_error_that_an_agent_can_read(
     found = called(client, tool, **arguments)
     assert found.is_error
     assert said in found.content[0].text
+
+
+def test_word_that_neither_model_nor_texts_know_finds_nothing_and_is_named(client: Client) -> None:
+    found = called(client, "search", caption="zorp")
+    assert not found.is_error
+    assert found.structured_content["hits"] == []
+    assert found.structured_content["unknown_words"] == ["zorp"]
 
 
 def message(method: str, **params: Any) -> dict[str, Any]:

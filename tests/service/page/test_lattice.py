@@ -150,7 +150,7 @@ def test_heading_is_the_verdict_on_the_best_hit(
         "shows": "About this picture",
     }
     for path, headings in (
-        ("/?q=a+red+animal", pictures),
+        ("/?q=a+red+animal&evidence=shows", pictures),
         ("/?image=1003", captions),
         ("/?q=a+red+animal+%2B+a+dog", pictures),
         ("/page/combine?operation=all_of&words=a+dog%0Aa+cat", pictures),
@@ -172,6 +172,6 @@ def test_heading_without_calibration_makes_no_claim(
     page = client.get("/page/combine?operation=all_of&image=1003&image=1005").text
     assert 'class="nearest"' not in page
     calibrate(client, monkeypatch, Calibrations())
-    page = client.get("/?q=a+red+animal").text
+    page = client.get("/?q=a+red+animal&evidence=shows").text
     assert "Pictures nearest to this" in page
     assert 'class="nearest"' not in page

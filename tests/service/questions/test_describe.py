@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,11 +162,16 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
             answer = client.post("/search/captions", data=asked, files=files)
             assert answer.json()["searched"] == searched
         page = client.get("/?image=1003").text
-        assert '<p class="eyebrow">Written by a model</p>' in page
-        assert "Its own captions" not in page
+        assert "<h2>What a model wrote for it</h2>" in page
+        assert "What people say of it" not in page
         marked = '<span class="byline">written by a model</span>'
-        assert page.count(marked) == len({one_text(hit.caption) for hit in found})
-        assert client.get("/?q=a+dog").text.count(marked) == IMAGES
+        alike, _, elsewhere = page.partition('<details class="elsewhere">')
+        assert alike.count(marked) == alike.count('<li class="card') > 0
+        assert elsewhere.count(marked) == len({one_text(hit.caption) for hit in found})
+        assert client.get("/?q=a+dog&evidence=shows").text.count(marked) == IMAGES
+        by_text = client.get("/?q=a+dog").text
+        said = by_text.count("in a caption by a model")
+        assert by_text.count(marked) + said == IMAGES
 
     pictures = tmp_path / "pictures"
     (pictures / "picture-3.txt").write_text(written.caption)
@@ -226,7 +232,7 @@ def test_page_describes_pictures_without_captions_and_uploads(
         writing.get("/?image=1003").text,
         writing.post("/page/picture", files={"image": ("a.png", png(3))}).text,
     ):
-        assert "Written for it by a model" in page
+        assert "What the model says of it" in page
         assert f'href="/?q={text.replace(" ", "+")}">{text}</a>' in page
-        assert "% likely true" in page
-    assert "Written for it by a model" not in client.get("/?image=1003").text
+        assert re.search(r'<span class="likely">[^<]*\d+\s% likely</span>', page)
+    assert "What the model says of it" not in client.get("/?image=1003").text

@@ -145,9 +145,15 @@ def test_like_returns_as_many_hits_as_the_maximum(tmp_path: Path, images: Points
         assert [hit["rank"] for hit in found] == list(range(1, K_MAXIMUM + 1))
         assert 7 not in {hit["image_id"] for hit in found}
         body |= {"k": 5, "offset": K_MAXIMUM - 1}
-        assert client.post("/search/like", json=body).json()["hits"] == found[-1:]
+        ranks = list(range(K_MAXIMUM, K_MAXIMUM + 5))
+        beyond = client.post("/search/like", json=body).json()["hits"]
+        assert beyond[0] == found[-1]
+        assert [hit["rank"] for hit in beyond] == ranks
+        ids = {hit["image_id"] for hit in (*found, *beyond)}
+        assert len(ids) == K_MAXIMUM + 4
+        assert 7 not in ids
         said = client.post("/search/like", json=body | {"like": "a dog"}).json()
-        assert [hit["rank"] for hit in said["hits"]] == [K_MAXIMUM]
+        assert [hit["rank"] for hit in said["hits"]] == ranks
 
 
 def test_like_without_minus_ranks_by_the_join(
