@@ -272,7 +272,7 @@ def test_service_that_cannot_start_says_why_once(tmp_path: Path, service: Servic
     assert "hasse add FOLDER" in error
     port = httpx.URL(service.url).port
     taken = subprocess.run(
-        command(tmp_path / "absent", port=port or 0),
+        command(make_collection(tmp_path), port=port or 0),
         cwd=ROOT,
         capture_output=True,
         text=True,
