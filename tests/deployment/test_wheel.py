@@ -140,6 +140,7 @@ def address(installed: Path, folder: Path) -> Iterator[str]:
             process.communicate()
 
 
+@pytest.mark.timeout(900)  # kernels are compiled anew for the installation
 def test_wheel_draws_adds_searches_and_serves_from_an_empty_folder(
     installed: Path, folder: Path, request: pytest.FixtureRequest
 ) -> None:
