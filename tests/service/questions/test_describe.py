@@ -170,8 +170,8 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
         assert elsewhere.count(marked) == len({one_text(hit.caption) for hit in found})
         assert client.get("/?q=a+dog&evidence=shows").text.count(marked) == IMAGES
         by_text = client.get("/?q=a+dog").text
-        said = by_text.count("in a caption by a model")
-        assert by_text.count(marked) + said == IMAGES
+        found_by_text = by_text.count("in a caption by a model")
+        assert by_text.count(marked) + found_by_text == IMAGES
 
     pictures = tmp_path / "pictures"
     (pictures / "picture-3.txt").write_text(written.caption)
@@ -179,8 +179,8 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
     with package.open_index(folder, device="cpu") as index:
         index.add_image(png(4), ["a person says this"])
         for image_id, text in ((1003, written.caption), (1004, "a person says this")):
-            (said,) = index.image(image_id).captions
-            assert (said.caption, said.written_by) == (text, None)
+            (caption,) = index.image(image_id).captions
+            assert (caption.caption, caption.written_by) == (text, None)
         found = index.search_captions(png(3), k=1000).hits
         assert {hit.image_id for hit in found} == {1003, 1004}
     shown = hasse("lab captions", pictures / "picture-3.png", "-l", folder, "--written", "-n", 99)
