@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hasse.models.embedding_model import Words
+from hasse.models.embedding_model import Words, encode_pictures
 from hasse.models.encoders.image_encoder import ImagePooling
 from hasse.models.encoders.libraries import open_clip
 from hasse.models.encoders.libraries.open_clip import EncoderPair
@@ -106,15 +106,9 @@ class DualEncoder(nn.Module):
         """Return points of captions as they are: (B, N)."""
         return points
 
-    @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
         """Return the points of pictures, in their order: (B, N) float32."""
-        points = np.empty((len(pictures), self.config.dimension), dtype=np.float32)
-        for start in range(0, len(pictures), batch_size):
-            batch = pictures[start : start + batch_size]
-            pixels = torch.stack([self.preprocessing.apply(picture) for picture in batch])
-            points[start : start + batch_size] = self.pixel_points(pixels.to(self.device)).cpu()
-        return points
+        return encode_pictures(self, pictures, batch_size)
 
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of the cached features of pictures: (B, N) -> (B, N) float32."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -111,3 +111,30 @@ def encode_pixels(model: EmbeddingModel, pixels: Sequence[Tensor]) -> Points:
             model.pixel_points(torch.stack(list(pixels)).to(model.device)).cpu().numpy()
         )
         return points
+
+
+def encode_pictures(
+    model: EmbeddingModel, pictures: Sequence[Image.Image], batch_size: int
+) -> Points:
+    """Return the points of pictures, batch by batch: (B, N) float32."""
+    points = np.empty((len(pictures), model.config.dimension), np.float32)
+    for start in range(0, len(pictures), batch_size):
+        batch = pictures[start : start + batch_size]
+        pixels = [model.preprocessing.apply(picture) for picture in batch]
+        points[start : start + batch_size] = encode_pixels(model, pixels)
+    return points
+
+
+@torch.inference_mode()
+def encode_blocks(
+    model: EmbeddingModel,
+    encode: Callable[[Tensor], Tensor],
+    features: NDArray[np.floating],
+    batch_size: int,
+) -> Points:
+    """Return the points (B, N) float32 that `encode` makes of features (B, ...), block by block."""
+    points = np.empty((len(features), model.config.dimension), np.float32)
+    for start in range(0, len(features), batch_size):
+        block = np.asarray(features[start : start + batch_size], np.float32)
+        points[start : start + batch_size] = encode(torch.from_numpy(block).to(model.device)).cpu()
+    return points

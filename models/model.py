@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from hasse.models.embedding_model import encode_blocks, encode_pictures
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.image_encoder import ImageEncoder, ImagePooling
 from hasse.models.encoders.text_encoder import (
@@ -344,23 +345,10 @@ class OrderEmbedding(nn.Module):
         found: Points = encoder.vectors(numbers.to(self.device)).cpu().numpy()
         return found
 
-    @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
         """Return the points of pictures, in their order: (B, N) float32."""
-        points = np.empty((len(pictures), self.config.dimension), dtype=np.float32)
-        for start in range(0, len(pictures), batch_size):
-            batch = pictures[start : start + batch_size]
-            pixels = torch.stack([self.preprocessing.apply(picture) for picture in batch])
-            points[start : start + batch_size] = self.pixel_points(pixels.to(self.device)).cpu()
-        return points
+        return encode_pictures(self, pictures, batch_size)
 
-    @torch.inference_mode()
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of cached features: (B, F), or (B, REGIONS, F), -> (B, N) float32."""
-        points = np.empty((len(features), self.config.dimension), dtype=np.float32)
-        for start in range(0, len(features), batch_size):
-            block = np.asarray(features[start : start + batch_size], dtype=np.float32)
-            points[start : start + batch_size] = self.feature_points(
-                torch.from_numpy(block).to(self.device)
-            ).cpu()
-        return points
+        return encode_blocks(self, self.feature_points, features, batch_size)
