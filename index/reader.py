@@ -47,8 +47,7 @@ class Reader:
         self._on_load = on_load
         self._narrowing = Narrowing(folder, catalog)
         self.with_same = self._narrowing.with_same
-        self.first_versions = self._narrowing.first_versions
-        self.other_versions = self._narrowing.other_versions
+        self.versions = self._narrowing.versions
         self._refreshing = threading.Lock()
         self._loader = loader or Loader(folder, catalog, verify)
         self._notifications = Notifications(folder)
@@ -196,19 +195,11 @@ class Narrowing:
             return answers
         return [replace(one, same=same(one.generation, rows, one.ids.tolist())) for one in answers]
 
-    def first_versions(self, query: Query, generation: int, ids: Iterable[int]) -> dict[int, int]:
-        """Return the image that stands for each of these in answers to a query, if another does."""
+    def versions(self, query: Query, generation: int, ids: Iterable[int]) -> dict[int, list[int]]:
+        """Return all versions of images, where they are one hit; see `Versions.every`."""
         if not self._has_versions(query, generation):
             return {}
-        return self._versions.firsts(generation, _images(query.selection), ids)
-
-    def other_versions(
-        self, query: Query, generation: int, ids: Iterable[int]
-    ) -> dict[int, list[int]]:
-        """Return the other versions of images in answers to a query, the largest first."""
-        if not self._has_versions(query, generation):
-            return {}
-        return self._versions.same(generation, _images(query.selection), ids)
+        return self._versions.every(generation, _images(query.selection), ids)
 
     def _has_versions(self, query: Query, generation: int) -> bool:
         """Tell whether a query leaves out versions of pictures; most collections have none."""

@@ -230,13 +230,12 @@ class Index:
         answer = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
         return self._reader.with_same(query, [answer])[0]
 
-    def first_versions(self, query: Query, image_ids: Iterable[int]) -> dict[int, int]:
-        """Return the image that stands for each of these in answers to a query, if another does."""
-        return self._reader.first_versions(query, self.generation, image_ids)
+    def versions(self, query: Query, image_ids: Iterable[int]) -> dict[int, list[int]]:
+        """Return all versions of images that have others, where these are one hit of a query.
 
-    def other_versions(self, query: Query, image_ids: Iterable[int]) -> dict[int, list[int]]:
-        """Return the other versions of images in answers to a query, the largest first."""
-        return self._reader.other_versions(query, self.generation, image_ids)
+        The one that stands for them comes first, and then the largest.
+        """
+        return self._reader.versions(query, self.generation, image_ids)
 
     def violations(self, image_ids: Sequence[int], point: Points) -> dict[int, np.float32]:
         """Return the violations of those of some images that there are with a caption's point (N,).

@@ -76,12 +76,12 @@ class Said:
     something: tuple[int, ...] = ()
     resolved: tuple[Resolved, ...] = ()
 
-    def by(self, firsts: Callable[[Iterable[int]], Mapping[int, int]]) -> Said:
-        """Return these with the image that `firsts` names in the place of each."""
-        place = firsts((*self.everything, *self.names, *self.something))
+    def by(self, versions: Callable[[Iterable[int]], Mapping[int, Sequence[int]]]) -> Said:
+        """Return these with the first of the versions of each image in its place."""
+        known = versions((*self.everything, *self.names, *self.something))
         kinds = (self.everything, self.names, self.something)
         everything, names, something = (
-            tuple(dict.fromkeys(place.get(id_, id_) for id_ in ids)) for ids in kinds
+            tuple(dict.fromkeys(known.get(id_, (id_,))[0] for id_ in ids)) for ids in kinds
         )
         return Said(everything, names, something, self.resolved)
 

@@ -80,10 +80,17 @@ class Versions:
         others = self._of(generation, selection).others
         return {id_: others[id_] for id_ in ids if id_ in others}
 
-    def firsts(self, generation: int, selection: Selection, ids: Iterable[int]) -> dict[int, int]:
-        """Return the version that stands for each of these images, where it is another."""
-        firsts = self._of(generation, selection).firsts
-        return {id_: firsts[id_] for id_ in ids if id_ in firsts}
+    def every(
+        self, generation: int, selection: Selection, ids: Iterable[int]
+    ) -> dict[int, list[int]]:
+        """Return all versions, the one that stands for them first, of images that have others."""
+        groups = self._of(generation, selection)
+        firsts = {id_: groups.firsts.get(id_, id_) for id_ in ids}
+        return {
+            id_: [first, *groups.others[first]]
+            for id_, first in firsts.items()
+            if first in groups.others
+        }
 
     def exist(self, generation: int) -> bool:
         """Tell whether any picture has several versions."""

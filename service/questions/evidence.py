@@ -139,7 +139,7 @@ class _Search:
                 chosen = selection.conditions(connection, engine.index.folder) if selection else ()
                 knows = engine.vocabulary.knows
                 each = said(connection, self.query, knows, limit, images, chosen)
-            return each.by(partial(engine.index.first_versions, self.key.query))
+            return each.by(partial(engine.index.versions, self.key.query))
 
         with self.stages.measure("text"):
             return await engine.in_catalog(look)
@@ -168,7 +168,8 @@ class _Search:
     async def described(self, page: Sequence[_Hit]) -> list[_Hit]:
         """Read the rows of hits that only texts found; leave out those that were removed since."""
         hits, index = [hit.image_id for hit in page], self.engine.index
-        self.versions.update(index.other_versions(self.key.query, hits))
+        known = index.versions(self.key.query, hits)
+        self.versions.update({hit: others for hit, (_, *others) in known.items()})
         every = (*hits, *chain.from_iterable(self.versions.values()))
         ids = [id_ for id_ in every if id_ not in self.rows]
         if ids:
