@@ -20,6 +20,22 @@ from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
+# Why a question can go without an answer, whatever it asks.
+OF_QUESTIONS = (
+    "malformed",
+    "unauthorized",
+    "quota",
+    "body_timeout",
+    "body_too_large",
+    "wrong_media_type",
+    "invalid",
+    "busy",
+    "client_gone",
+    "encoding_failed",
+    "not_ready",
+    "catalog_unreachable",
+    "late",
+)
 
 _REF = "#/components/schemas/{model}"
 _REQUEST_ID = {

@@ -24,7 +24,19 @@ KnownVersion = Annotated[
     Header(alias="If-None-Match", description="The ETag of the version the client has."),
 ]
 _PICTURE = {"schema": {"type": "string", "format": "binary"}}
-_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client has this version"}}
+# What an operation that sends a picture answers in its place.
+_NO_PICTURE: dict[int | str, dict[str, Any]] = {
+    304: {"description": "The client has this version"},
+    **problems(
+        "unauthorized",
+        "not_found",
+        "picture_missing",
+        "invalid",
+        "busy",
+        "not_ready",
+        "catalog_unreachable",
+    ),
+}
 
 # An id may come to mean another picture (a rebuilt collection, a deleted image), so a client
 # may cache a picture but revalidates it, and gets 304 without the bytes.
@@ -57,16 +69,7 @@ async def image(image_id: Id, services: ServicesHere) -> Response:
             "description": "The picture as it is stored",
             "content": dict.fromkeys(sorted(each.media_type for each in FORMATS), _PICTURE),
         },
-        **_UNCHANGED,
-        **problems(
-            "unauthorized",
-            "not_found",
-            "picture_missing",
-            "invalid",
-            "busy",
-            "not_ready",
-            "catalog_unreachable",
-        ),
+        **_NO_PICTURE,
     },
 )
 async def image_file(
@@ -100,16 +103,7 @@ async def image_file(
             "description": "A JPEG no longer than `thumbnail_size` on either side",
             "content": {THUMBNAIL_MEDIA_TYPE: _PICTURE},
         },
-        **_UNCHANGED,
-        **problems(
-            "unauthorized",
-            "not_found",
-            "picture_missing",
-            "invalid",
-            "busy",
-            "not_ready",
-            "catalog_unreachable",
-        ),
+        **_NO_PICTURE,
     },
 )
 async def image_thumbnail(
@@ -135,16 +129,7 @@ async def image_thumbnail(
             "description": "A WebP of at most 1.2 (medium) or 8.3 (large) million pixels",
             "content": {PREVIEW_MEDIA_TYPE: _PICTURE},
         },
-        **_UNCHANGED,
-        **problems(
-            "unauthorized",
-            "not_found",
-            "picture_missing",
-            "invalid",
-            "busy",
-            "not_ready",
-            "catalog_unreachable",
-        ),
+        **_NO_PICTURE,
     },
 )
 async def image_preview(

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.exporting import MEDIA_TYPES, Format, Originals, lines
-from hasse.service.http.openapi import problems, takes
+from hasse.service.http.openapi import OF_QUESTIONS, problems, takes
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.table import SEARCH_IMAGES
@@ -31,21 +31,7 @@ _CONTENT = {
     response_class=Response,
     responses={
         200: {"description": "The file", "content": _CONTENT},
-        **problems(
-            "malformed",
-            "unauthorized",
-            "quota",
-            "body_timeout",
-            "body_too_large",
-            "wrong_media_type",
-            "invalid",
-            "busy",
-            "client_gone",
-            "encoding_failed",
-            "not_ready",
-            "catalog_unreachable",
-            "late",
-        ),
+        **problems(*OF_QUESTIONS),
     },
     openapi_extra=takes([SEARCH_IMAGES]),
 )

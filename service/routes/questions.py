@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from hasse.service.core.stages import Stages
 from hasse.service.http.bodies import FORM, media_type
-from hasse.service.http.openapi import Id, problems, takes
+from hasse.service.http.openapi import OF_QUESTIONS, Id, problems, takes
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.requests import DiagramQuery
@@ -21,21 +21,6 @@ from hasse.service.questions.table import DIAGRAM, QUESTIONS, Question
 from hasse.service.schemas import CaptionText
 from hasse.service.services import SearchServices, Services
 
-_OF_ALL = (
-    "malformed",
-    "unauthorized",
-    "quota",
-    "body_timeout",
-    "body_too_large",
-    "wrong_media_type",
-    "invalid",
-    "busy",
-    "client_gone",
-    "encoding_failed",
-    "not_ready",
-    "catalog_unreachable",
-    "late",
-)
 _OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
 _TIMING = {
     "Server-Timing": {
@@ -93,7 +78,7 @@ def _add(
         response_model=first.answer,
         responses={
             200: {"description": first.success, "headers": _TIMING},
-            **problems(*_OF_ALL, *reasons, *pictures),
+            **problems(*OF_QUESTIONS, *reasons, *pictures),
         },
         **entry,
     )
