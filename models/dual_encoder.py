@@ -23,7 +23,7 @@ from hasse.models.encoders.libraries.open_clip import EncoderPair
 from hasse.models.score import Score
 
 if TYPE_CHECKING:
-    from hasse.models.model import Points
+    from hasse.models.embedding_model import Points
 
 
 @dataclass(frozen=True, slots=True)

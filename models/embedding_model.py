@@ -17,7 +17,8 @@ from hasse.models.score import Score
 if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
     from hasse.models.encoders.image_encoder import ImagePooling
-    from hasse.models.model import Points
+
+Points = NDArray[np.float32]
 
 
 class Words(Protocol):

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hasse.models.embedding_model import encode_blocks, encode_pictures
+from hasse.models.embedding_model import Points, encode_blocks, encode_pictures
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.image_encoder import ImageEncoder, ImagePooling
 from hasse.models.encoders.text_encoder import (
@@ -34,7 +34,6 @@ from hasse.models.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
 
-Points = NDArray[np.float32]
 PointLength = Literal["unit", "learned"]
 Directions = Literal["forward", "both"]
 WordTable = Literal["learned", "fixed"]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from hasse.models.embedding_model import EmbeddingModel
-from hasse.models.model import Points
+from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.score import penalties_between
 
 _CACHED = 100_000  # texts

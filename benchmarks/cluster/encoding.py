@@ -19,7 +19,7 @@ from benchmarks.cluster.nodes import Nodes
 from benchmarks.report import Line, finish, machine, parser_of
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.service.cluster.connection import connect
 from hasse.service.cluster.encoding import points_of
 from hasse.service.writing.image_source import EncodedImages, ImageSource

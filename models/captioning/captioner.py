@@ -21,7 +21,7 @@ from hasse.models.captioning import DRAWS
 from hasse.models.captioning.language_model import LanguageModel
 from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.captioning.words import ACTIONS, CONTENT, NOUNS
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.models.vocabulary import PADDING, SPECIAL, Vocabulary, words
 
 NEAREST = 5  # training captions that u is made of, as in the paper

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from hasse.models.captioning.captioner import Candidates
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 
 Floats = NDArray[np.float64]
 FACTS, HIDDEN = 8, 128

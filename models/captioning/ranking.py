@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.judgement import Judgement, Seen, see
 from hasse.models.captioning.words import content_words
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, further_words
-from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 
 Ranking = Literal["order", "paper"]

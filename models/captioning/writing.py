@@ -16,8 +16,8 @@ from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint
 from hasse.models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.embedding_model import Points
 from hasse.models.grounding.grounded_model import GroundedModel
-from hasse.models.model import Points
 
 
 class Writer:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hasse.models.datasets import Dataset
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.ground_truth import GroundTruth, known_ground_truth
-from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
 

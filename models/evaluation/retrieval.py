@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.datasets import Dataset
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
 from hasse.models.evaluation.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
-from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 
 BLOCK_ENTRIES = 1 << 23

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from hasse.models.embedding_model import encode_blocks, encode_pictures
+from hasse.models.embedding_model import Points, encode_blocks, encode_pictures
 from hasse.models.encoders.image_encoder import ImagePooling
 from hasse.models.grounding.demands import Demands
 from hasse.models.grounding.evidence import Evidence, classifier_of
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.model import OrderEmbedding
 from hasse.models.score import Score
 from hasse.models.vocabulary import Vocabulary
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.embedding_model import Points
 from hasse.models.features.pixel_store import PixelCache
 from hasse.models.images.preprocessing import normalise_pixels
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.model import OrderEmbedding
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint

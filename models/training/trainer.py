@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
+from hasse.models.embedding_model import Points
 from hasse.models.encoders.backbone import fingerprint_of
 from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.retrieval import evaluate
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.model import OrderEmbedding
 from hasse.models.training.batches import Batch, Batches, Rows, seed_layers
 from hasse.models.training.config import TrainingConfig, learning_rate
 from hasse.models.training.distributed import ALONE, World

@@ -10,8 +10,7 @@ import numpy as np
 
 from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.datasets.builder import Tally
-from hasse.models.embedding_model import EmbeddingModel
-from hasse.models.model import Points
+from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.service.writing.image_source import ImageSource
 
 

@@ -16,11 +16,12 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Image
 from hasse.models.datasets.source import read_text
 from hasse.models.datasets.walk import walk
+from hasse.models.embedding_model import Points
 from hasse.models.errors import HasseError
 from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.model import OrderEmbedding
 from hasse.service.writing.image_source import ImageSource
 
 Encode = Callable[[Sequence[str]], Points]

@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from hasse.models.datasets import Dataset, DatasetError, Image
-from hasse.models.embedding_model import EmbeddingModel, encode_pixels
+from hasse.models.embedding_model import EmbeddingModel, Points, encode_pixels
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.decoding import decode, taken_at
 from hasse.models.images.inspection import InspectedPicture, PictureFacts, inspect
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
-from hasse.models.model import Points
 
 
 @dataclass(frozen=True, slots=True)

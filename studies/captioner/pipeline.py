@@ -20,7 +20,7 @@ from hasse.models.captioning.ranking import Ranking
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.models.score import penalties_between
 from hasse.models.training.run import Progress, Stop
 from hasse.scenes import Scene, holds

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.checkpoint import calibrate as calibrate_checkpoint
 from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, calibrate, further_words
-from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 from hasse.service.pipelines.dataset_encoding import Encoded
 from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau, pair

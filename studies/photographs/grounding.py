@@ -17,10 +17,11 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
 from hasse.models.checkpoints.model_folder import new_model
 from hasse.models.datasets import Dataset, DatasetError
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, calibrate
 from hasse.models.grounding.evidence import Evidence, classifier_of
 from hasse.models.grounding.grounded_model import GroundedModel
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
 from hasse.studies.photographs.chain_calibration import WORD_WEIGHTS, ChainedImages

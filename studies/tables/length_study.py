@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.datasets import Dataset
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.ground_truth import own_captions
-from hasse.models.model import Points
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.studies.tables.plotter import LARGE, figure, label
 
 SIDE = 96  # pixels of a picture's longer side

@@ -37,9 +37,9 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
-from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.images.decoding import open_picture
-from hasse.models.model import ModelConfig, OrderEmbedding, Points
+from hasse.models.model import ModelConfig, OrderEmbedding
 from hasse.models.score import penalties
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput, TrainingInputs

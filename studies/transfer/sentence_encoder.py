@@ -11,7 +11,8 @@ import numpy as np
 
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.embedding_model import Points
+from hasse.models.model import OrderEmbedding
 from hasse.service.runtime.device import pick_device
 from hasse.studies.grounding.word_vectors import WordVectors
 

@@ -17,7 +17,7 @@ from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.service.writing.indexing import identity_of
 from tests.tiny import tiny_checkpoint
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hasse.models.checkpoints import checkpoint
+from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, Calibrations
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.model import OrderEmbedding
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.service.client import Client

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hasse.models.checkpoints import checkpoint
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.embedding_model import Points
+from hasse.models.model import OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
 from hasse.service.questions.answers import Entailment, Entailments

@@ -12,7 +12,8 @@ import torch
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.models.analogy import reworded, substitute
-from hasse.models.model import OrderEmbedding, Points
+from hasse.models.embedding_model import Points
+from hasse.models.model import OrderEmbedding
 from hasse.service.app import create_app
 from hasse.service.questions.answers import AllOfAnswer, CommonAnswer, ImageAnswer
 from hasse.service.questions.like import expand_words

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.model import Points
+from hasse.models.embedding_model import Points
 from hasse.studies.photographs.chain_calibration import ChainedImages, calibrate_chains
 from hasse.studies.photographs.chain_evaluation import Pairs, hierarchy, measure, pair, reliability
 from hasse.studies.photographs.chains import Chain
