@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
 
 from hasse.models.errors import HasseError
 
@@ -61,49 +56,6 @@ def write_at(path: Path, at: int, block: bytes) -> None:
         file.write(block)
         file.flush()
         os.fsync(file.fileno())
-
-
-def write_weights(
-    path: Path, weights: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
-) -> None:
-    """Write tensors on any device to one safetensors file, as `write_atomically` does.
-
-    `notes` are stored in its header.
-
-    Raises:
-        OSError: it cannot be written; nothing is left of it.
-    """
-    partial = path.with_name(f"{path.name}.partial")
-    tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
-    try:
-        with system_errors(path):
-            save_file(tensors, partial, dict(notes) if notes else None)
-    except (SafetensorError, OSError):
-        partial.unlink(missing_ok=True)  # a full disk has no room for half a file
-        raise
-    partial.chmod(0o644)  # safetensors lets only the owner read; a container runs as another user
-    publish_file(partial, path)
-
-
-@contextmanager
-def system_errors(path: Path) -> Iterator[None]:
-    """Raise the system's errors that safetensors and torch hide while they read or write `path`.
-
-    Raises:
-        OSError: with its number, which is in the text of theirs; or `path` is there and cannot be
-            opened, which safetensors calls "no such file".
-    """
-    try:
-        yield
-    except (SafetensorError, RuntimeError, FileNotFoundError) as error:
-        if isinstance(error, FileNotFoundError):
-            with path.open("rb"):
-                pass
-        for number in re.findall(r"\((?:os error )?(\d+)\)", str(error)):
-            cause = os.strerror(int(number))
-            if cause in str(error):
-                raise OSError(int(number), cause, str(path)) from error
-        raise
 
 
 def publish_file(partial: Path, path: Path) -> None:

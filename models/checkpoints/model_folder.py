@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from hasse.models.errors import HasseError
-from hasse.models.files import lock_folder, write_atomically, write_weights
+from hasse.models.files import lock_folder, write_atomically
 from hasse.models.regular_file import raise_system_error
+from hasse.models.tensor_files import write_weights
 
 WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none

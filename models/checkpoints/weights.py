@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from hasse.models.checkpoints.model_folder import CONFIG, WEIGHTS, CheckpointError
-from hasse.models.files import system_errors
+from hasse.models.tensor_files import system_errors
 
 WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from hasse.models.errors import HasseError
-from hasse.models.files import system_errors
 from hasse.models.regular_file import raise_system_error
+from hasse.models.tensor_files import system_errors
 
 _COUNTER = "num_batches_tracked"
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from hasse.models.errors import HasseError
-from hasse.models.files import system_errors, write_weights
+from hasse.models.tensor_files import system_errors, write_weights
 
 FILE_NAME = "training.safetensors"
 _LESSON_OPTIONS = frozenset(

@@ -30,12 +30,12 @@ from hasse.service.core.pictures import PictureReader
 from hasse.service.core.previews import FOLDER, PreviewCache
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
 from hasse.service.core.stages import Stages
+from hasse.service.core.write_queue import WriteQueue
 from hasse.service.errors import ServiceError, reaching_catalog
 from hasse.service.runtime import loading
 from hasse.service.runtime.logs import event
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
-from hasse.service.writing.write_queue import WriteQueue
 
 Result = TypeVar("Result")
 

@@ -30,8 +30,8 @@ from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.files import write_weights
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
+from hasse.models.tensor_files import write_weights
 from hasse.models.training.batches import seed_layers
 from hasse.models.training.config import LARGEST, learning_rate
 from hasse.models.training.run import (
