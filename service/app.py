@@ -25,7 +25,7 @@ from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import StaticFiles
-from hasse.service.routes import agents, collection, docs, exporting, operations, writing
+from hasse.service.routes import agents, collection, docs, exporting, operations, searches, writing
 from hasse.service.routes.questions import question_routes
 from hasse.service.runtime.following import FollowerState
 from hasse.service.runtime.logs import LOGGER
@@ -87,6 +87,7 @@ def create_app(
     app.include_router(collection.router, dependencies=[requires("read")])
     app.include_router(writing.router, dependencies=[requires("write")])
     app.include_router(exporting.router)
+    app.include_router(searches.router)
     app.include_router(operations.router)
     app.include_router(docs.router)
     if find_spec("mcp") is not None:
@@ -100,7 +101,7 @@ def create_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins_of(settings.cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"],
             expose_headers=["ETag", "Location", "Retry-After", "Server-Timing", "X-Request-Id"],
         )

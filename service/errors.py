@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
@@ -25,6 +26,7 @@ from starlette.routing import Match
 from hasse.index.errors import (
     CatalogUnreachableError,
     DiskFullError,
+    HasseIndexError,
     IndexLockedError,
     ReadOnlyIndexError,
     ShardUnreachableError,
@@ -88,7 +90,8 @@ REASONS: Mapping[str, ErrorKind] = {
     "disk_full": ErrorKind(507, "The disk is full"),
 }
 
-_METHODS = ("DELETE", "GET", "POST")
+_METHODS = ("DELETE", "GET", "POST", "PUT")
+_UNCHANGED = "nothing was changed, and searches go on"
 _OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 
@@ -122,6 +125,30 @@ def reaching_catalog() -> Iterator[None]:
         yield
     except UNREADABLE as error:
         raise unreachable(error) from None
+
+
+@contextmanager
+def writing_catalog() -> Iterator[None]:
+    """Raise ServiceError if the block cannot write: nothing of it was written then.
+
+    The reason is `catalog_unreachable`, `disk_full` or `write_failed`.
+    """
+    try:
+        yield
+    except CatalogUnreachableError as error:
+        raise unreachable(error) from None
+    except DiskFullError:
+        event("disk full", logging.ERROR)
+        raise ServiceError("disk_full", f"the disk is full: {_UNCHANGED}") from None
+    except IndexLockedError:
+        raise ServiceError(
+            "write_failed", "another process is writing to the collection", retry_after=5
+        ) from None
+    except (HasseIndexError, SQLAlchemyError, OSError) as error:
+        event("write failed", logging.ERROR, error=repr(error))
+        raise ServiceError(
+            "write_failed", f"the collection cannot be written: {_UNCHANGED}", retry_after=5
+        ) from None
 
 
 def unreachable(error: Exception) -> ServiceError:

@@ -54,6 +54,11 @@ def is_true(probability: float | None) -> bool:
     return probability is not None and verdict(probability) == "shows"
 
 
+def may_be_true(probability: float | None) -> bool:
+    """Return whether something may be true; what is not known is not."""
+    return probability is not None and verdict(probability) != "not"
+
+
 def nothing_shows(probabilities: Iterable[float | None]) -> bool:
     """Return whether no hit may be true; of hits without a probability this is not known."""
     each = list(probabilities)

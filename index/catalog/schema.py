@@ -10,7 +10,7 @@ import zlib
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, Table, Text
 
-FORMAT = 8
+FORMAT = 9
 # Ids from here on are remembered for good when they are deleted, and new ids do not go on after
 # them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
 FAR_IDS = 2**52
@@ -160,6 +160,16 @@ VERSIONS = Table(
 OTHERS = VERSIONS.c.image_id != VERSIONS.c.picture
 sql.Index("ix_versions_others", VERSIONS.c.picture, sqlite_where=OTHERS, postgresql_where=OTHERS)
 sql.Index("ix_versions_picture", VERSIONS.c.picture)
+# Searches that are kept by name: see `index.catalog.searches`.
+SEARCHES = Table(
+    "searches",
+    SCHEMA,
+    Column("name", Text, primary_key=True),
+    Column("request", Text, nullable=False),
+    Column("seen", Text, nullable=False),
+    Column("looked", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
 SEGMENTS = Table(
     "segments",
     SCHEMA,

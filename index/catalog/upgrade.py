@@ -24,7 +24,7 @@ from hasse.index.catalog.schema import (
 from hasse.index.types import FolderRow, ImageRow, PathRow
 
 OF_0_2_0 = 6
-BEFORE = (OF_0_2_0, 7)  # formats without the tables of texts
+BEFORE = (OF_0_2_0, 7, 8)  # formats without some of the tables
 _OLD_FOLDERS = sql.table("folders", sql.column("path", Text), sql.column("device", BigInteger))
 
 

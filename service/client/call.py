@@ -196,7 +196,7 @@ def reads_bytes(media_type: str) -> Callable[[httpx.Response], bytes]:
 
 
 def nothing(response: httpx.Response) -> None:
-    """Read the answer to a deletion."""
+    """Read an answer without content."""
     if response.status_code not in (httpx.codes.NO_CONTENT, httpx.codes.NOT_FOUND):
         raise _unreadable(response)
 

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
+from urllib.parse import quote
 
 from hasse.models.captioning import DRAWS
 from hasse.service.client.call import (
@@ -19,6 +20,7 @@ from hasse.service.client.call import (
     picture_of,
     reads,
     reads_bytes,
+    sendable,
     several,
 )
 from hasse.service.client.options import (
@@ -37,6 +39,9 @@ from hasse.service.questions.answers import (
     Embedding,
     Entailment,
     ImageAnswer,
+    SavedAnswer,
+    SavedSearch,
+    SavedSearches,
 )
 from hasse.service.questions.requests import TEXTS_MAXIMUM, Likeness
 from hasse.service.schemas import AddedImage, Alive, CaptionRecord, ImageRecord, Ready, Version
@@ -216,6 +221,35 @@ class Calls(Questions):
         return Call("DELETE", f"/images/{image_id}", nothing)
 
     @_Method
+    def saved_searches(self) -> Call[list[SavedSearch]]:
+        """Return the searches that are kept by name, with what is new of each."""
+        read = reads(SavedSearches)
+        return Call("GET", "/searches", lambda response: read(response).searches)
+
+    @_Method
+    def saved_search(self, name: str) -> Call[SavedAnswer]:
+        """Return the hits of a search that is kept, and which of them are new."""
+        return Call("GET", f"/searches/{_quoted(name)}", reads(SavedAnswer))
+
+    @_Method
+    def save_search(
+        self, name: str, caption: str, **options: Unpack[EvidenceOptions]
+    ) -> Call[SavedSearch]:
+        """Keep a search for images by a name."""
+        fields = sendable({"caption": caption, **options})
+        return Call("PUT", f"/searches/{_quoted(name)}", reads(SavedSearch), json=fields)
+
+    @_Method
+    def note_looked(self, name: str) -> Call[None]:
+        """Count what a search finds now as seen."""
+        return Call("POST", f"/searches/{_quoted(name)}/looked", nothing)
+
+    @_Method
+    def remove_search(self, name: str) -> Call[None]:
+        """Forget a search that is kept."""
+        return Call("DELETE", f"/searches/{_quoted(name)}", nothing)
+
+    @_Method
     def live(self) -> Call[Alive]:
         """Return if the process answers at all."""
         return Call("GET", "/livez", reads(Alive))
@@ -235,6 +269,10 @@ class Calls(Questions):
         """Return the measurements, in Prometheus' text format."""
         read = reads_bytes("text/plain")
         return Call("GET", "/metrics", lambda response: read(response).decode())
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
 
 
 def embed_calls(texts: Iterable[str]) -> Iterator[Ask[list[Embedding]]]:

@@ -31,7 +31,7 @@ from hasse.service.core.previews import FOLDER, PreviewCache
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
 from hasse.service.core.stages import Stages
 from hasse.service.core.write_queue import WriteQueue
-from hasse.service.errors import ServiceError, reaching_catalog
+from hasse.service.errors import ServiceError, reaching_catalog, writing_catalog
 from hasse.service.runtime import loading
 from hasse.service.runtime.logs import event
 from hasse.service.runtime.metrics import Metrics
@@ -236,6 +236,12 @@ class Engine:
                     return await self._apart(read)
             except TimeoutError:
                 raise CatalogUnreachableError(f"no answer in {seconds} seconds") from None
+
+    async def change_catalog(self, write: Callable[[], Result]) -> Result:
+        """Run a write of the catalog outside the event loop; raises as `writing_catalog`."""
+        async with self.writing.admission.enter(Stages()):
+            with writing_catalog():
+                return await self._apart(write)
 
     async def _apart(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, work)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from prometheus_client import Histogram
-from sqlalchemy.exc import SQLAlchemyError
 
-from hasse.index.errors import (
-    CatalogUnreachableError,
-    DiskFullError,
-    HasseIndexError,
-    IndexLockedError,
-)
+from hasse.index.errors import CatalogUnreachableError, IndexLockedError
 from hasse.index.store import Index
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
@@ -23,8 +16,7 @@ from hasse.service.core.pictures import PictureReader
 from hasse.service.core.records import added_image
 from hasse.service.core.searching import ShownPaths
 from hasse.service.core.stages import Stages
-from hasse.service.errors import ServiceError, invalid, unreachable
-from hasse.service.runtime.logs import event
+from hasse.service.errors import ServiceError, invalid, writing_catalog
 from hasse.service.schemas import AddedImage, UploadFields
 from hasse.service.settings import Settings
 from hasse.service.writing.batch_writer import (
@@ -38,7 +30,6 @@ from hasse.service.writing.batch_writer import (
 )
 
 _BATCH = 64
-_UNCHANGED = "nothing was changed, and searches go on"
 
 
 class WriteQueue:
@@ -129,22 +120,8 @@ class WriteQueue:
         return self._writer.run(operation, writes)
 
     async def _submit(self, operation: Operation, write: Write) -> WriteResult:
-        try:
+        with writing_catalog():
             result = (await self.batcher.submit(operation, write)).result
-        except CatalogUnreachableError as error:
-            raise unreachable(error) from None
-        except DiskFullError:
-            event("disk full", logging.ERROR)
-            raise ServiceError("disk_full", f"the disk is full: {_UNCHANGED}") from None
-        except IndexLockedError:
-            raise ServiceError(
-                "write_failed", "another process is writing to the collection", retry_after=5
-            ) from None
-        except (HasseIndexError, SQLAlchemyError, OSError) as error:
-            event("write failed", logging.ERROR, error=repr(error))
-            raise ServiceError(
-                "write_failed", f"the collection cannot be written: {_UNCHANGED}", retry_after=5
-            ) from None
         if isinstance(result, ServiceError):
             raise result
         return result

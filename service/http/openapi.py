@@ -36,6 +36,19 @@ OF_QUESTIONS = (
     "catalog_unreachable",
     "late",
 )
+# Why a write can fail, whatever it writes.
+OF_WRITES = (
+    "unauthorized",
+    "forbidden",
+    "quota",
+    "busy",
+    "not_ready",
+    "catalog_unreachable",
+    "late",
+    "disk_full",
+    "write_failed",
+    "client_gone",
+)
 
 _REF = "#/components/schemas/{model}"
 _REQUEST_ID = {

@@ -15,7 +15,7 @@ from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
-from hasse.service.verdict import NOTHING_SHOWS, Verdict, verdict
+from hasse.service.verdict import NOTHING_SHOWS, Verdict, may_be_true, verdict
 
 
 class Likely(Protocol):
@@ -137,7 +137,7 @@ class Ranked(Generic[Hit]):
 
 def _may_be(hit: Likely) -> bool:
     says = isinstance(hit, ImageHit) and bool(hit.says)
-    return says or _verdict(hit) not in (None, "not")
+    return says or may_be_true(hit.probability)
 
 
 def _verdict(hit: Likely) -> Verdict | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hasse.service.questions.requests import Mode
+from hasse.service.questions.requests import ImageQuery, Mode
 from hasse.service.schemas import Answer, WrittenBy
 
 Probability = Annotated[
@@ -161,6 +161,38 @@ class ImageAnswer(SearchFacts):
     did_you_mean: str | None = Field(
         description="The caption with words that texts say, for words that none says."
     )
+
+
+class SavedSearch(Answer):
+    """A search that is kept by its name, as it is answered now."""
+
+    name: str
+    search: ImageQuery
+    looked: str = Field(
+        description="When somebody last looked at what it finds.",
+        json_schema_extra={"format": "date-time"},
+    )
+    count: int = Field(
+        ge=0,
+        description=(
+            "Images that say it, show it or may show it, at most as many as an answer may have; "
+            "0 where the model cannot answer it."
+        ),
+    )
+    new: int = Field(ge=0, description="Of these, how many it did not find then.")
+
+
+class SavedSearches(Answer):
+    """All searches that are kept, in order of their names."""
+
+    searches: list[SavedSearch]
+
+
+class SavedAnswer(SavedSearch):
+    """A search that is kept, with its hits."""
+
+    new_image_ids: list[int] = Field(description="The images that are new, the best first.")
+    answer: ImageAnswer
 
 
 class ImageAnswers(Answer):

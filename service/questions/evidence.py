@@ -33,7 +33,7 @@ from hasse.service.questions.pipeline import (
     key_of,
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
-from hasse.service.verdict import is_true
+from hasse.service.verdict import is_true, may_be_true
 
 _SAID_AT_LEAST = 40  # images looked for by text: the best of them by violation come first
 _FUSION = 60  # of reciprocal rank fusion, as in the paper
@@ -49,6 +49,25 @@ async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
     page = await search.described(hits[request.offset : depth_of(request)])
     texts = await search.texts([hit.image_id for hit in page])
     return await finish(request, lambda: search.fields(page, found, said_by, texts))
+
+
+async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
+    """Return the ids of the images that say a caption, show it or may show it, the best first.
+
+    They are as many as an answer may have. Where the model is not calibrated, the `k` best count.
+    """
+    most = request.model_copy(update={"k": engine.settings.k_maximum, "offset": 0})
+    search = _Search.of(engine, most, stages)
+    hits = await search.merged(*await search.both())
+    violations = [hit.violation for hit in hits]
+    likely = caption_probabilities(engine, search.query.caption, violations)
+    best = request.k if engine.calibration.image is None else 0
+    ids = [
+        hit.image_id
+        for at, (hit, probability) in enumerate(zip(hits, likely, strict=True))
+        if hit.says or may_be_true(probability) or at < best
+    ]
+    return {"image_ids": ids[: most.k]}
 
 
 @dataclass(frozen=True, slots=True)

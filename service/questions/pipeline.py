@@ -241,7 +241,8 @@ def selection_of(engine: Engine, kind: Kind, options: SearchOptions) -> Selectio
         chosen["image_ids"] = tuple(sorted(set(chosen["image_ids"])))
     return Selection(
         **chosen,
-        absolute_paths=engine.paths.absolute and "path_prefix" in chosen,
+        # A search that is kept names a folder as a service shows it, also on this machine.
+        absolute_paths=engine.paths.absolute and chosen.get("path_prefix", "")[:1] == "/",
         distinct_texts=distinct,
         written=written,
     )

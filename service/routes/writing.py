@@ -6,22 +6,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.http.openapi import Id, problems, takes_upload
+from hasse.service.http.openapi import OF_WRITES, Id, problems, takes_upload
 from hasse.service.schemas import AddedImage, UploadForm
 from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
 
-_REFUSED = (
-    "unauthorized",
-    "forbidden",
-    "quota",
-    "busy",
-    "not_ready",
-    "catalog_unreachable",
-    "late",
-)
-_FAILED = ("disk_full", "write_failed", "client_gone")
 _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "string"}}}
 
 
@@ -48,8 +38,7 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
             "invalid",
             "damaged_picture",
             "encoding_failed",
-            *_REFUSED,
-            *_FAILED,
+            *OF_WRITES,
         ),
     },
     openapi_extra=takes_upload(),
@@ -77,7 +66,7 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
     status_code=204,
     responses={
         204: {"description": "It is gone, and the picture with it if it came by POST"},
-        **problems("not_found", "invalid", *_REFUSED, *_FAILED),
+        **problems("not_found", "invalid", *OF_WRITES),
     },
 )
 async def remove_image(image_id: Id, services: ServicesHere) -> Response:

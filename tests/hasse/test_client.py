@@ -67,6 +67,11 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "thumbnail": lambda hasse: hasse.thumbnail(7),
     "add_image": lambda hasse: hasse.add_image(png(1), ["a dog"], image_id=0, split="new"),
     "remove_image": lambda hasse: hasse.remove_image(7),
+    "saved_searches": lambda hasse: hasse.saved_searches(),
+    "saved_search": lambda hasse: hasse.saved_search("dogs"),
+    "save_search": lambda hasse: hasse.save_search("dogs & cats?", "a dog", evidence="says"),
+    "note_looked": lambda hasse: hasse.note_looked("dogs"),
+    "remove_search": lambda hasse: hasse.remove_search("dogs"),
     "live": lambda hasse: hasse.live(),
     "ready": lambda hasse: hasse.ready(),
     "version": lambda hasse: hasse.version(),
@@ -153,6 +158,21 @@ def test_every_call_is_answered_with_types(app: InProcess, tmp_path: Path) -> No
             assert "hasse_requests_total" in await hasse.metrics()
 
     app.run(ask())
+
+
+def test_searches_are_kept_run_and_forgotten(app: InProcess) -> None:
+    async def keep() -> None:
+        async with asking(app, KEY) as hasse:
+            name = "dogs & cats? 100 %"
+            kept = await hasse.save_search(name, "a dog", k=3)
+            assert await hasse.saved_searches() == [kept]
+            found = await hasse.saved_search(name)
+            assert (found.name, len(found.answer.hits), found.new_image_ids) == (name, 3, [])
+            await hasse.note_looked(name)
+            await hasse.remove_search(name)
+            assert await hasse.saved_searches() == []
+
+    app.run(keep())
 
 
 def test_pictures_are_added_and_removed(app: InProcess) -> None:

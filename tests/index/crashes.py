@@ -2,10 +2,10 @@
 
     python -m tests.index.crashes FOLDER SEED COUNT
 
-does each work (`change`, `compact`, `build` and `reencode`) COUNT times, stopped in each way
-(`kill` and `full`) at write points chosen by the seed, and prints one JSON line for each: the fault
-found, or null. A write point is every call that reaches the disk: before it, and, for a write,
-after half of it; and both sides of a commit.
+does each work (`change`, `compact`, `build`, `reencode` and `describe`) COUNT times, stopped in
+each way (`kill` and `full`) at write points chosen by the seed, and prints one JSON line for each:
+the fault found, or null. A write point is every call that reaches the disk: before it, and, for a
+write, after half of it; and both sides of a commit.
 
 Each attempt is a fork of one process that has everything imported, so that hundreds are quick.
 """
@@ -18,22 +18,37 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import faiss
 import numpy as np
 
 from hasse.index.build import build, reencode
+from hasse.index.catalog import documents
+from hasse.index.catalog.searches import delete_search, note_seen, save_search, saved_searches
+from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.versions import version_rows
 from hasse.index.errors import DiskFullError, MissingIndexError
 from hasse.index.search.query import Query
+from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import everything
 from hasse.index.segments.cost_model import Thresholds
 from hasse.index.store import Index
-from hasse.index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
+from hasse.index.types import (
+    KINDS,
+    MODES,
+    CaptionRow,
+    Ids,
+    ImageRow,
+    Metadata,
+    Points,
+    VersionRow,
+)
 from hasse.index.verify import verify
 from tests.index.samples import captions, changes, embeddings, images, model, small_index
 from tests.index.write_points import WritePoints, forked
 
+_READ: Final = "text in the picture"
 _LARGE = Thresholds(bounds_from_bytes=1, prefilter_from_rows=16)
 POINTS = embeddings(np.random.default_rng(0), 60, 16)
 SHORT = embeddings(np.random.default_rng(1), 60, 8)
@@ -143,6 +158,71 @@ def encode_anew(folder: Path, acknowledge: Callable[[int], None]) -> None:
     )
 
 
+def describe(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Write metadata, texts and versions, and keep a search: generations 2 and 3, in six steps."""
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
+        for step, work in enumerate(_DESCRIBING, start=1):
+            work(index)
+            acknowledge(step)
+
+
+def _add_described(index: Index) -> None:
+    said = Metadata(camera="Pentax", latitude=52.5, longitude=13.4, texts=(("title", "Felix"),))
+    versions = [VersionRow(50, "ab", 50), VersionRow(51, "ab", 50)]
+    rows = images([50, 51])
+    index.change(Change(rows, POINTS[:2], metadata={50: said}, versions=versions))
+
+
+def _read_texts(index: Index) -> None:
+    with index.writing() as writer:
+        writer.replace_texts(_READ, {3: ["wifi password"], 50: ["exit"]})
+
+
+_DESCRIBING: tuple[Callable[[Index], object], ...] = (
+    _add_described,
+    _read_texts,
+    lambda index: save_search(index.catalog, "felix", '{"caption":"felix"}', [50]),
+    lambda index: note_seen(index.catalog, "felix", [50, 51]),
+    lambda index: save_search(index.catalog, "felix", '{"caption":"exit"}', []),
+    lambda index: delete_search(index.catalog, "felix"),
+)
+# After each step: what is said by image 50 and by image 3, versions of 51, and the kept search.
+_NONE: tuple[set[str], set[str], set[int], tuple[Any, ...]] = (set(), set(), set(), ())
+_FELIX: tuple[set[str], set[str], set[int]] = ({"Felix", "exit"}, {"wifi password"}, {50})
+DESCRIBED: tuple[tuple[Any, ...], ...] = (
+    _NONE,
+    ({"Felix"}, set(), {50}, ()),
+    (*_FELIX, ()),
+    (*_FELIX, ('{"caption":"felix"}', {50})),
+    (*_FELIX, ('{"caption":"felix"}', {50, 51})),
+    (*_FELIX, ('{"caption":"exit"}', set())),
+    (*_FELIX, ()),
+)
+
+
+def check_describe(folder: Path, acknowledged: int) -> None:
+    """Each step is there as a whole or not at all, and the text index agrees with it."""
+    report = verify(folder)
+    assert report.ok, report.findings
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
+        with index.catalog.reading() as connection:
+            texts = documents.texts_of(connection, [3, 50])
+            assert documents.outdated(connection) == 0
+        told = [
+            {text for source, text in texts.get(id_, []) if source in ("title", _READ)}
+            for id_ in (50, 3)
+        ]
+        versions = {
+            row.picture for row in version_rows(index.catalog).values() if row.image_id == 51
+        }
+        kept = [(one.request, set(one.seen)) for one in saved_searches(index.catalog)]
+        state = (*told, versions, kept[0] if kept else ())
+        assert state in DESCRIBED[acknowledged : acknowledged + 2], (state, acknowledged)
+        cameras = Selection(camera="pentax").ids(index.catalog, folder, "image", np.array([50]))
+        assert set(cameras.tolist()) == ({50} if told[0] else set())
+    check_use(folder)
+
+
 def held(folder: Path) -> tuple[int, set[int], set[int]]:
     """Return the generation of an index and the ids that searches and the catalog give."""
     report = verify(folder)
@@ -240,6 +320,7 @@ WORKS = {
     "compact": (compact, check_compact),
     "build": (fresh_build, check_build),
     "reencode": (encode_anew, check_encode_anew),
+    "describe": (describe, check_describe),
 }
 
 

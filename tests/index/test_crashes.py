@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 # Attempts of each kind, with their seed; `python -m tests.index.crashes` does any number.
+WORKS = ["change", "compact", "build", "reencode", "describe"]
 ATTEMPTS = [(2, 1), pytest.param((8, 0), marks=pytest.mark.slow)]
 
 
@@ -27,11 +28,11 @@ def outcomes(
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == attempts * 8
+    assert len(found) == attempts * 10
     return found
 
 
-@pytest.mark.parametrize("work", ["change", "compact", "build", "reencode"])
+@pytest.mark.parametrize("work", WORKS)
 def test_kill_at_any_write_leaves_the_old_generation_or_the_new_one(
     work: str, outcomes: list[dict[str, Any]]
 ) -> None:
@@ -42,7 +43,7 @@ def test_kill_at_any_write_leaves_the_old_generation_or_the_new_one(
         assert outcome["killed"]
 
 
-@pytest.mark.parametrize("work", ["change", "compact", "build", "reencode"])
+@pytest.mark.parametrize("work", WORKS)
 def test_full_disk_at_any_write_is_reported_and_changes_nothing(
     work: str, outcomes: list[dict[str, Any]]
 ) -> None:

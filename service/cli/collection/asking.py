@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from hasse.service.core.engine import Engine
     from hasse.service.questions.table import Question
     from hasse.service.settings import Settings
+
+Result = TypeVar("Result")
 
 # Of a service it bounds the queue; here nobody else waits, and the kernels may be compiled first.
 _DEADLINE_SECONDS = 3600.0
@@ -27,21 +31,42 @@ class Asked:
         each = (value if isinstance(value, list) else [value] for value in self.fields.values())
         return any(isinstance(part, bytes) for parts in each for part in parts)
 
+    def request(self) -> Any:
+        """Return the request; raises ServiceError `invalid`."""
+        from hasse.service.errors import validated
+
+        model = self.question.request
+        known = {name: self.fields[name] for name in model.model_fields if name in self.fields}
+        return validated(model, known)
+
 
 def answer_to(settings: Settings, asked: Asked) -> Any:
     """Answer a question. The image encoder is loaded only if a part is a picture."""
-    from hasse.service.core.engine import Engine
-    from hasse.service.errors import validated
     from hasse.service.questions.handlers import ask
+
+    request = asked.request()
+    return with_engine(
+        settings,
+        lambda engine: ask(engine, asked.question, request),
+        with_pictures=asked.has_picture,
+    )
+
+
+def with_engine(
+    settings: Settings,
+    work: Callable[[Engine], Awaitable[Result]],
+    *,
+    with_pictures: bool = False,
+) -> Result:
+    """Open the library for some questions, and return what `work` makes of it."""
+    from hasse.service.core.engine import Engine
 
     patient = settings.model_copy(update={"deadline_seconds": _DEADLINE_SECONDS})
 
-    async def run() -> Any:
-        engine = Engine.for_one_question(patient, with_pictures=asked.has_picture)
-        request = asked.question.request
-        known = {name: asked.fields[name] for name in request.model_fields if name in asked.fields}
+    async def run() -> Result:
+        engine = Engine.for_one_question(patient, with_pictures=with_pictures)
         try:
-            return await ask(engine, asked.question, validated(request, known))
+            return await work(engine)
         finally:
             engine.close()
 

@@ -23,30 +23,41 @@ def remove(
     *,
     named: Annotated[
         list[str],
-        typer.Argument(metavar="FOLDER|PICTURE|ID", help="As 'hasse status' or hits show them."),
+        typer.Argument(
+            metavar="FOLDER|PICTURE|ID|@SEARCH", help="As 'hasse status' or hits show them."
+        ),
     ],
     library: Library = None,
 ) -> None:
     """Take pictures, or a folder with its pictures, out of the library. The files stay.
 
-    A folder may be added again. A picture of a folder stays out until it is added by name.
+    A folder may be added again. A picture of a folder stays out until it is added by name. A
+    search that was kept is forgotten.
 
     \b
     Examples:
       hasse remove ~/Pictures/scans
       hasse remove ~/Pictures/beach.jpg 17
     """
+    from hasse.index.catalog.searches import delete_search
     from hasse.index.store import Index
     from hasse.service.writing.folders.forget import forget
 
+    searches = [text for text in named if text.startswith("@")]
+    named = [text for text in named if not text.startswith("@")]
     with Index.open(configure(library=library).index, verify="sizes") as opened:
         folders, ids = _found(opened, named)
+        for text in searches:
+            if not delete_search(opened.catalog, text[1:]):
+                raise CommandError(f"there is no search {text}: 'hasse search @' lists them")
+            typer.echo(f"{text} forgotten")
         removed = len(ids)
         if ids:
             opened.remove(sorted(ids))
         for folder in folders:
             removed += forget(opened, folder)
-    typer.echo(f"{count(removed, 'picture')} removed")
+    if named:
+        typer.echo(f"{count(removed, 'picture')} removed")
 
 
 def _found(index: Index, named: Sequence[str]) -> tuple[list[FolderRow], set[int]]:

@@ -8,6 +8,7 @@ import typer
 
 from hasse.service.cli.collection.asking import Asked
 from hasse.service.cli.collection.parts import checked_text, names_picture, text_or_picture
+from hasse.service.cli.collection.saved import run_saved, save_search
 from hasse.service.cli.collection.selecting import (
     FLAGS,
     NO_OPTIONS,
@@ -38,6 +39,10 @@ def search(
         ),
     ] = None,
     within: Within = None,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Keep the search: '@NAME' runs it, '@' lists all."),
+    ] = None,
     fields: dict[str, Any],
     how: Shown,
     place: Place,
@@ -52,7 +57,11 @@ def search(
       hasse search beach -people --since 2024-07
       hasse search a dog --in ~/Pictures/2024 --open
       hasse search a child -n 100 --paths
+      hasse search beach -people --save beach; hasse search @beach
     """
+    if words and words[0].startswith("@"):
+        run_saved(place.settings(), " ".join(words)[1:].strip(), how)
+        return
     if bool(words) == bool(all_of):
         raise CommandError("say what the pictures show, as in 'hasse search dog on a beach'")
     fields = selected(fields, within)
@@ -63,7 +72,10 @@ def search(
         question = Asked(table.SEARCH_ALL_OF, fields | {"all_of": parts})
     else:
         question = Asked(table.SEARCH_IMAGES, fields | {"caption": _caption(words or [])})
-    show_hits(place.settings(), question, within, how)
+    if save is None:
+        show_hits(place.settings(), question, within, how)
+    else:
+        save_search(place.settings(), save, question, within, how)
 
 
 def _caption(words: list[str]) -> str:

@@ -67,15 +67,25 @@ class Shown:
     preview: Preview = False
     as_json: Json = False
 
+    def check(self) -> None:
+        """Raise CommandError for options that exclude each other, or that need another."""
+        if self.as_json and self.paths:
+            raise CommandError("give one of --json and --paths")
+        if self.null and not self.paths:
+            raise CommandError("-0 needs --paths")
+        if self.preview:
+            protocol_of(os.environ)
+
 
 def show_hits(settings: Settings, question: Asked, within: Path | None, how: Shown) -> None:
     """Answer a question, and print its hits."""
-    if how.as_json and how.paths:
-        raise CommandError("give one of --json and --paths")
-    if how.null and not how.paths:
-        raise CommandError("-0 needs --paths")
+    how.check()
+    show_answer(answer_to(settings, question), settings, within, how)
+
+
+def show_answer(answer: Any, settings: Settings, within: Path | None, how: Shown) -> None:
+    """Print the hits of an answer."""
     protocol = protocol_of(os.environ) if how.preview else None
-    answer = answer_to(settings, question)
     if within is not None and not answer.searched:
         tell(f"no picture of the library lies in {within} and fits the other options")
     if how.as_json:

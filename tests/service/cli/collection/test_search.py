@@ -300,3 +300,30 @@ def test_word_that_names_a_file_is_a_word(tmp_path: Path, monkeypatch: pytest.Mo
     assert parts.text_or_picture(str(tmp_path / "dog")) == content
     (tmp_path / "dog").rename("my dog.png")
     assert parts.text_or_picture("my dog.png") == content
+
+
+def test_search_that_is_kept_says_once_what_is_new(tmp_path: Path) -> None:
+    library, pictures = tmp_path / "library", tmp_path / "pictures"
+    for number, name in enumerate(("felix", "rex")):
+        (pictures / name).mkdir(parents=True)
+        picture(number).save(pictures / name / "a.png")
+    here = ("--library", library)
+    added = hasse("add", pictures, *here, "--model", tiny_checkpoint(tmp_path / "model"))
+    assert added.status == 0, added.err
+    within = ("--in", pictures / "felix", "--evidence", "says")
+    kept = hasse("search", "a", *here, *within, "--save", "our cat")
+    assert kept.status == 0, kept.err
+    picture(7).save(pictures / "felix" / "a b.png")
+    assert hasse("sync", *here).status == 0
+    (listed,) = json.loads(hasse("search", "@", *here, "--json").out)
+    assert (listed["name"], listed["count"], listed["new"]) == ("our cat", 2, 1)
+    assert listed["search"]["path_prefix"] == "felix/"
+    again = hasse("search", "@our", "cat", *here, "--paths")
+    assert len(again.out.splitlines()) == 2
+    assert "1 new since" in again.err
+    assert "a b.png" in again.err
+    assert "new since" not in hasse("search", "@our cat", *here).err
+    assert hasse("search", "@", *here).out.split()[4:9] == ["@our", "cat", "2", "0", "a"]
+    assert "forgotten" in hasse("remove", "@our cat", *here).out
+    assert "no search" in hasse("search", "@our cat", *here).error
+    assert "no search" in hasse("remove", "@our cat", *here).error
