@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from benchmarks.reliability.connection import search
+from benchmarks.reliability.connection import form, search
 from benchmarks.report import Line, finish, machine, parser_of
 from hasse.service.runtime import logs
 from hasse.service.runtime.server import run
@@ -168,18 +168,6 @@ def commanded(recorder: Recorder) -> dict[str, list[Call]]:
     return found
 
 
-def upload(picture: bytes) -> bytes:
-    """Return the bytes of an upload of a picture with a caption."""
-    body = b"".join(
-        b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % field
-        for field in ((b'image"; filename="a.png', picture), (b"caption", b"a dog runs"))
-    )
-    body += b"--x--\r\n"
-    head = b"POST /images HTTP/1.1\r\nHost: localhost\r\n"
-    head += b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
-
-
 def _receive(connection: socket.socket) -> None:
     answer = b""
     while not answer.endswith(b"}"):
@@ -199,7 +187,9 @@ def main() -> None:
     requests = {
         "caption": [search("a dog runs", evidence="shows")] * (_WARM + _TRIES),
         "caption and texts": [search("a dog runs")] * (_WARM + _TRIES),
-        "upload": [upload(png(100 + at)) for at in range(_WARM + _TRIES)],
+        "upload": [
+            form("/images", png(100 + at), caption="a dog runs") for at in range(_WARM + _TRIES)
+        ],
     }
     paths = served(recorder, requests) | commanded(recorder)
     calls = paths.get(given.calls, [])

@@ -57,13 +57,18 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def finish(title: str, lines: Sequence[Line], at: str) -> None:
-    """Print a table; end the program with 1 when a promise was not kept."""
+def lines_table(lines: Sequence[Line]) -> str:
+    """Return figures beside what was promised of them."""
     rows = [
         (line.what, line.measured, f"{line.promised}{'' if line.kept else ' (BROKEN)'}")
         for line in lines
     ]
-    print(f"\n{title}\n{at}\n\n{table(('', 'measured', 'promised'), rows)}", flush=True)
+    return table(("", "measured", "promised"), rows)
+
+
+def finish(title: str, lines: Sequence[Line], at: str) -> None:
+    """Print a table; end the program with 1 when a promise was not kept."""
+    print(f"\n{title}\n{at}\n\n{lines_table(lines)}", flush=True)
     if not all(line.kept for line in lines):
         raise SystemExit(1)
 
@@ -71,3 +76,12 @@ def finish(title: str, lines: Sequence[Line], at: str) -> None:
 def parser_of(document: str | None) -> argparse.ArgumentParser:
     """Return a parser of options described by the first line of a program's docstring."""
     return argparse.ArgumentParser(description=(document or "").partition("\n")[0])
+
+
+def options_of(document: str | None, **defaults: float) -> argparse.Namespace:
+    """Read the command line of a program that takes FOLDER, and a number for each default."""
+    parser = parser_of(document)
+    parser.add_argument("folder", type=Path)
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=type(value), default=value)
+    return parser.parse_args()

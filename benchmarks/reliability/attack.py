@@ -10,7 +10,6 @@ before, at its highest and after. FOLDER keeps the collection for the next run.
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import socket
@@ -26,10 +25,8 @@ from typing import TypeAlias
 from PIL import Image
 
 from benchmarks.reliability.collection import captions, collection
-from benchmarks.reliability.connection import Connection, get, search
-from benchmarks.reliability.hostile import post
+from benchmarks.reliability.connection import Connection, form, get, post, question, search
 from benchmarks.reliability.served import Served, served
-from benchmarks.reliability.soak import form
 from benchmarks.report import Line, finish, machine, parser_of
 from hasse.service.settings import Settings
 
@@ -116,15 +113,11 @@ def drips(begun: bytes, more: bytes) -> Client:
     return client
 
 
-def _json(path: str, **fields: object) -> bytes:
-    return post(path, "application/json", json.dumps(fields).encode())
-
-
 def _picture(pixels: int, kind: str) -> bytes:
     side = int(pixels**0.5)
     out = BytesIO()
     Image.new("RGB", (side, side), (90, 120, 60)).save(out, kind)
-    return form(out.getvalue())
+    return form("/search/captions", out.getvalue())
 
 
 def attacks() -> list[Attack]:
@@ -141,20 +134,20 @@ def attacks() -> list[Attack]:
         Attack(
             "all of 16 parts, k 1,000",
             _CLIENTS,
-            asks(_json("/search/all_of", all_of=texts[:16], k=k)),
+            asks(question("/search/all_of", all_of=texts[:16], k=k)),
         ),
         Attack(
             "common to 16 images, k 1,000",
             _CLIENTS,
-            asks(_json("/search/common", common=list(range(16)), k=k, distinct=False)),
+            asks(question("/search/common", common=list(range(16)), k=k, distinct=False)),
         ),
         Attack(
             "32 captions together, k 100",
             _CLIENTS,
-            asks(_json("/search/images/batch", captions=texts[:32], k=100)),
+            asks(question("/search/images/batch", captions=texts[:32], k=100)),
         ),
         Attack("images, k 1,000", _CLIENTS, asks(*(search(text, k) for text in texts))),
-        Attack("embeddings of 256 texts", _CLIENTS, asks(_json("/embed", texts=texts[:256]))),
+        Attack("embeddings of 256 texts", _CLIENTS, asks(question("/embed", texts=texts[:256]))),
         Attack("pages of 1,000 hits", _CLIENTS, asks(get(f"/?q=a+dog&k={k}"))),
         Attack("diagrams", _CLIENTS, asks(get("/diagram?caption=a+dog+runs"))),
         Attack("pictures of 49 megapixels", 16, asks(_picture(49_000_000, "PNG"))),

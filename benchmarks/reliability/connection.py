@@ -28,14 +28,30 @@ class Reply:
         return {}
 
 
+def post(path: str, content_type: str, body: bytes) -> bytes:
+    """Return the bytes of a POST."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def question(path: str, **fields: object) -> bytes:
+    """Return the bytes of a question in JSON."""
+    return post(path, "application/json", json.dumps(fields).encode())
+
+
 def search(caption: str, k: int = 10, mode: str = "certified", evidence: str = "any") -> bytes:
     """Return the bytes of a search for the images that a caption is true of."""
-    fields = {"caption": caption, "k": k, "mode": mode, "evidence": evidence}
-    body = json.dumps(fields).encode()
-    return (
-        b"POST /search/images HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    return question("/search/images", caption=caption, k=k, mode=mode, evidence=evidence)
+
+
+def form(path: str, picture: bytes, **fields: str) -> bytes:
+    """Return the bytes of a form with a picture."""
+    parts = [(b'image"; filename="a', picture)]
+    parts += [(name.encode(), value.encode()) for name, value in fields.items()]
+    body = b"".join(
+        b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % part for part in parts
     )
+    return post(path, "multipart/form-data; boundary=x", body + b"--x--\r\n")
 
 
 def get(path: str) -> bytes:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from pathlib import Path
 
 from benchmarks.reliability.collection import collection
-from benchmarks.reliability.connection import Connection, search
+from benchmarks.reliability.connection import Connection, form, post, search
 from benchmarks.reliability.served import Served, served
-from benchmarks.reliability.soak import form
-from benchmarks.report import Line, finish, machine, parser_of
+from benchmarks.report import Line, finish, machine, options_of
 from hasse.service.errors import REASONS
 from hasse.service.settings import Settings
 from tests.service.hostile_pictures import BAD, GOOD
@@ -30,17 +28,11 @@ SLACK_MB = 64.0
 ROWS = 60
 
 
-def post(path: str, content_type: str, body: bytes) -> bytes:
-    """Return the bytes of a POST."""
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
 def corpus() -> dict[str, bytes]:
     """Return the requests by name."""
     pictures = {**GOOD, **{name: make for name, (make, _) in BAD.items()}}
     return {
-        **{f"picture: {name}": form(make()) for name, make in pictures.items()},
+        **{f"picture: {name}": form("/search/captions", make()) for name, make in pictures.items()},
         **{
             f"JSON: {name}": post("/search/images", "application/json", body)
             for name, body in HOSTILE_JSON.items()
@@ -78,10 +70,7 @@ def send(service: Served, requests: dict[str, bytes]) -> dict[str, str]:
 
 def main() -> None:
     """Send and print."""
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    given = options_of(__doc__, rounds=5)
     at = machine()
     requests = corpus()
     with served(collection(given.folder, ROWS)) as service:

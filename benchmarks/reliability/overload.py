@@ -27,14 +27,13 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean, median
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, together, until_normal
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine, parser_of
+from benchmarks.report import Line, finish, machine, options_of
 from hasse.service.settings import Settings
 
 TIMES = 4
@@ -146,11 +145,7 @@ def _at_rest(service: Served) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    given = parser.parse_args()
+    given = options_of(__doc__, rows=100_000, seconds=30.0)
     at = machine()
     index = collection(given.folder, given.rows)
     requests = [search(caption) for caption in captions()]

@@ -10,34 +10,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from benchmarks.reliability.collection import captions, collection
-from benchmarks.reliability.connection import Reply, get, search
+from benchmarks.reliability.connection import Reply, form, get, search
 from benchmarks.reliability.load import Tally, closed_loop, run
 from benchmarks.reliability.served import Served, Usage, served
-from benchmarks.report import Line, finish, machine, parser_of
+from benchmarks.report import Line, finish, machine, options_of
 
 CLIENTS = 16
 SETTLED = 0.2  # of all requests: caches are full, heaps have their size
 GROWTH = 0.05  # of the memory then: what an allocator may still move
-
-
-def form(picture: bytes) -> bytes:
-    """Return the bytes of a search by picture."""
-    body = (
-        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
-        + picture
-        + b"\r\n--x--\r\n"
-    )
-    return (
-        b"POST /search/captions HTTP/1.1\r\nHost: localhost\r\n"
-        b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: %d\r\n\r\n%b"
-        % (len(body), body)
-    )
 
 
 def requests(asked: list[str]) -> list[bytes]:
@@ -46,10 +31,9 @@ def requests(asked: list[str]) -> list[bytes]:
     pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "JPEG")
+    picture = out.getvalue()
     rare = [
-        form(out.getvalue()),
-        form(out.getvalue()[:200]),
-        form(b"not a picture"),
+        *(form("/search/captions", body) for body in (picture, picture[:200], b"not a picture")),
         get("/"),
         get("/images/7"),
         get("/images/999999999"),
@@ -124,11 +108,7 @@ def lines(tally: Tally, settled: Usage, ended: Usage) -> list[Line]:
 
 def main() -> None:
     """Soak and print."""
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--requests", type=int, default=100_000)
-    given = parser.parse_args()
+    given = options_of(__doc__, rows=10_000, requests=100_000)
     at = machine()
     index = collection(given.folder, given.rows)
     with served(index) as service:

@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Connection, search
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine, parser_of
+from benchmarks.report import Line, finish, machine, options_of
 
 CLIENTS = 50
 WARM_SECONDS = 1.0
@@ -70,11 +69,7 @@ def stop(service: Served, requests: list[bytes]) -> Ending:
 
 def main() -> None:
     """Stop several services and print."""
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    given = options_of(__doc__, rows=10_000, rounds=5)
     at = machine()
     index = collection(given.folder, given.rows)
     requests = [search(caption) for caption in captions(200)]

@@ -20,7 +20,7 @@ from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine, parser_of
+from benchmarks.report import Line, finish, machine, options_of
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 
@@ -103,10 +103,7 @@ def swap(folder: Path, swaps: int) -> Watch:
 
 def main() -> None:
     """Swap and print."""
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--swaps", type=int, default=100)
-    given = parser.parse_args()
+    given = options_of(__doc__, swaps=100)
     at = machine()
     watch = swap(given.folder, given.swaps)
     mixed = watch.mixed()

@@ -13,13 +13,12 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.served import Served, served
-from benchmarks.report import Line, finish, machine, parser_of
+from benchmarks.report import Line, finish, machine, options_of
 
 CLIENTS = 32
 ROUNDS = 3
@@ -43,11 +42,7 @@ async def answered(service: Served, requests: Sequence[bytes], seconds: float) -
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    given = parser.parse_args()
+    given = options_of(__doc__, rows=100_000, seconds=20.0)
     at = machine()
     index = collection(given.folder, given.rows)
     requests = [search(caption) for caption in captions()]

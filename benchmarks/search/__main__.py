@@ -6,7 +6,7 @@
 The first run encodes a dataset with a trained model into --points; later runs read them. The real
 points are grown to every size (see `benchmarks.search.growth`), indexed, and searched in both
 directions, with other engines taking turns in the same run. Every `certified` answer is compared
-with the `exact` one, and some with numpy. Writes search.md and search.json to --out.
+with the `exact` one, and some with numpy. Writes search.md to --out.
 """
 
 from __future__ import annotations
@@ -31,19 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--points", type=Path, required=True, help="a folder of encoded points")
     parser.add_argument("--model", type=Path, help="a checkpoint, to encode with")
     parser.add_argument("--dataset", type=Path, help="made by 'hasse lab data import'")
-    parser.add_argument("--features", type=Path, help="of the dataset's images, if there are some")
-    parser.add_argument(
-        "--encode-rows", type=int, default=30_000, help="images and captions to encode at most"
-    )
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sizes to measure")
-    parser.add_argument("--max-rows", type=int, default=max(ROWS), help="leave out larger sizes")
-    parser.add_argument(
-        "--kinds",
-        nargs="+",
-        choices=("image", "caption"),
-        default=("image", "caption"),
-        help="what is searched: images by caption, captions by image",
-    )
     parser.add_argument(
         "--beside",
         nargs="+",
@@ -58,20 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
         default="wall",
         help="processor: only the seconds that the one thread ran, for a machine others keep busy",
     )
-    parser.add_argument("--k", type=int, default=10, help="hits")
     parser.add_argument("--batch", type=int, default=32, help="queries at a time")
     parser.add_argument("--queries", type=int, default=128, help="different queries")
     parser.add_argument("--checked", type=int, default=8, help="queries compared with numpy")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each contender and size")
     parser.add_argument(
-        "--graph-rows",
-        type=int,
-        default=150_000,
-        help="build no graph (HNSW) over more rows: it takes long",
+        "--out", type=Path, default=Path("data/bench"), help="for the results and scratch"
     )
-    parser.add_argument("--read-mb", type=int, default=512, help="to measure the memory with")
-    parser.add_argument("--work", type=Path, default=Path("data/bench"), help="scratch; emptied")
-    parser.add_argument("--out", type=Path, default=Path("data/bench-out"), help="for the results")
     options = parser.parse_args(arguments)
     if options.clock == "processor" and options.threads > 1:
         parser.error("--clock processor adds up all threads: use it with --threads 1")

@@ -17,7 +17,7 @@ from benchmarks.search.growth import profiles
 from benchmarks.search.oracle import WrongAnswerError
 from benchmarks.search.report import DIRECTIONS, Report
 from benchmarks.search.trial import Settings
-from hasse.index.types import Kind
+from hasse.index.types import KINDS
 
 faiss: Any = _faiss
 
@@ -35,33 +35,29 @@ def run(options: argparse.Namespace, command: str) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     settings = Settings(
-        k=options.k,
         batch=options.batch,
         threads=options.threads,
         beside=tuple(options.beside),
         queries=options.queries,
         checked=options.checked,
         seconds=options.seconds,
-        graph_rows=options.graph_rows,
-        read_bytes=options.read_mb << 20,
         clock=options.clock,
     )
-    kinds: list[Kind] = list(options.kinds)
     report = Report(
         f"{points.name}: {len(points.images):,} real images and {len(points.captions):,} captions",
         command,
         settings,
-        {kind: profiles(points.stored(kind), points.asking(kind), kind) for kind in kinds},
+        {kind: profiles(points.stored(kind), points.asking(kind), kind) for kind in KINDS},
         [],
         [],
     )
     options.out.mkdir(parents=True, exist_ok=True)
-    for rows in sorted(rows for rows in options.rows if rows <= options.max_rows):
-        for kind in kinds:
-            if (reason := _no_room(rows, points.dimension, options.work)) is not None:
+    for rows in sorted(options.rows):
+        for kind in KINDS:
+            if (reason := _no_room(rows, points.dimension, options.out)) is not None:
                 report.left_out.append(f"{rows:,} rows: {reason}")
                 break
-            folder = options.work / f"{kind}-{rows}"
+            folder = options.out / f"{kind}-{rows}"
             shutil.rmtree(folder, ignore_errors=True)
             try:
                 report.trials.append(
@@ -89,23 +85,21 @@ def run(options: argparse.Namespace, command: str) -> int:
 def _points(options: argparse.Namespace) -> source.Source:
     if not (options.points / source.ABOUT).exists() and options.model and options.dataset:
         sys.stderr.write(f"encoding {options.dataset} with {options.model}: takes minutes, once\n")
-        made = source.encode(options.model, options.dataset, options.features, options.encode_rows)
+        made = source.encode(options.model, options.dataset)
         made.save(options.points)
     return source.load(options.points)
 
 
-def _no_room(rows: int, dimension: int, work: Path) -> str | None:
-    work.mkdir(parents=True, exist_ok=True)
-    needed, free = _DISK_BYTES * rows * dimension, shutil.disk_usage(work).free
+def _no_room(rows: int, dimension: int, folder: Path) -> str | None:
+    needed, free = _DISK_BYTES * rows * dimension, shutil.disk_usage(folder).free
     if needed > 0.9 * free:
-        return f"they need {needed / 1e9:.0f} GB on the disk of {work}, {free / 1e9:.0f} GB is free"
+        return f"they need {needed / 1e9:.0f} GB on the disk of {folder}, {free / 1e9:.0f} are free"
     return None
 
 
 def _write(report: Report, folder: Path) -> str:
     text = report.markdown()
     (folder / "search.md").write_text(text, encoding="utf-8")
-    (folder / "search.json").write_text(report.json(), encoding="utf-8")
     return text
 
 

@@ -13,11 +13,11 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.checkpoint import load as load_checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
-from hasse.models.features.feature_store import FeatureStore
 from hasse.models.images.decoding import open_picture
 
 ABOUT = "source.json"
 _FILES = ("images", "captions", "asking-images", "asking-captions")
+MOST = 30_000  # images and captions that are encoded
 _DECODED = 256  # pictures in memory at a time
 
 
@@ -79,9 +79,7 @@ def load(folder: Path) -> Source:
     return source
 
 
-def encode(
-    checkpoint_folder: Path, dataset_folder: Path, features: Path | None, most: int
-) -> Source:
+def encode(checkpoint_folder: Path, dataset_folder: Path, most: int = MOST) -> Source:
     """Encode at most `most` images and captions; one split asks, the others are stored.
 
     The split that asks is the test split, or, where there is none, the validation split.
@@ -103,11 +101,8 @@ def encode(
             f"{dataset_folder} has no test or validation split beside another: import a dataset "
             "with splits"
         )
-    store = None if features is None else FeatureStore.open(features)
-    if store is not None:
-        store.require_names(dataset.images)
-    parts = [_points(checkpoint, dataset.split(split), store, most) for split in stored]
-    asking_images, asking_captions = _points(checkpoint, dataset.split(asking), store, most)
+    parts = [_points(checkpoint, dataset.split(split), most) for split in stored]
+    asking_images, asking_captions = _points(checkpoint, dataset.split(asking), most)
     return Source(
         f"{checkpoint.name} over {dataset.name}",
         np.concatenate([images for images, _ in parts])[:most],
@@ -117,15 +112,9 @@ def encode(
     )
 
 
-def _points(
-    checkpoint: Checkpoint, dataset: Dataset, store: FeatureStore | None, most: int
-) -> tuple[Points, Points]:
+def _points(checkpoint: Checkpoint, dataset: Dataset, most: int) -> tuple[Points, Points]:
     model, images = checkpoint.model, dataset.images[:most]
     captions = model.encode_captions([caption.text for caption in dataset.captions][:most])
-    if store is not None:
-        regions = model.config.image_pooling == "regions"
-        features = store.select([image.id for image in images], regions=regions)
-        return model.encode_features(features), captions
     points = [
         model.encode_images([open_picture(image.path) for image in images[at : at + _DECODED]])
         for at in range(0, len(images), _DECODED)

@@ -33,6 +33,8 @@ from hasse.index.types import Ids, Kind, Mode, Points
 
 BURST = 4  # calls in a row: one after another's turn finds the caches cold
 FEWEST_TURNS, MOST_TURNS = 3, 40
+GRAPH_ROWS = 150_000  # no graph (HNSW) is built over more rows: it takes long
+READ_BYTES = 512 << 20  # of memory, to measure how fast it is read
 
 Check = Callable[[Contender, slice, Ids], None]
 faiss: Any = _faiss
@@ -109,9 +111,9 @@ class Settings:
     """What all trials of a run have in common.
 
     `beside` names the other engines that take part: flat, panorama, hnsw.
-    `graph_rows`: no graph is built over more rows, because that takes long. `seconds`: time for
-    each contender, once for single queries and once for batches. `clock` is "wall", or "processor"
-    where others keep the cores busy: with one thread, both say the same on a machine at rest.
+    `seconds`: time for each contender, once for single queries and once for batches. `clock` is
+    "wall", or "processor" where others keep the cores busy: with one thread, both say the same on a
+    machine at rest.
     """
 
     k: int = 10
@@ -121,8 +123,6 @@ class Settings:
     queries: int = 128
     checked: int = 8
     seconds: float = 4.0
-    graph_rows: int = 150_000
-    read_bytes: int = 512 << 20
     clock: ClockName = "wall"
     seed: int = 0
 
@@ -214,7 +214,7 @@ def run(
             growth, rows, kind, queries, truth, recall(found, truth), settings, tell
         )
         contenders += others
-        reader = Reader(settings.read_bytes, settings.threads)
+        reader = Reader(READ_BYTES, settings.threads)
         stack.callback(reader.close)
 
         def check(contender: Contender, part: slice, ids: Ids) -> None:
@@ -293,7 +293,7 @@ def _others(
     if needed > 0.8 * _available():
         return [], {"all others": f"they need {needed / 1e9:.0f} GB of memory"}
     flat = faiss.IndexFlatIP(dimension)
-    linked = "hnsw" in beside and rows <= settings.graph_rows
+    linked = "hnsw" in beside and rows <= GRAPH_ROWS
     graph = faiss.IndexHNSW(flat, LINKS) if linked else flat
     spent = 0.0
     tell("FAISS HNSW: building" if linked else "faiss.IndexFlatIP: building")
@@ -315,7 +315,7 @@ def _others(
             )
         contenders.append(contender)
     elif "hnsw" in beside:
-        absent[Graph.name] = f"not built over more than {settings.graph_rows:,} rows (--graph-rows)"
+        absent[Graph.name] = f"not built over more than {GRAPH_ROWS:,} rows"
     return contenders, absent
 
 

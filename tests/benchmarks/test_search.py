@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.search import trial
 from benchmarks.search.__main__ import main
 from benchmarks.search.contenders import (
     Flat,
@@ -18,60 +19,48 @@ from benchmarks.search.contenders import (
 )
 from tests.benchmarks.samples import points_folder
 
-TINY = ["--queries=8", "--checked=4", "--batch=4", "--seconds=0.01", "--read-mb=1", "--threads=1"]
+TINY = ["--queries=8", "--checked=4", "--batch=4", "--seconds=0.01", "--threads=1"]
 OURS = ["hasse exact", "hasse certified", "hasse fast"]
-EVERYONE = [*OURS]
-EVERYONE += [one.name for one in (Flat, Panorama, Graph)]
+EVERYONE = [*OURS, *(one.name for one in (Flat, Panorama, Graph))]
 
 
 @pytest.mark.slow
 def test_one_command_measures_everyone_in_both_directions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points, out, work = points_folder(tmp_path / "points"), tmp_path / "out", tmp_path / "work"
-    places = [f"--points={points}", f"--out={out}", f"--work={work}"]
-    assert main([*places, *TINY, "--rows=400"]) == 0
-
-    result = json.loads((out / "search.json").read_text())
-    assert [trial["kind"] for trial in result["trials"]] == ["image", "caption"]
-    for trial in result["trials"]:
-        assert [row["contender"] for row in trial["table"]] == EVERYONE
-        assert (trial["rows"], trial["compared"], trial["uncertified"]) == (400, 8, 0)
-        for row in trial["table"]:
-            assert 0 < row["single"]["median"] <= row["single"]["p95"]
-            assert row["batched"]["samples"] >= 12
-            if row["contender"] in OURS[:2]:
-                assert row["recall"] == 1
-        assert trial["bandwidth"] > 0
-        assert trial["building"]["rows_per_second"] > 0
-        assert trial["serving"]["resident_bytes"] > trial["serving"]["start_bytes"] > 0
-
+    monkeypatch.setattr(trial, "READ_BYTES", 1 << 20)
+    monkeypatch.setattr(trial, "GRAPH_ROWS", 500)
+    points, out = points_folder(tmp_path / "points"), tmp_path / "out"
+    assert main([f"--points={points}", f"--out={out}", *TINY, "--rows", "400", "600"]) == 0
     printed = capsys.readouterr().out
     assert printed == (out / "search.md").read_text()
-    assert "Captions by image: 400 x 64" in printed
-    assert "`certified` equals `exact` in 8 of 8 queries, all proved" in printed
-    assert not list(work.iterdir())
-
-
-@pytest.mark.slow
-def test_graphs_that_would_take_hours_are_left_out_and_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    points = points_folder(tmp_path / "points")
-    places = [f"--points={points}", f"--out={tmp_path / 'out'}", f"--work={tmp_path / 'work'}"]
-    assert main([*places, *TINY, "--rows=600", "--kinds=image", "--graph-rows=500"]) == 0
-    (trial,) = json.loads((tmp_path / "out" / "search.json").read_text())["trials"]
-    assert [row["contender"] for row in trial["table"]] == EVERYONE[:-1]
-    printed = capsys.readouterr().out
-    assert f"{Graph.name}: not built over more than 500 rows" in printed
+    assert [path.name for path in out.iterdir()] == ["search.md"]
+    trials = re.split(r"^### (?=Images|Captions)", printed, flags=re.M)[1:]
+    names = [each.partition("\n")[0] for each in trials]
+    assert names == [
+        f"{kind}: {rows} x 64"
+        for rows in (400, 600)
+        for kind in ("Images by caption", "Captions by image")
+    ]
+    for each, everyone in zip(trials, 2 * [EVERYONE] + 2 * [EVERYONE[:-1]], strict=True):
+        rows = [
+            [cell.strip() for cell in line.strip("|").split("|")]
+            for line in each.splitlines()
+            if line.startswith("| ")
+        ]
+        assert [row[0] for row in rows] == ["contender", *everyone]
+        assert all(0 < float(row[1]) <= float(row[2]) for row in rows[1:])
+        assert [float(row[7]) for row in rows[1:3]] == [1, 1]
+        assert "`certified` equals `exact` in 8 of 8 queries, all proved" in each
+    assert printed.count(f"{Graph.name}: not built over more than 500 rows") == 2
 
 
 def test_sizes_that_the_disk_cannot_hold_are_left_out_and_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     points = points_folder(tmp_path / "points")
-    places = [f"--points={points}", f"--out={tmp_path / 'out'}", f"--work={tmp_path / 'work'}"]
-    assert main([*places, *TINY, "--rows", str(10**15), "--max-rows", str(10**16)]) == 0
+    out = tmp_path / "out"
+    assert main([f"--points={points}", f"--out={out}", *TINY, "--rows", str(10**15)]) == 0
     assert "Left out: 1,000,000,000,000,000 rows: they need" in capsys.readouterr().out
 
 

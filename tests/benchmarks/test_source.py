@@ -28,7 +28,7 @@ def dataset(folder: Path, splits: list[str]) -> Path:
 
 def test_the_test_split_asks_and_the_others_are_stored(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "data", ["train", "test", "val", "train"])
-    made = source.encode(tiny_checkpoint(tmp_path / "model"), folder, None, most=100)
+    made = source.encode(tiny_checkpoint(tmp_path / "model"), folder, most=100)
     assert made.name == "tiny over sample"
     assert made.images.shape == (3, DIMENSION)
     assert made.captions.shape == (9, DIMENSION)
@@ -40,7 +40,7 @@ def test_the_test_split_asks_and_the_others_are_stored(tmp_path: Path) -> None:
 
 def test_what_was_encoded_is_read_again_as_it_was(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "data", ["train", "val"])
-    made = source.encode(tiny_checkpoint(tmp_path / "model"), folder, None, most=2)
+    made = source.encode(tiny_checkpoint(tmp_path / "model"), folder, most=2)
     made.save(tmp_path / "points")
     again = source.load(tmp_path / "points")
     for kind in ("image", "caption"):
@@ -51,7 +51,7 @@ def test_what_was_encoded_is_read_again_as_it_was(tmp_path: Path) -> None:
 
 def test_points_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "data", ["train", "val"])
-    source.encode(tiny_checkpoint(tmp_path / "model"), folder, None, most=2).save(tmp_path / "p")
+    source.encode(tiny_checkpoint(tmp_path / "model"), folder, most=2).save(tmp_path / "p")
     np.save(tmp_path / "p" / "captions.npy", np.ones((2, DIMENSION + 1), np.float32))
     with pytest.raises(source.SourceError, match="different dimensions: encode them again"):
         source.load(tmp_path / "p")
@@ -60,7 +60,7 @@ def test_points_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
 def test_a_model_or_a_dataset_that_cannot_be_measured_is_named(tmp_path: Path) -> None:
     one = dataset(tmp_path / "one", ["test"])
     with pytest.raises(source.SourceError, match="no test or validation split beside another"):
-        source.encode(tiny_checkpoint(tmp_path / "model"), one, None, most=9)
+        source.encode(tiny_checkpoint(tmp_path / "model"), one, most=9)
     cosine = tiny_checkpoint(tmp_path / "cosine", score="cosine")
     with pytest.raises(source.SourceError, match="ranks by cosine: name a checkpoint of the score"):
-        source.encode(cosine, one, None, most=9)
+        source.encode(cosine, one, most=9)
