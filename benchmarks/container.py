@@ -11,7 +11,6 @@ get ready, answer a search, be healthy and end with status 0 when it is asked to
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -27,7 +26,7 @@ from string import Template
 
 import httpx
 
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 
 ROOT = Path(__file__).parents[1]
 SUITES = {"python:3.11-slim": "bookworm"}  # Debian releases with the Python of an image
@@ -202,7 +201,7 @@ def _is_ready(url: str) -> bool:
 
 def main() -> None:
     """Build, serve, and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path, help="a new folder, kept")
     parser.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
     asked, at = parser.parse_args(), machine()

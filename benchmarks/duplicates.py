@@ -12,9 +12,7 @@ distance of two.
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageEnhance
 
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from benchmarks.search.growth import Growth
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.self_join import self_join
@@ -143,13 +141,13 @@ def joined(points: Path, rows: int, share: float) -> None:
 
 def main() -> None:
     """Read the options and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--pictures", type=int, default=200)
     parser.add_argument("--join", type=Path)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--share", type=float, default=0.45)
-    options = parser.parse_args(sys.argv[1:])
+    options = parser.parse_args()
     if options.join is None:
         found(options.folder, options.pictures)
     else:

@@ -9,9 +9,6 @@ file.
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -24,6 +21,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -42,7 +40,7 @@ _CHANGES = 10
 
 def main() -> None:
     """Print the table."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments = parser_of(__doc__)
     arguments.add_argument("--pictures", type=int, default=10_000)
     arguments.add_argument("--folder", type=Path)
     given = arguments.parse_args()
@@ -59,19 +57,15 @@ def _measure(place: Path, number: int) -> None:
     time.sleep(2.5)  # files that were just written are read again
     with Index.create(folder, indexing.identity_of(model)) as index:
         _sync(index, pictures, model)
-    print(
-        f"{number:,} pictures, {os.cpu_count()} cores, {platform.machine()}, Python "
-        f"{platform.python_version()}"
-    )
-    print("| what | seconds |\n|---|---|")
-    for at in range(3):
-        took = _command(folder, pictures)
-        print(f"| hasse add, nothing changed, run {at + 1} | {took:.2f} |")
-    for at in range(_CHANGES):
-        _draw(pictures / "0000" / f"{at}.jpg", number + at)
-    took = _command(folder, pictures)
-    print(f"| hasse add, {_CHANGES} changed, encoding included | {took:.2f} |")
-    print(f"| watch, from a new file to its search | {_watched(folder, pictures, model):.2f} |")
+    at = machine()
+    took = {f"nothing changed, run {at + 1}": _command(folder, pictures) for at in range(3)}
+    for changed in range(_CHANGES):
+        _draw(pictures / "0000" / f"{changed}.jpg", number + changed)
+    took[f"{_CHANGES} changed, encoding included"] = _command(folder, pictures)
+    lines = [Line(f"hasse add, {what}", f"{seconds:.2f} s") for what, seconds in took.items()]
+    seconds = _watched(folder, pictures, model)
+    lines.append(Line("watch, from a new file to its search", f"{seconds:.2f} s"))
+    finish(f"{number:,} pictures", lines, at)
 
 
 def _command(folder: Path, pictures: Path) -> float:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.report import machine, megabytes, milliseconds, table
+from benchmarks.report import machine, megabytes, milliseconds, parser_of, table
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
 from hasse.index.search.query import Query
@@ -48,7 +48,7 @@ Say = Callable[[str, str], None]
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what the command line asks for and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--points", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=100_000)

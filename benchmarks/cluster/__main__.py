@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.cluster import trial
 from benchmarks.cluster.nodes import FrontEnd, Nodes
 from benchmarks.reliability.collection import captions, collection
-from benchmarks.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine, parser_of
 from hasse.index.store import Index
 from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint, named_models
@@ -32,7 +32,7 @@ FRONT_ENDS = "127.0.0.2"  # the address of the node of all front ends
 
 def options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--database", required=True, help="a PostgreSQL server")
     parser.add_argument("--redis", default="", help="HOST:PORT, where the head keeps what it knows")

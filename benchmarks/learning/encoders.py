@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.report import machine, parser_of
+from benchmarks.report import machine, parser_of, table
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.registry import build_backbone
@@ -57,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     images = load_dataset(options.dataset).images[: options.pictures + BATCH]
     print(f"{options.pictures} pictures, {machine()}, {torch.get_num_threads()} threads\n")
-    print("| encoder | pixels | pictures a second | processor ms a picture |\n|---|---|---|---|")
+    rows = []
     for name in options.encoders:
         network = build_backbone(name).freeze().for_inference()
         looks = network.preprocessing
@@ -66,7 +66,8 @@ def main() -> None:
             return seen(pixels.flatten(0, 1))
 
         each, seconds = speed(encode, looks, images)
-        print(f"| `{name}` | {looks.crop} | {each:.1f} | {1000 * seconds:.0f} |", flush=True)
+        rows.append((f"`{name}`", str(looks.crop), f"{each:.1f}", f"{1000 * seconds:.0f}"))
+    print(table(("encoder", "pixels", "pictures a second", "processor ms a picture"), rows))
 
 
 if __name__ == "__main__":

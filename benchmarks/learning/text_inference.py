@@ -29,7 +29,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
-from benchmarks.report import parser_of
+from benchmarks.report import parser_of, table
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
@@ -145,21 +145,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         paper.gru.recurrent_weight.copy_(paper.gru.recurrent_weight.half().float())
     rows += measure("paper's, N = 1024, float16", paper, numbered, options.rounds)
     print("microseconds a caption, one thread; weights and operations of ours\n")
-    print("| encoder, weights | batch | torch.nn.GRU | ours | faster | GB/s | G operations/s |")
-    print("|---" * 7 + "|")
-    for row in rows:
-        print(
-            f"| {row.name} | {row.batch} | {row.plain:,.0f} | {row.ours:,.0f} "
-            f"| {row.plain / row.ours:.1f} x | {row.read:.0f} | {row.done:.0f} |"
+    print(
+        table(
+            ("encoder", "batch", "torch.nn.GRU", "ours", "faster", "GB/s", "G operations/s"),
+            [
+                (
+                    row.name,
+                    str(row.batch),
+                    *(f"{each:,.0f}" for each in (row.plain, row.ours)),
+                    f"{row.plain / row.ours:.1f} x",
+                    *(f"{each:.0f}" for each in (row.read, row.done)),
+                )
+                for row in rows
+            ],
         )
+    )
     shape = Recipe.read(find("hasse")).config.model
     size = 4e-9 * shape.hubness * shape.dimension  # in gigabytes
     print(f"\nmicroseconds more for its length, with hubness correction by {shape.hubness:,}\n")
-    print("| batch | a caption | an image | GB/s, captions |")
-    print("|---" * 4 + "|")
-    for batch, caption, image in evening(options.rounds):
-        rate = size / (1e-6 * caption * batch)
-        print(f"| {batch} | {caption:,.0f} | {image:,.0f} | {rate:.0f} |")
+    evened = [
+        (str(batch), f"{caption:,.0f}", f"{image:,.0f}", f"{1e6 * size / caption / batch:.0f}")
+        for batch, caption, image in evening(options.rounds)
+    ]
+    print(table(("batch", "a caption", "an image", "GB/s, captions"), evened))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from benchmarks.report import parser_of
+from benchmarks.report import parser_of, table
 from benchmarks.search.clock import wait
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.models.encoders.mixed_precision import supports_bfloat16
@@ -276,23 +276,26 @@ def main() -> None:
         _add(found, "plain", plain(data, batches, device))
     work = products(data, batches)
     steps = EPOCH / len(batches[0])
-    print(
-        f"{'':<16}{'epoch, s':>10}{'processor, s':>14}{'faster':>8}{'(processor)':>13}"
-        f"{'of peak':>9}{'last loss':>11}"
-    )
     slowest = [statistics.median(v) for v in (found["plain"].clock, found["plain"].processor)]
+    rows = []
     for name in ("plain", *every):
         seen = found[name]
         clock, processor = statistics.median(seen.clock), statistics.median(seen.processor)
         dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
         spent = processor if device == "cpu" else clock
         share = work / spent * (options.threads if device == "cpu" else 1) / peak(dtype, device)
-        label = "plain PyTorch" if name == "plain" else f"ours, {name}"
-        print(
-            f"{label:<16}{steps * clock:>10.1f}{steps * processor:>14.1f}"
-            f"{slowest[0] / clock:>7.1f}x{slowest[1] / processor:>12.1f}x{share:>9.0%}"
-            f"{seen.losses[-1]:>11.3f}"
+        rows.append(
+            (
+                "plain PyTorch" if name == "plain" else f"ours, {name}",
+                *(f"{steps * seconds:.1f}" for seconds in (clock, processor)),
+                f"{slowest[0] / clock:.1f} x",
+                f"{slowest[1] / processor:.1f} x",
+                f"{share:.0%}",
+                f"{seen.losses[-1]:.3f}",
+            )
         )
+    heads = ("", "epoch, s", "processor, s", "faster", "(processor)", "of peak", "last loss")
+    print(table(heads, rows))
     apart = {
         name: _apart(found[name].losses, found["plain"].losses, options.steps) for name in every
     }

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.report import parser_of
+from benchmarks.report import parser_of, table
 from benchmarks.search import oracle, source
 from benchmarks.search.clock import wait
 from benchmarks.search.growth import Growth
@@ -143,11 +143,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{options.rows:,} {kind}s of '{real.name}', N = {real.dimension}, k = {K}, on {name} "
         f"(copies {copied / 1e12:.2f} TB/s), torch {torch.__version__}\n"
     )
-    print(f"| | one query, ms | {len(queries)} queries, ms |")
-    print("|---|---|---|")
-    print(f"| scan | {scan_of_one:.2f} | {scan_of_many:.1f} |")
-    print(f"| answer | {answer_to_one:.2f} | {answer_to_many:.1f} |")
-    print(f"| plain torch | {torch_of_one:.2f} | {torch_of_many:.1f} |")
+    rows = [
+        (name, f"{one_took:.2f}", f"{many_took:.1f}")
+        for name, one_took, many_took in (
+            ("scan", scan_of_one, scan_of_many),
+            ("answer", answer_to_one, answer_to_many),
+            ("plain torch", torch_of_one, torch_of_many),
+        )
+    ]
+    print(table(("", "one query, ms", f"{len(queries)} queries, ms"), rows))
     print(
         f"\nThe scan for one reads at {read / copied:.0%} of the copy's bandwidth; that for "
         f"{len(queries)} does {pairs / 1e12:.1f} T operations a second. Answers take plain torch "

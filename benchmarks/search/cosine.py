@@ -16,7 +16,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from benchmarks.report import machine, parser_of
+from benchmarks.report import machine, parser_of, table
 from benchmarks.search.clock import CLOCKS
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.query import Answer, Query
@@ -89,11 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     print(f"{len(points):,} x {points.shape[1]}, {options.queries} queries, k = {options.k}")
     print(f"one thread, {options.clock} clock, {machine()}\n")
-    print("| | ms | beside flat | rows scored |\n|---|---|---|---|")
-    for name, milliseconds, scored in rows:
-        print(
-            f"| {name} | {milliseconds:.2f} | {rows[0][1] / milliseconds:.1f} x | {scored:,.0f} |"
+    print(
+        table(
+            ("", "ms", "beside flat", "rows scored"),
+            [
+                (name, f"{took:.2f}", f"{rows[0][1] / took:.1f} x", f"{scored:,.0f}")
+                for name, took, scored in rows
+            ],
         )
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ disturbs the figures, but its turns are not counted.
 
 from __future__ import annotations
 
-import argparse
 import platform
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import faiss as _faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.report import parser_of
 from benchmarks.search import source
 from benchmarks.search.growth import Growth
 from hasse.index.kernels.candidates import Candidates
@@ -50,7 +50,7 @@ _BOUNDED = Thresholds(bounds_from_bytes=1)
 
 def main(given: list[str] | None = None) -> None:
     """Print what both ways take at each size, then the constants."""
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = parser_of(__doc__)
     arguments.add_argument("points", type=Path, help="a folder of encoded points")
     points = source.load(arguments.parse_args(given).points)
     faiss.omp_set_num_threads(1)

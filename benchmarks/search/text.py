@@ -10,7 +10,6 @@ questions, as a client's do without HTTP.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from benchmarks.report import machine, milliseconds, table
+from benchmarks.report import machine, milliseconds, parser_of, table
 from hasse.index.catalog import documents
 from hasse.index.segments.cost_model import Thresholds
 from hasse.index.store import Index
@@ -138,7 +137,7 @@ def _adding(index: Index) -> float:
 
 def main() -> None:
     """Make the library, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", type=Path, default=Path("scenes"))
     parser.add_argument("--images", type=int, default=100_000)
