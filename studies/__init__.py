@@ -12,9 +12,9 @@ COMMANDS = {
     "photographs": "hasse.studies.photographs.command:photographs",
     "grounding": "hasse.studies.grounding.command:grounding",
     "distill": "hasse.studies.distillation.command:distill",
-    "figures": "hasse.studies.tables.retrieval_command:figures",
-    "lengths": "hasse.studies.tables.retrieval_command:lengths",
-    "plot": "hasse.studies.tables.plot_command:plot",
+    "figures": "hasse.studies.tables.command:figures",
+    "lengths": "hasse.studies.tables.command:lengths",
+    "plot": "hasse.studies.tables.command:plot",
 }
 
 # Units that read captions beside the GRU.

@@ -21,6 +21,7 @@ from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
 from hasse.models.embedding_model import Points
+from hasse.models.evaluation.ranking import best_ranks
 from hasse.models.score import penalties_between
 from hasse.models.training.run import Progress, Stop
 from hasse.scenes import Scene, holds
@@ -199,11 +200,15 @@ class CaptionerEvaluation:
         model = self.writer.encoder.model
         known = [[caption.text for caption in image.captions] for image in images]
         encoded = model.encode_captions(texts)
-        ranks = []
-        for at in range(len(texts)):
-            violations = penalties_between(model.config.score, points, encoded[at : at + 1])[:, 0]
-            own = violations[at]
-            ranks.append(1 + int((violations < own).sum()) + ((violations == own).sum() - 1) / 2)
+        ranks = np.concatenate(
+            [
+                best_ranks(
+                    penalties_between(model.config.score, points, encoded[at : at + 1]).T,
+                    np.arange(len(points))[None] == at,
+                )[0]
+                for at in range(len(texts))
+            ]
+        )
         figures: dict[str, Any] = {
             "bleu": bleu(texts, known),
             "cider": cider(texts, known),

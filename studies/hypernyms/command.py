@@ -121,13 +121,13 @@ def evaluate(*, model: LearnedHierarchy, as_json: Json = False) -> None:
 
     The threshold is that of the validation pairs. No WordNet files are needed.
     """
-    from hasse.studies.hypernyms import checkpoint, evaluation
+    from hasse.studies.hypernyms import checkpoint, training
     from hasse.studies.labelled_pairs import print_accuracies
 
     loaded = checkpoint.load(model)
     task = loaded.task()
-    learned = evaluation.evaluate(loaded.model, loaded.threshold, task)
-    inferred = evaluation.evaluate_closure(task)
+    learned = training.evaluate(loaded.model, loaded.threshold, task)
+    inferred = training.evaluate_closure(task)
     if as_json:
         result = {
             "protocol": task.protocol,
@@ -241,10 +241,9 @@ def plot(
       hasse study hypernyms plot /usr/share/wordnet \\
           --words "animal,dog,puppy,cat" --out dogs.svg
     """
-    from hasse.studies.hypernyms.drawing import draw
-    from hasse.studies.hypernyms.plane import learn_plane
+    from hasse.studies.hypernyms.plane import draw, learn_plane
     from hasse.studies.hypernyms.taxonomy import read_wordnet
-    from hasse.studies.tables.plotter import require_matplotlib
+    from hasse.studies.plotter import require_matplotlib
 
     require_matplotlib()
     taxonomy = read_wordnet(wordnet)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.studies.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
+from hasse.studies.plotter import LARGE, figure, label
 
 STARTS = 32  # trainings from other random points, all at once; the best is kept
 STEPS = 1000
@@ -19,6 +21,7 @@ SPREAD = 5.0  # points start between 0 and this
 PULL = 4.0  # a true pair weighs as much as so many false ones
 TOLERANCE = 0.1  # a shortfall below it is none; false pairs are to fall short by 1
 MAXIMUM = 60  # concepts; more cannot be read
+TRUE, SPURIOUS = "#2e8b57", "#e0559f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +118,38 @@ def _reduced(order: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Remove the pairs that two others imply: the covering relation remains."""
     steps = order.astype(np.int64)
     return np.asarray(order & ~((steps @ steps) > 0))
+
+
+def draw(plane: Plane, out: Path) -> None:
+    """Draw the picture as SVG; the most general concept is at the top left, the origin."""
+    places = rank_places(plane.points)
+    missed = {tuple(pair) for pair in plane.missed.tolist()}
+    with figure(out, f"{len(plane.names)} concepts in a learned order", LARGE) as axes:
+        axes.set_axis_off()
+        axes.invert_yaxis()
+        axes.margins(0.1)
+        axes.plot(*places.T, "o", color="#333")
+        for pairs, colour in ((plane.true, TRUE), (plane.spurious, SPURIOUS)):
+            for below, above in pairs.tolist():
+                arrow = {
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "linestyle": "--" if (below, above) in missed else "-",
+                }
+                ends = tuple(places[above]), tuple(places[below])
+                axes.annotate("", *ends, arrowprops=arrow)
+        for name, (x, y) in zip(plane.names, places.tolist(), strict=True):
+            label(axes, x, y, name, above=7)
+
+
+def rank_places(points: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return places from 0 to 1, each coordinate by its rank: (C, 2) -> (C, 2).
+
+    The order depends on ranks alone, and names keep apart.
+    """
+    ranks = np.empty(points.shape)
+    for axis in range(2):
+        # Coordinates that differ by less than can be learned are one.
+        rounded = np.round(points[:, axis].astype(np.float64), 2)
+        ranks[:, axis] = np.unique(rounded, return_inverse=True)[1]
+    return np.asarray(ranks / np.maximum(ranks.max(0), 1))

@@ -21,7 +21,7 @@ from hasse.models.training.run import set_learning_rate
 from hasse.studies.hypernyms.embedding import Comparison, ConceptEmbedding
 from hasse.studies.hypernyms.task import PairSet, Task, corrupt
 from hasse.studies.hypernyms.taxonomy import Edges, closure
-from hasse.studies.labelled_pairs import Labels, PairRun, Penalties
+from hasse.studies.labelled_pairs import Accuracy, Labels, PairRun, Penalties
 
 # Of WordNet's 82,115 concepts. Their points are 1.3 GB then, of which learning keeps four.
 MOST_COORDINATES = 4096
@@ -166,3 +166,18 @@ def distance_to_order(below: Tensor, above: Tensor) -> Tensor:
     outside = gap.clamp(min=0).square().sum(-1)
     # The root has no gradient at 0; `where` would multiply the infinite one by 0.
     return torch.where(widest > 0, outside.clamp(min=1e-12).sqrt(), widest)
+
+
+def evaluate(model: ConceptEmbedding, threshold: float, task: Task) -> Accuracy:
+    """Measure a model on the test pairs, with a threshold chosen on others."""
+    return Accuracy.at(threshold, task.test.true, model.penalties(task.test.pairs))
+
+
+def evaluate_closure(task: Task) -> Accuracy:
+    """Measure the baseline that learns nothing: a pair is true if it follows by transitivity.
+
+    As in the paper, from the true pairs of training and validation together.
+    """
+    known = np.concatenate((task.train, task.validation.pairs[task.validation.true]))
+    called = PairSet(closure(np.unique(known, axis=0)), task.concepts).holds(task.test.pairs)
+    return Accuracy.of(called == task.test.true, task.test.true)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.writing.image_source import ImageSource, require_features_of
-from hasse.studies.tables.report import parser_of, say, silent
+from hasse.studies.tables.report import markdown, parser_of, say, silent
 
 BLOCKS = 5
 CAPTIONS = 5  # an image's further ones are left out, as the field does
@@ -112,17 +112,18 @@ def measured(
 
 def table(title: str, paper: Sequence[TableRow], ours: Sequence[TableRow]) -> str:
     """Lay the paper's rows and ours out as the paper does, in Markdown."""
-    head = "R@1 | R@10 | Med r | Mean r"
-    lines = [f"| {title} | captions: {head} | images: {head} |", "|---" * 9 + "|"]
+    columns = ("R@1", "R@10", "Med r", "Mean r")
+    heads = [title, *(f"{side}: {name}" for side in ("captions", "images") for name in columns)]
+    rows = []
     for one in (*paper, *ours):
         bold = "**" if one in ours else ""
         cells = [
             "*" if value is None else f"{value:.1f}"
             for side in (one.captions, one.images)
-            for value in (side.r1, side.r10, side.median, side.mean)
+            for value in astuple(side)
         ]
-        lines.append(f"| {bold}{one.model}{bold} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([f"{bold}{one.model}{bold}", *cells])
+    return markdown(heads, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.retrieval import BLOCK_ENTRIES
 from hasse.models.score import penalties_between
+from hasse.studies.plotter import figure
 from hasse.studies.tables.plane import principal_plane
-from hasse.studies.tables.plotter import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

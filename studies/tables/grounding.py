@@ -34,7 +34,7 @@ from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.studies.grounding.command import RECIPES_OF_GROUNDING, choices_with, lessons_of
 from hasse.studies.grounding.decoder import DecodingOptions
 from hasse.studies.grounding.word_vectors import WordVectors
-from hasse.studies.tables.report import parser_of, say, silent
+from hasse.studies.tables.report import markdown, parser_of, say, silent
 from hasse.studies.tables.seeds import add_trainings, seeds_of, train
 from hasse.studies.transfer.evaluation import evaluate
 from hasse.studies.transfer.sentence_encoder import SentenceEncoder
@@ -120,7 +120,7 @@ def over_seeds(values: Sequence[float]) -> str:
     return f"{mean} ± {half:.1f}"
 
 
-def retrieval_row(folders: Sequence[Path]) -> str:
+def retrieval_row(folders: Sequence[Path]) -> list[str]:
     """Return the cells of a model's retrieval on the validation split, at its best epochs."""
     every = [json.loads((folder / "metrics.json").read_bytes()) for folder in folders]
     best = [max(one["history"], key=lambda row: row["validation"]["rsum"]) for one in every]
@@ -137,7 +137,7 @@ def retrieval_row(folders: Sequence[Path]) -> str:
     seconds = np.mean([one["seconds"] for one in every])
     rsum = over_seeds([one["rsum"] for one in found])
     epoch = np.mean([row["epoch"] for row in best])
-    return " | ".join([*cells, rsum, f"{epoch:.0f}", f"{seconds:.0f}"])
+    return [*cells, rsum, f"{epoch:.0f}", f"{seconds:.0f}"]
 
 
 def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, str]) -> str:
@@ -145,11 +145,11 @@ def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, s
 
     A column may lack seeds; its difference is over those that it has.
     """
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    lines = []
     for task in scores[0]:
         if not all(column in scores[0][task] for column in columns):
             continue
-        cells = []
+        cells = [task]
         for column in columns:
             rows = [one[task] for one in scores if column in one[task]]
             cell = over_seeds([row[column] for row in rows])
@@ -157,8 +157,8 @@ def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, s
                 gaps = [row[column] - row[twin[column]] for row in rows]
                 cell += f" ({'+' if np.mean(gaps) >= 0 else ''}{over_seeds(gaps)})"
             cells.append(cell)
-        lines.append(f"| {task} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(["", *columns], lines)
 
 
 def main() -> None:
@@ -168,6 +168,7 @@ def main() -> None:
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     parser.add_argument("vectors", type=Path, help="word vectors as text")
     parser.add_argument("tasks", type=Path, help="the folder of 'hasse study transfer'")
+    parser.add_argument("--weights", type=Path, help="those the features were made with")
     add_trainings(parser, GROUNDED)
     parser.add_argument("--task", nargs="*", metavar="NAME", help="these sentence tasks alone")
     parser.add_argument("--brief", action="store_true", help="nothing side by side")
@@ -185,12 +186,10 @@ def main() -> None:
         for name, folder in models.items():
             folders[name].append(folder)
         scores.append(measured(models, options, seed))
-    columns = "R@1/5/10 | median | mean"
-    print(f"| | captions {columns} | images {columns} | rsum | epoch | seconds |")
-    print("|---" * 10 + "|")
-    for name in GROUNDED:
-        if name != "cap2cap":  # it has no images
-            print(f"| {name} | {retrieval_row(folders[name])} |")
+    columns = ("captions R@1/5/10", "median", "mean", "images R@1/5/10", "median", "mean")
+    with_images = [name for name in GROUNDED if name != "cap2cap"]
+    rows = [[name, *retrieval_row(folders[name])] for name in with_images]
+    print(markdown(("", *columns, "rsum", "epoch", "seconds"), rows))
     print(f"\n{table(scores, [VECTORS, TWIN, *GROUNDED], dict.fromkeys(GROUNDED, TWIN))}")
     if not options.brief:
         beside = [f"{BESIDE}{name}" for name in (TWIN, *GROUNDED)]

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import get_args
 
 from hasse.studies.hypernyms.embedding import COMPARISONS
-from hasse.studies.hypernyms.evaluation import evaluate, evaluate_closure
 from hasse.studies.hypernyms.task import HELD_OUT, Protocol, Task, make_task
 from hasse.studies.hypernyms.taxonomy import read_wordnet
-from hasse.studies.hypernyms.training import PRESETS, HypernymRun
+from hasse.studies.hypernyms.training import PRESETS, HypernymRun, evaluate, evaluate_closure
 from hasse.studies.labelled_pairs import Accuracy, print_accuracies
 from hasse.studies.options import with_options
 from hasse.studies.tables.report import machine, parser_of, report_of

@@ -18,6 +18,7 @@ from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.ground_truth import own_captions
+from hasse.models.evaluation.ranking import best_ranks
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
 
@@ -110,9 +111,7 @@ def _ranks(
     for start in range(0, len(queries), block_rows):
         rows = slice(start, start + block_rows)
         block = penalties_between(score, collection, queries[rows]).T.copy()  # (q, collection)
-        at = np.arange(len(block))
         if asking is not None:
-            block[at, asking[rows]] = np.inf
-        best = block[at, wanted[rows]][:, None]
-        ranks.append(1 + (block < best).sum(1) + ((block == best).sum(1) - 1) / 2)
+            block[np.arange(len(block)), asking[rows]] = np.inf
+        ranks.append(best_ranks(block, np.arange(len(collection)) == wanted[rows][:, None])[0])
     return np.concatenate(ranks)

@@ -11,17 +11,11 @@ of the query.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from hasse.models.captioning.words import content_words
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
@@ -33,6 +27,7 @@ from hasse.service.pipelines.dataset_encoding import Encoded, encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
+from hasse.studies.tables.report import machine, markdown, parser_of, silent
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import phrases, tagged
 
@@ -78,8 +73,8 @@ def answer(checkpoint: Checkpoint, encoded: Encoded, lexicon: Lexicon) -> dict[s
 
 def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str, Any]:
     """Measure a model on a dataset."""
-    encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), lambda done, total: None)
-    found = measure(checkpoint, encoded, 1, lambda done, total: None).to_json()
+    encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), silent)
+    found = measure(checkpoint, encoded, 1, silent).to_json()
     answers = answer(checkpoint, encoded, lexicon)
     recalls = {
         side: [found[side][name] for name in ("r1", "r5", "r10")]
@@ -100,7 +95,7 @@ def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str,
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("datasets", type=Path, nargs="+", help="made by 'hasse lab data import'")
     parser.add_argument("--model", type=Path, default=Path("photographs"))
     parser.add_argument("--split", default="val", help="of datasets that have it; else all")
@@ -115,29 +110,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         print(json.dumps({"rows": rows}, indent=2))
         return
-    print(
-        f"{checkpoint.name}; {platform.machine()}, {torch.get_num_threads()} threads of "
-        f"{os.cpu_count()} cores, torch {torch.__version__}"
+    heads = (
+        "pictures, captions",
+        "rsum (95 %)",
+        "captions R@1 / 5 / 10",
+        "images R@1 / 5 / 10",
+        "short queries, first picture right",
     )
-    print()
-    print(
-        "| pictures, captions | rsum (95 %) | captions R@1 / 5 / 10 | images R@1 / 5 / 10 "
-        "| short queries, first picture right |"
-    )
-    print("|---" * 5 + "|")
-    for one in rows:
-        low, high = one["interval"]
-        sides = (one["caption_retrieval"], one["image_retrieval"])
-        recalls = " | ".join(" / ".join(f"{value:.1f}" for value in side) for side in sides)
-        print(
-            f"| {one['dataset']}: {one['images']:,}, {one['captions']:,} "
-            f"| {one['rsum']:.1f} ({low:.1f} to {high:.1f}) | {recalls} "
-            f"| {one['right']} of {one['queries']} |"
-        )
+    print(f"{checkpoint.name}; {machine()}\n\n{markdown(heads, map(_cells, rows))}")
     print()
     for one in rows:
         print(f"{one['dataset']}, wrong: {', '.join(one['wrong']) or 'none'}")
 
 
+def _cells(row: dict[str, Any]) -> list[str]:
+    low, high = row["interval"]
+    sides = (row["caption_retrieval"], row["image_retrieval"])
+    return [
+        f"{row['dataset']}: {row['images']:,}, {row['captions']:,}",
+        f"{row['rsum']:.1f} ({low:.1f} to {high:.1f})",
+        *(" / ".join(f"{value:.1f}" for value in side) for side in sides),
+        f"{row['right']} of {row['queries']}",
+    ]
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

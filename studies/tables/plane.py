@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hasse.models.embedding_model import Points
-from hasse.studies.tables.plotter import LARGE, figure, label
+from hasse.studies.plotter import LARGE, figure, label
 
 SIDE = 96  # pixels of a picture's longer side
 

@@ -36,7 +36,7 @@ from hasse.models.evaluation.significance import (
     same_queries,
 )
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
-from hasse.studies.tables.report import parser_of
+from hasse.studies.tables.report import markdown, parser_of, ranged
 from hasse.studies.tables.seeds import add_trainings, retrieved, seeds_of, train
 
 
@@ -157,21 +157,17 @@ def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Fl
     return mean
 
 
-def row(name: str, runs: list[tuple[Retrieval, float]]) -> str:
-    """Return one line of the table: means over the seeds."""
+def row(name: str, runs: list[tuple[Retrieval, float]]) -> list[str]:
+    """Return the cells of one line of the table: means over the seeds."""
     found = [run.evaluation for run, _ in runs]
-    rsums = [one.rsum for one in found]
-    cells = [
+    metrics = [
         np.mean([getattr(getattr(one, direction), metric) for one in found])
         for direction in ("caption_retrieval", "image_retrieval")
         for metric in ("r1", "r5", "r10", "median")
     ]
     minutes = np.mean([seconds for _, seconds in runs]) / 60
-    return (
-        f"| {name} | {np.mean(rsums):.1f} ({min(rsums):.1f} to {max(rsums):.1f}) | "
-        + " | ".join(f"{cell:.1f}" for cell in cells)
-        + f" | {minutes:.0f} |"
-    )
+    rsum = ranged([one.rsum for one in found])
+    return [name, rsum, *(f"{value:.1f}" for value in metrics), f"{minutes:.0f}"]
 
 
 def comparison(name: str, mine: list[Retrieval], against: str, others: list[Retrieval]) -> str:
@@ -199,6 +195,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
+    parser.add_argument("--weights", type=Path, help="those the features were made with")
     add_trainings(parser, RECIPES)
     parser.add_argument("--only", nargs="*", choices=RECIPES, metavar="NAME", help="these recipes")
     options = parser.parse_args()
@@ -213,13 +210,9 @@ def main() -> None:
         for name in RECIPES
         if name in names
     }
-    print(
-        "| recipe | rsum (seeds) | captions R@1 | R@5 | R@10 | median | images R@1 | R@5 | R@10 "
-        "| median | minutes |"
-    )
-    print("|---" * 11 + "|")
-    for name, found in runs.items():
-        print(row(RECIPES[name].words, found))
+    sides = ("captions R@1", "R@5", "R@10", "median", "images R@1", "R@5", "R@10", "median")
+    rows = [row(RECIPES[name].words, found) for name, found in runs.items()]
+    print(markdown(("recipe", "rsum (seeds)", *sides, "minutes"), rows))
     print()
     for name, against in COMPARED:
         if name in runs and against in runs:

@@ -47,12 +47,19 @@ from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
 from hasse.service.writing.image_source import ImageSource
-from hasse.studies.tables.report import parser_of, percent, report_of, say
+from hasse.studies.tables.report import markdown, parser_of, percent, report_of, say
 
 FIRST = 4  # hits that are looked at, as in the paper
 NEAREST = 10  # hits that are sorted again by their distance to their mean
 COLOURS = {**THING_COLOURS, **ANIMAL_COLOURS}
 NAMES = ("black", "white", "brown", "red", "blue", "green", "yellow", "orange", "pink", "purple")
+HEADS = (
+    "exchanged",
+    "exchange holds, first",
+    "all else kept, first",
+    "one of four",
+    "sorted again",
+)
 Features = NDArray[np.float32]
 Share = NDArray[np.float64]
 
@@ -179,12 +186,13 @@ def ways(model: EmbeddingModel) -> dict[str, tuple[str, float]]:
     }
 
 
-def measure(model: EmbeddingModel, images: Points, questions: Sequence[Question]) -> None:
+def show(name: str, model: EmbeddingModel, images: Points, questions: Sequence[Question]) -> None:
     """Print a row for each way: how often the first hit, or one of four, is right, in percent."""
+    rows = []
     points = torch.from_numpy(images)
     texts = list(dict.fromkeys(text for q in questions for text in (*q.word, *q.phrase)))
     encoded = dict(zip(texts, torch.from_numpy(model.encode_captions(texts)), strict=True))
-    for name, (kind, stays) in ways(model).items():
+    for way, (kind, stays) in ways(model).items():
         shares: list[list[bool]] = []
         for question in questions:
             plus, minus = getattr(question, kind)
@@ -211,14 +219,9 @@ def measure(model: EmbeddingModel, images: Points, questions: Sequence[Question]
                 ]
             )
         columns: Share = np.array(shares, np.float64)
-        cells = [percent(column) for column in columns.T]
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-
-
-HEAD = (
-    "| exchanged | exchange holds, first | all else kept, first | one of four | sorted again |\n"
-    "|---|---|---|---|---|"
-)
+        rows.append([way, *(percent(column) for column in columns.T)])
+    print(f"\n**{name}**: {len(questions)} questions over {len(images):,} pictures\n")
+    print(markdown(HEADS, rows), flush=True)
 
 
 def seen(network: OrderEmbedding, pictures: Sequence[Path | Scene]) -> Features:
@@ -264,14 +267,11 @@ def of_scenes(options: argparse.Namespace) -> None:
     scenes = [Scene.from_json(image.meaning or {}) for image in tested.images]
     drawn, questions = counterfactuals(scenes, options.questions)
     features = seen(network, [*(image.path for image in tested.images), *drawn])
-    count = f"{len(questions)} questions over {len(features):,} scenes of {options.split}"
     for name, config in ENCODERS.items():
         model = learned(config, options.out / name, network, parts).model
-        print(f"\n**{name}**: {count}\n\n{HEAD}")
-        measure(model, model.encode_features(features), questions)
+        show(name, model, model.encode_features(features), questions)
     built_in = load(pretrained("scenes")).model
-    print(f"\n**built in**: {count}\n\n{HEAD}")
-    measure(built_in, built_in.encode_features(features), questions)
+    show("built in", built_in, built_in.encode_features(features), questions)
 
 
 def of_photographs(options: argparse.Namespace) -> None:
@@ -282,10 +282,7 @@ def of_photographs(options: argparse.Namespace) -> None:
         found = load(folder)
         batches = ImageSource(options.features).encoded(found.model, dataset.images)
         images = np.concatenate([batch.points for batch in batches])
-        print(
-            f"\n**{found.name}**: {len(questions)} questions over {len(images):,} images\n\n{HEAD}"
-        )
-        measure(found.model, images, questions)
+        show(found.name, found.model, images, questions)
 
 
 def main() -> None:

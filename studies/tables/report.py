@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,17 @@ def percent(values: Values, *, signed: bool = False) -> str:
     mean = 100 * float(values.mean())
     shown = f"{mean:+.1f}" if signed else f"{mean:.1f}"
     return shown + (f" ± {100 * half_width(values):.1f}" if len(values) > 1 else "")
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def ranged(values: Sequence[float]) -> str:
+    """Return the mean of several values with the least and the greatest."""
+    return f"{np.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 def show(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[Values]]) -> None:

@@ -24,7 +24,6 @@ def add_trainings(parser: argparse.ArgumentParser, recipes: Iterable[str]) -> No
     """Add the options of a program that trains recipes with several seeds."""
     recipes = list(recipes)
     parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
-    parser.add_argument("--weights", type=Path, help="those the features were made with")
     parser.add_argument("--seeds", type=int, choices=range(1, 11), default=3)
     parser.add_argument(
         "--once", nargs="*", default=[], choices=recipes, help="trained with the first seed alone"

@@ -22,9 +22,7 @@ Trainings are kept in --out: run the command again to go on after a stop, or wit
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -36,7 +34,6 @@ from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import load as load_dataset
 from hasse.models.evaluation.retrieval import Retrieval
 from hasse.models.features.feature_store import FeatureStore
-from hasse.models.training.distributed import World
 from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
@@ -48,6 +45,9 @@ from hasse.studies.photographs.learning_command import RECIPES_OF_PHOTOGRAPHS
 from hasse.studies.photographs.lesson import TextLesson, TextOptions, TextSources
 from hasse.studies.tables.photographs import answer
 from hasse.studies.tables.recipes import comparison
+from hasse.studies.tables.report import markdown, parser_of, ranged, silent
+from hasse.studies.tables.seeds import add_trainings, seeds_of
+from hasse.studies.tables.seeds import train as train_planned
 from hasse.studies.wordnet.lexicon import Lexicon
 
 SOURCES = ("texts", "derived", "classes", "class_pictures")
@@ -61,6 +61,17 @@ RECIPES: Mapping[str, tuple[str, int]] = {
     "classes": ("+ classes, without pictures", 3),
     "photographs": ("+ a picture of each class: `photographs`", 4),
 }
+HEADS = (
+    "recipe",
+    "seeds",
+    "rsum (seeds)",
+    "captions R@1",
+    "images R@1",
+    "short queries",
+    "AUC, one threshold",
+    "AUC, specific against general",
+    "tau",
+)
 COMPARED = (("photographs", "captions"), ("photographs", "texts"), ("photographs", "derived"))
 
 
@@ -100,11 +111,9 @@ def train(sources: int, seed: int, options: argparse.Namespace, folder: Path) ->
         encoder = FeatureStore.open(options.features).maker.backbone
         found = TextSources.read(options.texts, derived, classes, class_pictures, encoder)
         lessons = [TextLesson(found, plan.lessons[0])]
-    world = World(options.device)
-    training = plan.prepare(world, lambda label: nullcontext(_nothing), _tell, lessons)
-    model = training.train()
+    model = train_planned(plan, options.device, lessons)
     source = ImageSource(options.features)
-    encoded = encode_dataset(model.model, plan.collections[1], source, _nothing)
+    encoded = encode_dataset(model.model, plan.collections[1], source, silent)
     chains = read_chains(options.chains)
     if found is None:
         calibrate_model(model, encoded, chains)
@@ -117,8 +126,8 @@ def measured(folder: Path, on: Sequence[Path], lexicon: Lexicon) -> Found:
     dataset, features, chains = on
     checkpoint, whole = load(folder), load_dataset(dataset)
     part = whole.split("val") if "val" in whole.splits() else whole
-    encoded = encode_dataset(checkpoint.model, part, ImageSource(features), _nothing)
-    found = measure(checkpoint, encoded, 1, _nothing)
+    encoded = encode_dataset(checkpoint.model, part, ImageSource(features), silent)
+    found = measure(checkpoint, encoded, 1, silent)
     on_chains = measure_chains(checkpoint, encoded, read_chains(chains))
     names = (("all", "auc"), ("specific_true_general_false", "auc"))
     truth = {
@@ -132,36 +141,28 @@ def measured(folder: Path, on: Sequence[Path], lexicon: Lexicon) -> Found:
     return Found(found.blocks[0], right, truth)
 
 
-def row(words: str, found: Sequence[Found], kind: str = "violation") -> str:
-    """Return one line of the table: means over the seeds."""
+def row(words: str, found: Sequence[Found], kind: str = "violation") -> list[str]:
+    """Return the cells of one line of the table: means over the seeds."""
     runs = [one.retrieval.evaluation for one in found]
-    rsums = [one.rsum for one in runs]
     means = [
         np.mean([one.caption_retrieval.r1 for one in runs]),
         np.mean([one.image_retrieval.r1 for one in runs]),
         np.mean([one.right for one in found]),
     ]
     truth = np.array([one.truth[kind] for one in found]).mean(0)
-    return (
-        f"| {words} | {len(found)} | {np.mean(rsums):.1f} ({min(rsums):.1f} to {max(rsums):.1f}) | "
-        + " | ".join([*(f"{value:.1f}" for value in means), *(f"{value:.3f}" for value in truth)])
-        + " |"
-    )
+    rsum = ranged([one.rsum for one in runs])
+    cells = [*(f"{value:.1f}" for value in means), *(f"{value:.3f}" for value in truth)]
+    return [words, str(len(found)), rsum, *cells]
 
 
 def tables(runs: Mapping[str, Sequence[Found]], beside: Mapping[str, Sequence[Found]]) -> str:
     """Return the table of recipes and of models beside them, and below it what was compared."""
-    lines = [
-        "| recipe | seeds | rsum (seeds) | captions R@1 | images R@1 | short queries | "
-        "AUC, one threshold | AUC, specific against general | tau |",
-        "|---" * 9 + "|",
-        *(row(RECIPES[name][0], found) for name, found in runs.items()),
-    ]
+    rows = [row(RECIPES[name][0], found) for name, found in runs.items()]
     if "photographs" in runs:
-        lines.append(row("+ calibrated on chains", runs["photographs"], "probability"))
+        rows.append(row("+ calibrated on chains", runs["photographs"], "probability"))
     for name, found in beside.items():
-        lines += [row(name, found), row(f"{name}, by its probability", found, "probability")]
-    lines.append("")
+        rows += [row(name, found), row(f"{name}, by its probability", found, "probability")]
+    lines = [markdown(HEADS, rows), ""]
     every = {**runs, **beside}
     for name, against in (*COMPARED, *combinations(beside, 2)):
         if name in every and against in every:
@@ -170,29 +171,17 @@ def tables(runs: Mapping[str, Sequence[Found]], beside: Mapping[str, Sequence[Fo
     return "\n".join(lines)
 
 
-def _nothing(done: int, total: int) -> None:
-    pass
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def main() -> None:
     """Train missing models and print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     for name in ("texts", "derived", "classes", "chains"):
         parser.add_argument(f"--{name}", type=Path, required=True, help="as of 'hasse lab train'")
     parser.add_argument("--class-pictures", type=Path, nargs=2, required=True)
     parser.add_argument("--on", type=Path, nargs=3, action="append", required=True)
-    parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")
+    add_trainings(parser, RECIPES)
     parser.add_argument("--only", nargs="*", choices=RECIPES, metavar="NAME", help="these recipes")
-    parser.add_argument(
-        "--once", nargs="*", default=[], choices=RECIPES, help="trained with the first seed alone"
-    )
     parser.add_argument(
         "--beside",
         type=Path,
@@ -203,19 +192,13 @@ def main() -> None:
         help="a model to measure too, or trainings of it with several seeds",
     )
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--set", dest="choices", nargs="*", default=[], metavar="NAME=VALUE", help="in every recipe"
-    )
     options = parser.parse_args()
-    options.choices = dict(choice.split("=", 1) for choice in options.choices)
     options.class_pictures = tuple(options.class_pictures)
     lexicon = Lexicon.read(options.wordnet)
 
     folders: dict[str, list[Path]] = {}
     for name in options.only or RECIPES:
-        seeds = 1 if name in options.once else options.seeds
-        folders[name] = [options.out / f"{name}-{seed}" for seed in range(seeds)]
+        folders[name] = [options.out / f"{name}-{seed}" for seed in seeds_of(name, options)]
         for seed, folder in enumerate(folders[name]):
             train(RECIPES[name][1], seed, options, folder)
     for on in options.on:

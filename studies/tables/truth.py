@@ -10,7 +10,6 @@ the share that is called likely and rightly so where it is there, and called unl
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -30,6 +29,7 @@ from hasse.models.score import penalties_between
 from hasse.service.verdict import SHOWS
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
+from hasse.studies.tables.report import parser_of
 
 _NAMED = re.compile(r"(n\d{8})_\d+_(.+)\.\w+$")
 
@@ -107,7 +107,7 @@ def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[flo
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import folder'")
     parser.add_argument("--model", type=Path, default=Path("photographs"))
     parser.add_argument("--skip", type=int, default=0, help="pictures of each name, the first")
@@ -122,4 +122,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from hasse.studies.hypernyms.drawing import SPURIOUS, TRUE, draw, rank_places
-from hasse.studies.hypernyms.plane import Plane, best_plane, learn_plane
+from hasse.studies.hypernyms.plane import (
+    SPURIOUS,
+    TRUE,
+    Plane,
+    best_plane,
+    draw,
+    learn_plane,
+    rank_places,
+)
 from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, read_wordnet
 from tests.studies.hypernyms.dictionary import tree, write
 

@@ -9,9 +9,9 @@ import torch
 
 from hasse.models.evaluation.bootstrap import interval
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
-from hasse.studies.hypernyms.evaluation import evaluate, evaluate_closure
 from hasse.studies.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
 from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, closure, read_wordnet
+from hasse.studies.hypernyms.training import evaluate, evaluate_closure
 from hasse.studies.labelled_pairs import Accuracy
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
 

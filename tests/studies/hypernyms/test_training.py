@@ -17,7 +17,6 @@ from hasse.models.training.run import Progress
 from hasse.studies.hypernyms import checkpoint
 from hasse.studies.hypernyms.checkpoint import HypernymCheckpoint, Withheld
 from hasse.studies.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
-from hasse.studies.hypernyms.evaluation import evaluate, evaluate_closure
 from hasse.studies.hypernyms.query import ancestors
 from hasse.studies.hypernyms.task import PairSet, Task, make_task
 from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, read_wordnet
@@ -26,6 +25,8 @@ from hasse.studies.hypernyms.training import (
     HypernymRun,
     HypernymTraining,
     distance_to_order,
+    evaluate,
+    evaluate_closure,
     inferred,
 )
 from hasse.studies.labelled_pairs import Threshold, best_threshold

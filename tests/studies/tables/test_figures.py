@@ -11,9 +11,9 @@ from hasse.models.evaluation.retrieval import retrieve
 from hasse.models.score import SCORES, Score
 from hasse.service.pipelines.dataset_encoding import Encoded
 from hasse.service.pipelines.evaluation import Measured
+from hasse.studies.plotter import FiguresError
 from hasse.studies.tables import figures
 from hasse.studies.tables.figures import draw
-from hasse.studies.tables.plotter import FiguresError
 from tests.models.evaluation.test_retrieval import dataset, unit
 
 NAMES = ["recall", "ranks", "violations", "points"]
