@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,8 @@ from hasse.models.checkpoints.named_models import PRETRAINED
 from hasse.models.datasets import load as load_dataset
 from hasse.models.datasets import save
 from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.encoders.weights import BackboneError
-from hasse.models.files import lock_folder
 from hasse.models.training.state import read_notes
 from hasse.studies.distillation.command import distill as commands
 from hasse.studies.distillation.distillation import Distillation, DistillationConfig
@@ -76,6 +73,7 @@ def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_pa
     assert "explains" in outcome.err
     weights = tmp_path / "student" / "student.safetensors"
     assert str(weights) in outcome.out
+    assert "--resize 48 --crop 48 --framing whole --out" in outcome.err
     again = distill(home, tmp_path / "student")
     assert again.status == 0, "a finished one is left as it is"
     more = distill(home, tmp_path / "more", "--start", weights)
@@ -124,25 +122,6 @@ def plan(
         yield lambda done, total: None
 
     return made, partial(made.prepare, device="cpu", bars=bars, tell=lambda _: None)
-
-
-def test_distill_passes_its_options_on(home: Path, tmp_path: Path) -> None:
-    done = distill(home, tmp_path, *options("seed=5", "learning_rate=0.004"))
-    assert done.status == 0, done.err
-    assert "--resize 48 --crop 48 --framing whole --out" in done.err
-    config = DistillationConfig(
-        student="torchvision/mobilenet_v2",
-        side=48,
-        teacher_side=64,
-        epochs=1,
-        batch_size=8,
-        learning_rate=0.004,
-        bfloat16=supports_bfloat16("cpu"),
-        seed=5,
-    )
-    notes = read_notes(tmp_path)
-    assert notes is not None
-    assert notes["config"] == asdict(config)
 
 
 def test_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
@@ -210,30 +189,6 @@ def test_distillation_goes_on_where_ctrl_c_stopped_it(
     assert ends[0] == ends[1]
 
 
-def test_distill_shows_how_far_and_how_well_a_student_learns(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: dict[str, list[tuple[int, int, str]]] = {}
-
-    @contextmanager
-    def progress(label: str) -> Iterator[Callable[..., None]]:
-        rows = shown[label] = []
-        yield lambda done, total, remark="": rows.append((done, total, remark))
-
-    monkeypatch.setattr(sys.modules[commands.__module__], "progress", progress)
-    outcome = distill(home, tmp_path)
-    assert outcome.status == 0
-    assert shown["reading pictures"] == [(COUNT, COUNT, "")]
-    steps = shown["learning"]
-    assert [row[:2] for row in steps] == [(step, 5) for step in (1, 2, 3, 4, 5)]
-    (passed,) = (read_notes(tmp_path) or {})["history"]
-    assert steps[-1][2] == f"epoch 1 of 1, loss {1 - passed['explained']:.3f}"
-    assert (
-        f"explains {passed['held_out']:.1%} of the teacher's features of held-out pictures"
-        in outcome.err
-    )
-
-
 def test_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> None:
     whole = load_dataset(home / "data")
     gone = replace(whole.images[3], path=tmp_path / "gone.png")
@@ -259,22 +214,6 @@ def test_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_pat
     assert "--weights" in outcome.error
 
 
-def test_options_that_nothing_is_learned_with_are_one_sentence(home: Path, tmp_path: Path) -> None:
-    for option in (
-        "learning_rate=nan",
-        "learning_rate=-1",
-        "learning_rate=1e30",
-        "seed=-1",
-        "epochs=0",
-        "side=16",
-        f"side={10**20}",
-        f"teacher_side={10**20}",
-    ):
-        outcome = distill(home, tmp_path / "student", *options(option))
-        assert "do not go together" in outcome.error
-        assert option.partition("=")[0].removeprefix("teacher_") in outcome.error
-
-
 @pytest.mark.parametrize("student", ["torchvision/nosuch", "torchvision/shufflenet_v2_x0_5"])
 def test_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
     home: Path, tmp_path: Path, student: str
@@ -297,33 +236,6 @@ def test_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path:
     outcome = distill(home, tmp_path / "student", "--start", tiny)
     assert outcome.status == 1
     assert "torchvision/shufflenet_v2_x0_5" in outcome.error
-
-
-def test_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None:
-    save_file(
-        build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(),
-        tmp_path / "weights.safetensors",
-    )
-    outcome = hasse(
-        *(
-            "study distill",
-            home / "data",
-            "--teacher",
-            "torchvision/shufflenet_v2_x0_5",
-            "--split",
-            "",
-        ),
-        *("--weights", tmp_path / "weights.safetensors", "--out", tmp_path / "student"),
-    )
-    assert outcome.status == 1
-    assert "average of a grid" in outcome.error
-    assert "--no-regions" not in outcome.error, "that is another command's option"
-
-
-def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
-    with lock_folder(tmp_path):
-        assert "another process is writing" in distill(home, tmp_path).error
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folders_pictures(

@@ -68,9 +68,7 @@ def test_a_student_can_be_another_network_than_its_teacher(
     assert build_backbone("torchvision/regnet_y_400mf", path).feature_dimension == 440
 
 
-def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last_grid(
-    teacher: Backbone, pixels: Pixels, tmp_path: Path
-) -> None:
+def test_a_network_whose_blocks_put_channels_last_teaches_by_its_last_grid() -> None:
     swin = build_backbone("torchvision/swin_t").eval()
     with torch.inference_mode():
         expected = copy.deepcopy(swin)(torch.zeros(1, 3, 64, 64))
@@ -78,11 +76,6 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
     assert seen.channels == [768]
     (grid,) = seen.layers(torch.zeros(1, 3, 64, 64)).values()
     torch.testing.assert_close(grid.mean((2, 3)), expected, atol=1e-5, rtol=1e-4)
-    path = Distillation(replace(LEARNS, epochs=1), pixels, swin, tmp_path / "teaches").train()
-    assert build_backbone("torchvision/mobilenet_v2", path).feature_dimension == 1280
-    one = replace(LEARNS, student="torchvision/swin_t", epochs=1)
-    path = Distillation(one, pixels, build_like(teacher), tmp_path / "learns").train()
-    assert build_backbone("torchvision/swin_t", path).feature_dimension == 768
 
 
 def test_a_student_learns_and_its_weights_are_a_torchvision_network(
@@ -145,18 +138,11 @@ def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
     assert float(unexplained(middle, grids)) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
-        "torchvision/mobilenet_v2",
-        pytest.param("torchvision/efficientnet_b0", marks=pytest.mark.slow),  # leaves blocks out
-    ],
-)
 def test_a_student_that_is_stopped_ends_in_the_same_weights(
-    network: str, teacher: Backbone, pixels: Pixels, tmp_path: Path
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     def learn(folder: str, stop: Callable[[], bool] | None = None) -> Path:
-        config = replace(LEARNS, student=network)
+        config = replace(LEARNS, student="torchvision/efficientnet_b0")  # leaves blocks out
         return a_run(config, pixels, teacher, tmp_path / folder).train(stop=stop)
 
     straight = learn("straight")
@@ -286,19 +272,6 @@ def test_a_student_begins_with_the_weights_it_is_given(
         Distillation(barely, pixels, build_like(teacher), tmp_path).train()
 
 
-def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_path: Path) -> None:
-    with pytest.raises(TrainingStopped):
-        Distillation(LEARNS, pixels, build_like(teacher), tmp_path).train(stop=After(1))
-    torch.manual_seed(5)
-    for config, looked, other, key in (
-        (replace(LEARNS, learning_rate=1e-2), pixels, build_like(teacher), "config"),
-        (LEARNS, 255 - pixels, build_like(teacher), "pictures"),
-        (LEARNS, pixels, build_backbone("torchvision/mobilenet_v2").eval(), "teacher"),
-    ):
-        with pytest.raises(TrainingError, match=f"another {key} "):
-            Distillation(config, looked, other, tmp_path).train()
-
-
 def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -318,7 +291,7 @@ def test_a_last_step_that_spoils_the_student_is_said(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("batch", [2, 23, 24, 50])
+@pytest.mark.parametrize("batch", [2, 24])
 def test_too_few_pictures_are_said_with_how_many_are_enough(
     teacher: Backbone, pixels: Pixels, tmp_path: Path, batch: int
 ) -> None:
@@ -334,15 +307,14 @@ def test_too_few_pictures_are_said_with_how_many_are_enough(
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("learning_rate", LARGEST), ("side", MAX_SIDE), ("teacher_side", MAX_SIDE)]
+    ("name", "value"),
+    [
+        ("learning_rate", 0.0),
+        ("learning_rate", 2 * LARGEST),
+        ("teacher_side", 2 * MAX_SIDE),
+        ("seed", 2**63),
+    ],
 )
-def test_what_a_student_learns_with_has_an_upper_bound(name: str, most: Any) -> None:
-    replace(LEARNS, **{name: most})
-    with pytest.raises(ValueError, match=name):
-        replace(LEARNS, **{name: 2 * most})
-
-
-@pytest.mark.parametrize(("name", "value"), [("learning_rate", 0.0), ("seed", -1), ("seed", 2**63)])
 def test_what_a_student_cannot_learn_with_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         replace(LEARNS, **{name: value})

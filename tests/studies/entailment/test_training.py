@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from hasse.models.checkpoints import checkpoint as retrieval
-from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.encoders.text_encoder import MOST_COORDINATES
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import ModelConfig, OrderEmbedding
-from hasse.models.training.run import Progress, TrainingError, TrainingStopped
+from hasse.models.training.run import Progress, TrainingError
 from hasse.models.vocabulary import Vocabulary, words
 from hasse.studies.entailment import checkpoint
 from hasse.studies.entailment.checkpoint import EntailmentCheckpoint
@@ -121,30 +120,6 @@ def test_the_model_that_is_returned_is_the_best_epochs_and_not_the_last(corpus: 
         if told[-1].measured != best:
             return
     pytest.fail("the last epoch was always the best")
-
-
-def test_an_epoch_that_is_only_as_good_is_not_better(corpus: Corpus) -> None:
-    told: list[Progress[Threshold]] = []
-    kept: list[Threshold] = []
-    still = replace(SMALL, epochs=2, learning_rate=1e-30)
-    train(
-        still,
-        initial(still, corpus),
-        corpus,
-        report=told.append,
-        keep=lambda model, threshold: kept.append(threshold),
-    )
-    assert not any(now.best for now in told)
-    assert len(kept) == 1, "the beginning"
-
-
-def test_training_that_is_stopped_has_kept_the_best_so_far(corpus: Corpus) -> None:
-    steps: list[Progress[Threshold]] = []
-    run = EntailmentRun(SMALL, initial(SMALL, corpus), corpus)
-    with pytest.raises(TrainingStopped):
-        run.train(steps.append, lambda: len(steps) > 2)
-    model, best = run.best
-    assert best_threshold(model.penalties(corpus.validation), labels(corpus.validation)) == best
 
 
 def test_the_loss_is_what_true_pairs_violate_and_false_ones_lack_to_the_margin(
@@ -289,29 +264,6 @@ def test_a_checkpoint_compares_like_the_model_it_holds(
         {"a": 1},
     )
     np.testing.assert_array_equal(loaded.model.penalties(corpus.test), model.penalties(corpus.test))
-    for name in ("model.safetensors", "vocabulary.json", "config.json"):
-        whole = (tmp_path / name).read_bytes()
-        (tmp_path / name).write_bytes(whole[:-20])
-        with pytest.raises(CheckpointError, match=f"{name} .*damaged|damaged: .*{name}"):
-            checkpoint.load(tmp_path)
-        (tmp_path / name).unlink()
-        with pytest.raises(CheckpointError, match=f"has no {name}"):
-            checkpoint.load(tmp_path)
-        (tmp_path / name).write_bytes(whole)
-
-
-def test_a_model_that_is_written_while_it_is_read_is_refused(
-    learned: tuple[SentenceEmbedding, Threshold], tmp_path: Path
-) -> None:
-    kept = EntailmentCheckpoint(*_learned(learned), SMALL, {}, tmp_path)
-    checkpoint.save(kept)
-
-    def read_slowly() -> None:
-        with checkpoint.KIND.open(tmp_path):
-            checkpoint.save(replace(kept, threshold=0.5))
-
-    with pytest.raises(CheckpointError, match=r"writes the model just now \(do the same"):
-        read_slowly()
 
 
 @pytest.mark.parametrize(

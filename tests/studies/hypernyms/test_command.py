@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.model_folder import CheckpointError
-from hasse.models.files import lock_folder
 from hasse.studies.hypernyms import command as commands
-from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse
 from tests.studies.chosen import options
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
-from tests.tiny import seal, tiny_checkpoint
+from tests.tiny import seal
 
 pytestmark = pytest.mark.slow
 
@@ -99,23 +95,6 @@ def test_bad_files_of_wordnet_are_one_clear_line(tmp_path: Path) -> None:
     assert "no model of hypernyms" in hasse("study hypernyms evaluate", tmp_path / "model").error
 
 
-def test_more_coordinates_than_any_model_has_are_refused(wordnet: Path, tmp_path: Path) -> None:
-    train = ("study hypernyms train", wordnet, "--out", tmp_path / "model")
-    for wide in (4097, 10**20):
-        assert "dimension is at most 4,096" in hasse(*train, *options(f"dimension={wide}")).error
-
-
-def test_seed_that_numpy_or_torch_does_not_take_is_refused(wordnet: Path, tmp_path: Path) -> None:
-    out = ("--out", tmp_path / "model")
-    assert hasse("study hypernyms train", wordnet, *out, *options("seed=-1")).status == 1
-    assert (
-        "seed is a whole"
-        in hasse("study hypernyms train", wordnet, *out, *options(f"seed={2**63}")).error
-    )
-    plot = ("study hypernyms plot", wordnet, "--words", "w,w0", *out)
-    assert "seed is a whole" in hasse(*plot, "--seed", 2**64).error
-
-
 def test_ctrl_c_says_that_nothing_is_kept(
     wordnet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,54 +105,3 @@ def test_ctrl_c_says_that_nothing_is_kept(
     stopped = hasse("study hypernyms train", wordnet, "-o", tmp_path / "m", "--held-out", 60)
     assert stopped.status == 130
     assert "nothing is kept" in stopped.err
-
-
-def test_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path: Path) -> None:
-    captions = tiny_checkpoint(tmp_path / "captions")
-    with pytest.raises(CheckpointError, match="holds a model of hypernyms, not of retrieval"):
-        checkpoint.load(model)
-    refused = hasse("study hypernyms evaluate", captions)
-    assert "holds a model of retrieval, not of hypernyms: name a folder that" in refused.error
-
-
-def test_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) -> None:
-    before = {path.name: path.read_bytes() for path in model.iterdir()}
-    command = (
-        "study hypernyms train",
-        wordnet,
-        "--out",
-        model,
-        "--held-out",
-        60,
-        *options("epochs=1"),
-    )
-    assert "holds a model already: choose another --out" in hasse(*command).error
-    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
-
-
-@pytest.mark.parametrize("written", range(3))
-def test_model_that_was_not_written_whole_is_trained_by_the_same_command(
-    wordnet: Path, tmp_path: Path, written: int
-) -> None:
-    command = (
-        "study hypernyms train",
-        wordnet,
-        "-o",
-        tmp_path,
-        "--held-out",
-        60,
-        *options("epochs=1"),
-    )
-    with room_for(written):
-        assert "free some space and run the same command again" in hasse(*command).error
-    assert len([path for path in tmp_path.iterdir() if path.suffix != ".partial"]) == written
-    assert "no model of hypernyms" in hasse("study hypernyms evaluate", tmp_path).error
-    again = hasse(*command)
-    assert again.status == 0, again.err
-
-
-def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
-    with lock_folder(tmp_path):
-        refused = hasse("study hypernyms train", wordnet, "-o", tmp_path, "--held-out", 60)
-    assert "another process is writing" in refused.error
-    assert list(tmp_path.iterdir()) == []

@@ -5,14 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from hasse.models.evaluation.bootstrap import interval
-from hasse.studies.hypernyms.embedding import ConceptEmbedding
 from hasse.studies.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
 from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, closure, read_wordnet
-from hasse.studies.hypernyms.training import evaluate, evaluate_closure
-from hasse.studies.labelled_pairs import Accuracy
+from hasse.studies.hypernyms.training import evaluate_closure
 from tests.studies.hypernyms.dictionary import SMALL, tree, write
 
 
@@ -83,12 +79,6 @@ def test_something_is_left_to_learn_from(tmp_path: Path) -> None:
     assert len(make_task(chain, "paper", held_out=2).train) == 2
 
 
-@pytest.mark.parametrize("held_out", [0, -1, 10_000])
-def test_withholding_more_than_there_is_is_refused(taxonomy: Taxonomy, held_out: int) -> None:
-    with pytest.raises(HypernymError, match="too few to withhold"):
-        make_task(taxonomy, "clean", held_out=held_out)
-
-
 def test_a_hierarchy_without_false_pairs_is_refused(tmp_path: Path) -> None:
     chain = read_wordnet(write(tmp_path, {"a": [], "b": ["a"], "c": ["b"]}))
     ends = np.array([[2, 0]])  # whatever replaces one of them makes a true pair
@@ -117,17 +107,6 @@ def test_the_closure_baseline_knows_the_pairs_of_validation_too() -> None:
 
     task = Task("clean", 3, np.array([[0, 1]]), held([1, 2], [2, 1]), held([0, 2], [2, 0]), 1.0)
     assert evaluate_closure(task).accuracy == 100
-
-
-def test_what_is_measured_is_in_percent_and_apart_for_true_and_false_pairs() -> None:
-    right, true = np.array([True, True, True, False] * 5), np.array([True, True, False, False] * 5)
-    found = Accuracy.of(right, true)
-    assert (found.accuracy, found.of_true, found.of_false, found.pairs) == (75, 100, 50, 20)
-    assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
-    held = LabelledPairs(np.array([[0, 1], [1, 0], [1, 2]]), np.array([True, False, False]))
-    task = Task("clean", 3, held.pairs[:1], held, held, 1.0)
-    everything = evaluate(ConceptEmbedding("order", torch.rand(3, 2), None), 9.0, task)
-    assert (everything.of_true, everything.of_false) == (100, 0)
 
 
 def test_a_set_of_pairs_knows_its_own(taxonomy: Taxonomy) -> None:

@@ -79,11 +79,6 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
         read_wordnet(write(tmp_path, round_about))
 
 
-def test_a_synset_above_itself_is_a_circle(tmp_path: Path) -> None:
-    with pytest.raises(HypernymError, match=r"circle: entity \(00001000\) -> entity"):
-        read_wordnet(write(tmp_path, {"entity": ("entity",)}))
-
-
 def test_a_long_circle_is_named_by_its_ends(tmp_path: Path) -> None:
     words = "abcdefghijk"
     circle = {word: (words[(at + 1) % len(words)],) for at, word in enumerate(words)}

@@ -16,7 +16,7 @@ from hasse.models.order import violation
 from hasse.models.training.run import Progress
 from hasse.studies.hypernyms import checkpoint
 from hasse.studies.hypernyms.checkpoint import HypernymCheckpoint, Withheld
-from hasse.studies.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
+from hasse.studies.hypernyms.embedding import COMPARISONS, ConceptEmbedding
 from hasse.studies.hypernyms.query import ancestors
 from hasse.studies.hypernyms.task import PairSet, Task, make_task
 from hasse.studies.hypernyms.taxonomy import HypernymError, Taxonomy, read_wordnet
@@ -29,7 +29,7 @@ from hasse.studies.hypernyms.training import (
     evaluate_closure,
     inferred,
 )
-from hasse.studies.labelled_pairs import Threshold, best_threshold
+from hasse.studies.labelled_pairs import Threshold
 from tests.studies.hypernyms.dictionary import tree, write
 from tests.tiny import seal
 
@@ -83,19 +83,6 @@ def test_every_comparison_learns(task: Task, comparison: str) -> None:
     assert max(now.measured.accuracy for now in ends if now.measured) == threshold.accuracy
 
 
-@pytest.mark.parametrize("comparison", ["symmetric", "bilinear"])
-def test_the_best_epoch_is_returned_with_its_threshold(task: Task, comparison: str) -> None:
-    last: list[Progress[Threshold]] = []
-    for seed in range(3):
-        config = replace(small(comparison, epochs=8), learning_rate=0.5, seed=seed)
-        model, best = HypernymRun(config, task).train(last.append)
-        held = task.validation
-        assert best_threshold(model.penalties(held.pairs), held.true) == best
-        if last[-1].measured != best:
-            return
-    pytest.fail("the last epoch was always the best")
-
-
 def test_batches_are_drawn_and_steps_sized_as_the_training_says(task: Task) -> None:
     config = replace(small("order", 2), batch_size=300, negatives=3)
     run = HypernymRun(config, task)
@@ -142,13 +129,6 @@ def test_the_same_seed_trains_the_same_model(task: Task) -> None:
     assert torch.equal(first, second)
     other = HypernymRun(replace(small("order", epochs=2), seed=1), task).train()[0].points
     assert not torch.equal(first, other)
-
-
-def test_a_seed_decides_where_a_training_begins_and_what_it_draws(task: Task) -> None:
-    first, other = (HypernymRun(replace(small("order"), seed=seed), task) for seed in (0, 1))
-    assert not torch.equal(first.model.points, other.model.points)
-    (one, _), (another, _) = (next(run.batches(0, 0)) for run in (first, other))
-    assert not np.array_equal(one, another)
 
 
 def test_false_pairs_are_pushed_as_far_as_the_margin(task: Task) -> None:
@@ -209,18 +189,6 @@ def test_a_split_that_comes_out_differently_is_refused(learned: Path) -> None:
     other = replace(loaded, withheld=replace(loaded.withheld, fingerprint="another"))
     with pytest.raises(HypernymError, match="would not be fair: train the model again"):
         other.task()
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "concepts.json", "config.json"])
-def test_a_missing_or_damaged_file_is_named(learned: Path, tmp_path: Path, name: str) -> None:
-    for path in learned.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / name).write_bytes((learned / name).read_bytes()[:-30])
-    with pytest.raises(CheckpointError, match=f"{name} .*damaged|damaged: .*{name}"):
-        checkpoint.load(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(CheckpointError, match=f"has no {name}"):
-        checkpoint.load(tmp_path)
 
 
 def test_points_of_other_concepts_are_refused(learned: Path, tmp_path: Path) -> None:
@@ -293,21 +261,6 @@ def test_penalties_are_those_of_the_comparison_in_blocks_of_any_size() -> None:
         np.testing.assert_allclose(model.penalties(pairs, 7), expected[comparison], atol=1e-6)
 
 
-@pytest.mark.parametrize("comparison", COMPARISONS)
-def test_a_seed_decides_where_the_points_begin(comparison: Comparison) -> None:
-    first, again, other = (ConceptEmbedding.random(comparison, 5, 3, seed) for seed in (0, 0, 1))
-    assert first.points.equal(again.points)
-    assert not first.points.equal(other.points)
-
-
-def test_points_that_are_not_numbers_are_refused(learned: Path, tmp_path: Path) -> None:
-    found = checkpoint.load(learned)
-    found.model.points[3, 0] = torch.nan
-    checkpoint.save(replace(found, folder=tmp_path))
-    with pytest.raises(CheckpointError, match=r"not finite numbers \(points\)"):
-        checkpoint.load(tmp_path)
-
-
 def test_ancestors_come_from_specific_to_general_and_are_mostly_known(learned: Path) -> None:
     loaded = checkpoint.load(learned)
     concept = loaded.taxonomy.senses("w0123")[0]
@@ -340,6 +293,8 @@ def test_concepts_above_one_come_by_penalty_where_none_is_more_general(learned: 
     [
         {"epochs": 0},
         {"dimension": 0},
+        {"dimension": 4097},
+        {"seed": -1},
         {"negatives": 0},
         {"margin": 0.0},
         {"margin": float("inf")},
@@ -348,5 +303,5 @@ def test_concepts_above_one_come_by_penalty_where_none_is_more_general(learned: 
     ],
 )
 def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"at least 1|above 0|a share"):
+    with pytest.raises(ValueError, match=r"at least 1|at most|above 0|a share|from 0"):
         HypernymTraining(**wrong)  # type: ignore[arg-type]
