@@ -74,16 +74,16 @@ def names_main_thing(statement: Statement | None, scene: Scene) -> bool:
     """
     if statement is None:
         return False
-    told, whole = statement.situation, scene.situation
+    stated, whole = statement.situation, scene.situation
     objects = {relation.object for relation in whole.relations}
     busy = {relation.subject for relation in whole.relations}
-    acting = {at for relation in told.relations for at in (relation.subject, relation.object)}
-    acting |= {at for at, entity in enumerate(told.entities) if entity.action}
+    acting = {at for relation in stated.relations for at in (relation.subject, relation.object)}
+    acting |= {at for at, entity in enumerate(stated.entities) if entity.action}
     return any(
         entity.kind == main.kind and (at in acting or not (main.action or index in busy))
         for index, main in enumerate(whole.entities)
         if index not in objects and (index == 0 or main.kind != SCENERY.get(whole.place or ""))
-        for at, entity in enumerate(told.entities)
+        for at, entity in enumerate(stated.entities)
     )
 
 

@@ -50,17 +50,17 @@ def bound(settings: Settings) -> float:
 
 
 async def _send(service: Served, requests: dict[str, bytes]) -> dict[str, str]:
-    said: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for name, request in requests.items():
         connection = await Connection.open(service.host, service.port)
         reply = await connection.ask(request)
         await connection.close()
-        said[name] = "answered"
+        outcomes[name] = "answered"
         if reply.status != 200:
             found = json.loads(reply.body)
-            said[name] = found["reason"]
+            outcomes[name] = found["reason"]
             assert reply.status == REASONS[found["reason"]].status, name
-    return said
+    return outcomes
 
 
 def send(service: Served, requests: dict[str, bytes]) -> dict[str, str]:

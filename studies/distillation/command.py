@@ -69,8 +69,8 @@ def distill(
     Both see the same random crops of the pictures, with changed colours and mixed with each other.
     The student predicts the teacher's features and the grids of its layers. A checkpoint as the
     teacher leaves out what no caption describes. More epochs are better, for a long time. Stop it
-    at any time and run the same command to go on. The result are weights for 'hasse
-    features --backbone'.
+    at any time and run the same command to go on. The result is a file of weights for
+    'hasse lab features --weights'.
 
     \b
     Examples:

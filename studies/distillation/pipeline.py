@@ -135,6 +135,6 @@ def _start(path: Path, student: str) -> dict[str, Tensor]:
         if network.name != student:
             raise TrainingError(
                 f"{path} has a {network.name}, and the student is a {student}: name another "
-                f"--start or --student"
+                f"--start, or --set student={network.name}"
             )
     return network.network.state_dict()

@@ -73,7 +73,7 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     if comparison != config.model.comparison:
         raise TrainingError(
             f"{checkpoint.folder} compares by {checkpoint.trained.config.score} and cannot start a "
-            f"model that compares by {config.model.comparison}: choose the other --comparison"
+            f"model that compares by {config.model.comparison}: choose the other --set comparison"
         )
     of = checkpoint.trained.config
     if of.text_encoder != "gru" or of.states or of.word_vectors == "fixed":

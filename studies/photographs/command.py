@@ -40,8 +40,8 @@ def abstract(
     """Derive chains from captions: texts that follow from them, from general to specific.
 
     "A blue bird sits on a branch" gives "animal", "bird", "a blue bird" and itself. They are kept
-    in a file of their own and never appear in answers. 'hasse lab evaluate --chains' measures with
-    them, and 'hasse lab train --chains' calibrates probabilities.
+    in a file of their own and never appear in answers. 'hasse study photographs evaluate' measures
+    with them, and 'hasse study photographs calibrate' calibrates probabilities.
 
     \b
     Example:
@@ -69,8 +69,8 @@ def classes(
 ) -> None:
     """Name ImageNet's 1,000 classes and all that they are kinds of, by WordNet.
 
-    A network that was trained on them has seen far more than the captions say: 'hasse lab train
-    --classes' learns their names. The list of classes is timm's, the extra 'timm'.
+    A network that was trained on them has seen far more than the captions name: 'hasse study
+    photographs train --classes' learns their names. The extra 'timm' lists the classes.
 
     \b
     Example:
@@ -125,7 +125,7 @@ def texts(
 
     They are the dataset's captions, other people's, the noun phrases of both, and names and
     glosses of things in WordNet. 'hasse study photographs features' makes features of them, and
-    'hasse lab train --texts' learns from those.
+    'hasse study photographs train' learns from those.
 
     \b
     Example:
@@ -138,15 +138,15 @@ def texts(
     from hasse.studies.photographs.texts import collect, read_texts, write_texts
     from hasse.studies.wordnet.lexicon import Lexicon
 
-    said = [caption.text for caption in load(dataset).split(split).captions]
-    said += [text for file in captions or () for text in read_texts(file)]
+    own = [caption.text for caption in load(dataset).split(split).captions]
+    own += [text for file in captions or () for text in read_texts(file)]
     others = [
         text for file in derived or () for one in read_chains(file) for text in one.texts[:-1]
     ]
     if classes is not None:
         others += [text for one in read_classes(classes) for text in one.texts]
     with progress("collecting") as report:
-        found = collect(said, Lexicon.read(wordnet), others, words, report)
+        found = collect(own, Lexicon.read(wordnet), others, words, report)
     write_texts(out, found)
     typer.echo(f"{out}: {count(len(found), 'text')}")
 
@@ -181,8 +181,8 @@ def features(
 ) -> None:
     """Compute features of texts with a sentence encoder that stays as it is.
 
-    'hasse lab train --texts' learns from them. Stop it at any time and run the same command to
-    go on.
+    'hasse study photographs train' learns from them. Stop it at any time and run the same command
+    to go on.
 
     \b
     Examples:

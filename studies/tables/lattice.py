@@ -245,23 +245,23 @@ def diagram(bench: Bench, pictures: int) -> Measured:
     likely = known.image.probability(pairwise_violation(bench.images[some], points).numpy())
     measured: Measured = {}
     for row in range(pictures):
-        kept = np.flatnonzero(likely[row] >= 0.5)
-        said = [statements[texts[at]] for at in kept]
-        table = SceneTable(said)
-        true = np.stack([table.holds(statement) for statement in said], axis=1)
-        violations = pairwise_violation(points[kept], points[kept]).numpy()
-        others = ~np.eye(len(kept), dtype=np.bool_)
+        shown = np.flatnonzero(likely[row] >= 0.5)
+        claims = [statements[texts[at]] for at in shown]
+        table = SceneTable(claims)
+        true = np.stack([table.holds(claim) for claim in claims], axis=1)
+        violations = pairwise_violation(points[shown], points[shown]).numpy()
+        others = ~np.eye(len(shown), dtype=np.bool_)
         for name, relation in (
             (f"violation {OURS}", by_violation(violations, known.caption.threshold)),
             (
                 "through pictures",
-                through_pictures(likely[np.r_[row, pictures : len(some)]][:, kept]),
+                through_pictures(likely[np.r_[row, pictures : len(some)]][:, shown]),
             ),
         ):
-            told = closure(relation)[others]
-            right = (told & true[others]).sum()
+            predicted = closure(relation)[others]
+            right = (predicted & true[others]).sum()
             columns = measured.setdefault(name, [np.zeros(pictures), np.zeros(pictures)])
-            columns[0][row] = right / max(1, told.sum())
+            columns[0][row] = right / max(1, predicted.sum())
             columns[1][row] = right / max(1, true[others].sum())
     return measured
 

@@ -4,9 +4,9 @@
 
 Of each dataset: the recalls of captions and of images with 95 % intervals, and how many of 30
 short queries bring a right picture first. The queries are made by a rule from the captions: of
-adjective-noun pairs the ten that are said of most pictures (of two at least), and for the rest the
-nouns that are, ties by the alphabet. A picture is right where its captions say or imply every word
-of the query.
+adjective-noun pairs the ten that most pictures have (two pictures at least), and for the rest the
+most frequent nouns, ties by the alphabet. A picture is right where its captions have or imply every
+word of the query.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def queries(images: Sequence[Image], lexicon: Lexicon) -> dict[str, set[int]]:
     pairs: dict[str, set[int]] = defaultdict(set)
     known: dict[int, set[str]] = {}
     for image in images:
-        said = {word for one in image.captions for word in content_words(one.text)}
+        named = {word for one in image.captions for word in content_words(one.text)}
         for caption in image.captions:
             for phrase in phrases(tagged(caption.text, lexicon), lexicon):
                 base = lexicon.base(phrase.noun.replace(" ", "_"), "noun") or phrase.noun
                 noun = base.replace("_", " ")
                 nouns[noun].add(image.id)
-                said.add(phrase.noun)
+                named.add(phrase.noun)
                 if phrase.modifiers:
                     pairs[f"{phrase.modifiers[-1]} {noun}"].add(image.id)
-        known[image.id] = {name for word in said for name in lexicon.implied(word)}
+        known[image.id] = {name for word in named for name in lexicon.implied(word)}
     often = [word for word in _by_pictures(pairs) if len(pairs[word]) > 1][:PAIRS]
     found = {
         article(noun): {number for number, words in known.items() if noun in words}
@@ -58,8 +58,8 @@ def queries(images: Sequence[Image], lexicon: Lexicon) -> dict[str, set[int]]:
     return found | {article(pair): pairs[pair] for pair in often}
 
 
-def _by_pictures(said: dict[str, set[int]]) -> list[str]:
-    return sorted(said, key=lambda word: (-len(said[word]), word))
+def _by_pictures(pictures: dict[str, set[int]]) -> list[str]:
+    return sorted(pictures, key=lambda word: (-len(pictures[word]), word))
 
 
 def answer(checkpoint: Checkpoint, encoded: Encoded, lexicon: Lexicon) -> dict[str, bool]:

@@ -175,14 +175,14 @@ def comparison(name: str, mine: list[Retrieval], against: str, others: list[Retr
     ours, theirs = (Evaluation.mean([run.evaluation for run in runs]) for runs in (mine, others))
     gaps, found = difference(ours, theirs), differences_of_trainings(mine, others)
     captions = found.metrics["caption_retrieval"]["r1"]
-    said = [
+    shown = [
         _difference("rsum", gaps["rsum"], found.rsum),
         _difference("caption R@1", gaps["caption_retrieval"]["r1"], captions),
     ]
     for metric, words in (("r1", "R@1"), ("r5", "R@5"), ("r10", "R@10")):
         interval = found.metrics["image_retrieval"][metric]
-        said.append(_difference(f"image {words}", gaps["image_retrieval"][metric], interval))
-    return f"{name} less {against}: {', '.join(said)}"
+        shown.append(_difference(f"image {words}", gaps["image_retrieval"][metric], interval))
+    return f"{name} less {against}: {', '.join(shown)}"
 
 
 def _difference(words: str, gap: float, interval: Interval) -> str:

@@ -151,7 +151,7 @@ def _coloured(scene: Scene, at: int, colour: str) -> Scene:
 
 def questions_in_captions(dataset: Dataset) -> list[Question]:
     """Return exchanges of colours of things that two captions of an image name."""
-    said: list[dict[tuple[str, str], int]] = []
+    named: list[dict[tuple[str, str], int]] = []
     pattern = re.compile(rf"\b({'|'.join(NAMES)}) ([a-z]{{3,}})\b")
     for image in dataset.images:
         counts: dict[tuple[str, str], int] = {}
@@ -159,14 +159,14 @@ def questions_in_captions(dataset: Dataset) -> list[Question]:
             for pair in set(pattern.findall(caption.text.lower())):
                 if pair[1] not in NAMES and pair[1] != "and":
                     counts[pair] = counts.get(pair, 0) + 1
-        said.append(counts)
+        named.append(counts)
     questions = []
-    for row, counts in enumerate(said):
+    for row, counts in enumerate(named):
         for (old, thing), times in counts.items():
             for new in NAMES if times >= 2 else ():
                 right = frozenset(
                     other
-                    for other, found in enumerate(said)
+                    for other, found in enumerate(named)
                     if found.get((new, thing), 0) and (old, thing) not in found and other != row
                 )
                 if new != old and (new, thing) not in counts and right:

@@ -177,7 +177,9 @@ def main() -> None:
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import'")
     parser.add_argument("features", type=Path, help="made by 'hasse lab features'")
     for name in ("texts", "derived", "classes", "chains"):
-        parser.add_argument(f"--{name}", type=Path, required=True, help="as of 'hasse lab train'")
+        parser.add_argument(
+            f"--{name}", type=Path, required=True, help="as of 'hasse study photographs'"
+        )
     parser.add_argument("--class-pictures", type=Path, nargs=2, required=True)
     parser.add_argument("--on", type=Path, nargs=3, action="append", required=True)
     add_trainings(parser, RECIPES)
