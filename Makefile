@@ -32,7 +32,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz setup clean stale
+.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz dist setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -91,10 +91,14 @@ fuzz: $(READY_DEV) ## Send all that is hostile, then bytes changed at random (AR
 	@$(RUN) -m benchmarks.reliability.hostile data/reliability
 	@$(RUN) -m benchmarks.reliability.fuzz $(ARGS)
 
+dist: $(READY_DEV) ## Build the sdist, and the wheel from it, into dist/
+	@rm -rf dist
+	@$(RUN) -m build --no-isolation --outdir dist .
+
 setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
 
 clean: ## Remove the virtual environment and caches; data/ stays
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 stale:

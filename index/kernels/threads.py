@@ -19,11 +19,18 @@ B = TypeVar("B")
 BYTES_PER_TASK = 8 << 20
 
 
+def processors() -> int:
+    """Return how many processors this process may use; all of them on macOS."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Workers:
     """A pool that starts with the first work. Kernels release the GIL, so plain threads suffice."""
 
     def __init__(self, threads: int | None = None, bytes_per_task: int = BYTES_PER_TASK) -> None:
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or processors()
         self._bytes_per_task = bytes_per_task
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()

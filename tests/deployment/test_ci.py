@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
+
+
+# What the schema of GitHub's workflows allows, as far as ours uses it.
+WORKFLOW_KEYS = {"name", True, "permissions", "jobs"}  # YAML reads the key `on` as true
+JOB_KEYS = {"name", "runs-on", "container", "timeout-minutes", "strategy", "steps"}
 
 
 def stand_in(folder: Path, name: str, body: str) -> None:
@@ -103,3 +111,29 @@ def test_run_fails_where_any_check_fails(machine: Path, check: str) -> None:
     status, calls = run_ci(machine)
     assert status != 0
     assert check == "setup" or "make test-all" in calls
+
+
+def workflow_job() -> dict[str, Any]:
+    document = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert set(document) == WORKFLOW_KEYS
+    assert set(document[True]) == {"push", "pull_request"}
+    (job,) = document["jobs"].values()
+    return dict(job)
+
+
+def test_workflow_has_the_shape_that_github_reads() -> None:
+    job = workflow_job()
+    assert set(job) <= JOB_KEYS
+    assert isinstance(job["timeout-minutes"], int)
+    assert set(job["strategy"]) <= {"fail-fast", "matrix", "max-parallel"}
+    assert all(len({"run", "uses"} & set(step)) == 1 for step in job["steps"])
+
+
+def test_workflow_calls_run_on_every_python_of_the_metadata() -> None:
+    job = workflow_job()
+    assert {"run": ".ci/run"} in job["steps"]
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    named = "Programming Language :: Python :: 3."
+    minors = {each.removeprefix(named) for each in classifiers if each.startswith(named)}
+    assert set(job["strategy"]["matrix"]["python"]) == {f"3.{minor}" for minor in minors}
+    assert "${{ matrix.python }}" in job["container"]

@@ -1,4 +1,4 @@
-"""The wheel works without the clone, and type checkers find its types, installed either way."""
+"""Sdist and wheel work without the clone, and type checkers find types, installed either way."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
+from email import message_from_bytes
 from pathlib import Path
 
 import httpx
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("hasse", "index", "models", "scenes", "service", "src", "studies")
-FILES = ("LICENSE", "README.md", "pyproject.toml")
+FILES = ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "constraints.txt", "pyproject.toml")
 CONSUMER = """
 import hasse
 reveal_type(hasse.HasseError("no").remedy)
@@ -75,11 +77,17 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--wheel-dir", folder, clone)
-    (built,) = folder.iterdir()
-    return built
+def built(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist, and the wheel from it, as `make dist` does."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, clone)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (found,) = built.glob("*.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +119,25 @@ def test_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) -> N
         "hasse/studies/__init__.py",
     }
     assert needed <= set(names), needed - set(names)
+
+
+def test_sdist_holds_pins_and_changes_and_no_tests(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"CHANGELOG.md", "LICENSE", "constraints.txt", "src/hasse/models/order.py"} <= names
+    assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
+
+
+def test_metadata_names_version_licence_and_pythons(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    released = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert metadata["Version"] == released[0]
+    assert metadata["License-Expression"] == "MIT"
+    pythons = {f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)}
+    assert pythons <= set(metadata.get_all("Classifier", []))
 
 
 def test_wheel_is_imported_beside_modules_named_like_its_parts(
