@@ -23,6 +23,7 @@ from hasse.service.http.middleware import RequestMiddleware
 from hasse.service.page import add_image, combine
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
+from hasse.service.page import searches as kept_pages
 from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import StaticFiles
 from hasse.service.routes import agents, collection, docs, exporting, operations, searches, writing
@@ -92,7 +93,7 @@ def create_app(
     app.include_router(docs.router)
     if find_spec("mcp") is not None:
         app.include_router(agents.router)
-    for page in (search_pages, lattice_pages, combine, add_image):
+    for page in (search_pages, kept_pages, lattice_pages, combine, add_image):
         app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
     app.mount("/static", StaticFiles(), name="static")
     app.mount("/docs", StaticFiles(docs.SWAGGER_UI), name="swagger-ui")

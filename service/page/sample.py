@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index.catalog.overview import Overview, read_overview
+from hasse.index.catalog.searches import saved_searches
 from hasse.index.types import Ids
 from hasse.models.vocabulary import words
 from hasse.service.page.things import THINGS
@@ -63,11 +64,13 @@ class Samples:
 
     def __init__(self) -> None:
         self._drawn: Sample | None = None
+        self.kept: tuple[str, ...] = ()  # names of kept searches, when the first page was shown
 
     @property
     def suggestions(self) -> tuple[str, ...]:
         """Texts that a person may want to type, as of the last sample that was drawn."""
-        return () if self._drawn is None else self._drawn.suggestions
+        kept = (f"@{name}" for name in self.kept)
+        return (*kept, *(() if self._drawn is None else self._drawn.suggestions))
 
     @property
     def overview(self) -> Overview:
@@ -75,7 +78,9 @@ class Samples:
         return Overview() if self._drawn is None else self._drawn.overview
 
     async def of(self, engine: Engine) -> Sample:
-        """Return the sample of the current generation."""
+        """Return the sample of the current generation, and read which searches are kept."""
+        kept = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
+        self.kept = tuple(one.name for one in kept)
         if self._drawn is None or self._drawn.generation != engine.index.generation:
             drawn = await engine.in_catalog(lambda: draw(engine.index))
             surest = await surest_things(engine) if drawn.images else []

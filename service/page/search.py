@@ -27,8 +27,9 @@ from hasse.service.page.results import (
     group_captions,
     proof_of,
 )
+from hasse.service.page.searches import SIGN, named
 from hasse.service.plural import count
-from hasse.service.questions import table
+from hasse.service.questions import saved, table
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageHit, WrittenCaption
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import (
@@ -60,7 +61,9 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     engine = services.engine
     if is_draft(request) and _is_unfinished(engine, request.query_params.get("q", "")):
         return Response(status_code=204)
-    if query.text:
+    if query.text.startswith(SIGN):
+        view = await _images(engine, query, await named(engine, query.text[len(SIGN) :]))
+    elif query.text:
         view = await _images(engine, query)
     elif query.image_id is not None:
         shown = await _stored(engine, query, query.image_id)
@@ -70,7 +73,8 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     else:
         sample = await services.samples.of(engine)
         numbers = {"outermost": sample.overview.outermost, "years": sample.overview.years}
-        view = View("home.html", context={"sample": sample, **numbers, **EMPTY_FORM})
+        names = {"kept_names": services.samples.kept}
+        view = View("home.html", context={"sample": sample, **numbers, **names, **EMPTY_FORM})
     return await render(request, query, view)
 
 
@@ -109,7 +113,9 @@ async def upload(request: Request, services: ServicesHere) -> Response:
 
 
 def _is_unfinished(engine: Engine, typed: str) -> bool:
-    """Return whether a text ends within a word that is not one yet."""
+    """Return whether a text ends within a word or a name that is not one yet."""
+    if typed.lstrip().startswith(SIGN):
+        return True
     found = words(typed)
     return bool(found) and typed[-1:].isalnum() and bool(engine.vocabulary.unknown(found[-1]))
 
@@ -132,17 +138,21 @@ def _more(query: PageQuery, answer: ImageAnswer) -> str:
     return query.page_url(shown) if answer.hits and shown < answer.searched else ""
 
 
-async def _images(engine: Engine, query: PageQuery) -> View:
+async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None = None) -> View:
     stages = Stages()
     parts = [part.strip() for part in query.text.split(" + ") if part.strip()]
     if len(parts) > PARTS_MAXIMUM:
         raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be combined with +")
     answer: ImageAnswer
-    if len(parts) > 1:
+    if len(parts) > 1 and kept is None:
         all_of = AllOfQuery(all_of=[*parts], **query.options)
         answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
     else:
-        by_caption = ImageQuery(caption=query.text, evidence=query.evidence, **query.options)
+        if kept is None:
+            by_caption = ImageQuery(caption=query.text, evidence=query.evidence, **query.options)
+        else:
+            page = {"k": query.k, "offset": query.offset, "mode": query.mode}
+            by_caption = kept.request.model_copy(update=page)
         answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
     proof = proof_of(answer, "picture", stages)
     ranked = Ranked.of(answer.hits)
@@ -158,6 +168,7 @@ async def _images(engine: Engine, query: PageQuery) -> View:
             "more": _more(query, answer),
             "proof": proof,
             "parts": parts,
+            "kept": kept,
             "unknown_words": answer.unknown_words,
             "suggestion": answer.did_you_mean,
         },

@@ -1,0 +1,98 @@
+"""Searches that are kept by name, on the page: listed, kept, looked at and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from hasse.service.addresses import address
+from hasse.service.core.engine import Engine
+from hasse.service.errors import ServiceError, invalid, validated
+from hasse.service.page.errors import PageRoute
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import KEEP_URL, View, render
+from hasse.service.questions import saved
+from hasse.service.questions.requests import ImageQuery
+from hasse.service.services import Services, ServicesHere
+
+router = APIRouter(route_class=PageRoute)
+
+SIGN = "@"  # before the name of a kept search, in the box
+
+
+@router.get("/page/searches")
+async def searches(request: Request, services: ServicesHere) -> Response:
+    """Show what each kept search finds now, in the place of their names on the first page."""
+    kept = await saved.listed(services.engine)
+    view = View("searches.html", context={"kept": kept}, url=KEEP_URL)
+    return await render(request, PageQuery(), view)
+
+
+@router.post("/page/searches")
+async def keep(request: Request, services: ServicesHere) -> Response:
+    """Keep the search of an answer by a name, and show it."""
+    fields = await _fields(request, services)
+    name = " ".join(fields.get("name", "").split())
+    query = PageQuery.read(fields, services.settings)
+    options = {key: value for key, value in query.options.items() if value is not None}
+    kept = {key: value for key, value in options.items() if key not in ("k", "offset")}
+    asked = validated(ImageQuery, {"caption": query.text, "evidence": query.evidence, **kept})
+    await saved.save(services.engine, name, asked)
+    return _shown(name)
+
+
+@router.post("/page/searches/looked")
+async def looked(request: Request, services: ServicesHere) -> Response:
+    """Count what a kept search finds as seen, and show it."""
+    name = (await _fields(request, services)).get("name", "")
+    await named(services.engine, name)
+    await saved.note_looked(services.engine, name)
+    return _shown(name)
+
+
+@router.post("/page/searches/forget")
+async def forget(request: Request, services: ServicesHere) -> Response:
+    """Forget a kept search, and show the first page."""
+    name = (await _fields(request, services)).get("name", "")
+    await named(services.engine, name)
+    await saved.forget(services.engine, name)
+    return RedirectResponse(address("/"), 303)
+
+
+async def _fields(request: Request, services: Services) -> Mapping[str, str]:
+    """Return the fields of a form that changes what is kept.
+
+    The key is a field of it: see `add_image`.
+
+    Raises:
+        ServiceError: it may not be changed from here, or not by this key.
+    """
+    services.hosts.require_same_origin(request.headers)
+    fields = request.state.fields = dict((await services.bodies.form(request)).texts)
+    key = fields.get("key", "").strip()
+    if services.settings.writes_need_key and not key:
+        raise ServiceError("forbidden", "type the key that lets you keep searches here")
+    try:
+        request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
+    except ServiceError as error:
+        if error.reason != "unauthorized":  # of which the browser would ask for a password
+            raise
+        raise ServiceError("forbidden", error.detail) from None
+    return fields
+
+
+async def named(engine: Engine, name: str) -> saved.Current:
+    """Return a kept search; raises ServiceError `invalid` where there is none of that name."""
+    try:
+        return await saved.current(engine, name)
+    except ServiceError as error:
+        if error.reason != "not_found":
+            raise
+        raise invalid("q", error.detail) from None
+
+
+def _shown(name: str) -> Response:
+    return RedirectResponse(address(f"/?{urlencode({'q': SIGN + name})}"), 303)
