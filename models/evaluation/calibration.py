@@ -33,13 +33,14 @@ BINS = 2048
 BLOCK_ROWS = 256
 PAIRED_CAPTIONS = 2000
 
-# Of a text that only names things; each demands a few coordinates.
-_MOST_MASS = 3.0
+# Mass of a text that names one thing with much above it. Few texts have more.
+LARGE_MASS = 3.0
 
 _ARTICLES = frozenset({"a", "an", "the"})
 
 Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
 Floats = NDArray[np.float64]
+Block = tuple[NDArray[np.floating], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,10 @@ class Calibration:
         word_weight: added to a violation for each further word of a text (`further_words`); the
             curve is for texts of one word. Points of texts have one length, so general texts
             violate as much as specific ones, though they are true more often.
-        things: of texts that only name things, by the share of what they demand that is missing;
-            None for models that are not grounded.
+        things: of texts that only name things; None for models that are not grounded.
         mass: returns the largest violation of a text that only names things, else 0.
+        mass_weight: added to a violation for each unit of mass that a text has less than
+            `LARGE_MASS`. What demands little is violated little, also where it is absent.
     """
 
     violations: tuple[float, ...]
@@ -68,6 +70,7 @@ class Calibration:
     word_weight: float = 0.0
     things: Calibration | None = None
     mass: Callable[[str], float] | None = field(default=None, repr=False, compare=False)
+    mass_weight: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a curve of probabilities that does not fall (ValueError)."""
@@ -86,20 +89,19 @@ class Calibration:
         """Return the calibration of pairs with a text."""
         mass = 0.0 if self.things is None or self.mass is None else self.mass(text)
         if self.things is not None and mass:
-            shares = self.things
-            return replace(
-                shares,
-                violations=tuple(share * mass for share in shares.violations),
-                threshold=shares.threshold * mass,
-            )
-        if not self.word_weight:
+            return self.things._added(mass_added(self.things.mass_weight, mass))
+        return self._added(self.word_weight * further_words(text))
+
+    def _added(self, added: float) -> Calibration:
+        """Return the calibration of violations to which a number is added first."""
+        if not (added or self.word_weight or self.mass_weight):
             return self
-        added = self.word_weight * further_words(text)
         return replace(
             self,
             violations=tuple(violation - added for violation in self.violations),
             threshold=max(0.0, self.threshold - added),
             word_weight=0.0,
+            mass_weight=0.0,
         )
 
     def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
@@ -112,12 +114,14 @@ class Calibration:
         """A violation above which no pair of any usual text counts as true."""
         if self.things is None:
             return self.threshold
-        return max(self.threshold, _MOST_MASS * self.things.threshold)
+        return max(self.threshold, self.things.threshold)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         found = asdict(replace(self, mass=None))
         del found["mass"]
+        if not self.mass_weight:
+            del found["mass_weight"]
         if self.things is None:
             del found["things"]
         else:
@@ -135,12 +139,18 @@ class Calibration:
             int(document["true"]),
             float(document.get("word_weight", 0.0)),
             None if document.get("things") is None else cls.from_json(document["things"]),
+            mass_weight=float(document.get("mass_weight", 0.0)),
         )
 
 
 def further_words(text: str) -> int:
     """Count the words of a text after the first, articles left out."""
     return max(0, sum(word not in _ARTICLES for word in words(text)) - 1)
+
+
+def mass_added(weight: float, mass: float) -> float:
+    """Return what is added to the violation of a text of this mass."""
+    return weight * (LARGE_MASS - mass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +248,7 @@ def caption_pairs(
         yield penalty[others], true[others]
 
 
-def calibrate(
-    blocks: Iterable[tuple[NDArray[np.floating], NDArray[np.bool_]]],
-) -> Calibration | None:
+def calibrate(blocks: Iterable[Block]) -> Calibration | None:
     """Fit a calibration, in memory that does not grow with the number of pairs.
 
     Args:
@@ -250,16 +258,41 @@ def calibrate(
     Returns:
         None where all pairs are true, or all are false.
     """
-    counts = np.zeros((2, BINS))
-    sums = np.zeros(BINS)  # of the violations in each bin
+    return _fitted(_counted(blocks))
+
+
+def calibrate_evenly(*kinds: Iterable[Block]) -> Calibration | None:
+    """Fit a calibration as `calibrate` does, to which each kind of pairs counts equally.
+
+    The pairs of a kind count as if there were as many as of the largest.
+    """
+    counts = [_counted(blocks) for blocks in kinds]
+    most = max((_number(one) for one in counts), default=0.0)
+    found = np.zeros((3, BINS))
+    for one in counts:
+        found += one * (most / max(1.0, _number(one)))
+    return _fitted(found)
+
+
+def _number(counts: Floats) -> float:
+    return float(counts[:2].sum())
+
+
+def _counted(blocks: Iterable[Block]) -> Floats:
+    """Return false pairs, true pairs and the sum of violations in each bin: (3, BINS)."""
+    found = np.zeros((3, BINS))
     for penalty, true in blocks:
         values = np.clip(penalty.ravel(), 0, 1).astype(np.float64)
         bins = np.minimum((np.sqrt(values) * BINS).astype(np.int64), BINS - 1)
         of_all = np.bincount(bins, minlength=BINS)
         of_true = np.bincount(bins[true.ravel()], minlength=BINS)
-        counts += (of_all - of_true, of_true)
-        sums += np.bincount(bins, values, minlength=BINS)
-    false, true_counts = counts
+        found += (of_all - of_true, of_true, np.bincount(bins, values, minlength=BINS))
+    return found
+
+
+def _fitted(counted: Floats) -> Calibration | None:
+    """Return the calibration of pairs that `_counted` counted, or None."""
+    false, true_counts, sums = counted
     if not false.any() or not true_counts.any():
         return None
     filled = np.flatnonzero(false + true_counts)
@@ -274,8 +307,8 @@ def calibrate(
         tuple(at.tolist()),
         tuple(probabilities.tolist()),
         _equal_precision_and_recall(true_counts, false),
-        int(counts.sum()),
-        int(true_counts.sum()),
+        round(_number(counted)),
+        round(float(true_counts.sum())),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from hasse.studies.photographs.chains import Chain
 SHUFFLED = 5  # other pictures that each text is paired with
 SHORT = 2
 SAMPLES = 500
+LEAST_PROBABILITY = 1e-4  # that a log loss counts
 RADII = 50  # steps in which the radius around the root grows, as in HierarCaps
 
 Floats = NDArray[np.float64]
@@ -134,13 +136,15 @@ def reliability(pairs: Pairs, probability: Floats) -> dict[str, Any]:
     Texts of at most `SHORT` content words are short.
 
     Returns:
-        Of either kind a row for each tenth of the probability that has pairs, and the expected
-        calibration error: the mean over pairs of how far both are apart.
+        Of either kind a row for each tenth of the probability that has pairs, and with 95 %
+        intervals over chains: `error`, the mean over pairs of how far both are apart in the
+        tenths; `error_of_equal_masses`, the same in ten parts of as many pairs each; the Brier
+        score and the log loss.
     """
     short = np.array([len(content_words(text)) <= SHORT for text in pairs.texts])[pairs.text_rows]
     found: dict[str, Any] = {}
     for name, kept in (("short", short), ("long", ~short)):
-        predicted, true = probability[kept], pairs.true[kept]
+        predicted, true, chains = probability[kept], pairs.true[kept], pairs.chains[kept]
         tenth = np.minimum((10 * predicted).astype(np.int64), 9)
         rows = [
             {
@@ -151,9 +155,36 @@ def reliability(pairs: Pairs, probability: Floats) -> dict[str, Any]:
             }
             for at in np.unique(tenth).tolist()
         ]
-        apart = sum(row["pairs"] * abs(row["probability"] - row["true"]) for row in rows)
-        found[name] = {"rows": rows, "error": apart / max(1, len(predicted))}
+        found[name] = {"rows": rows, **_errors(predicted, true, tenth, chains)}
     return found
+
+
+def _errors(
+    predicted: Floats, true: NDArray[np.bool_], tenth: Rows, chains: Rows
+) -> dict[str, Summary]:
+    """Return how far probabilities (P,) are from what is true."""
+    edges = np.quantile(predicted, np.arange(1, 10) / 10) if len(predicted) else predicted
+    part = np.searchsorted(edges, predicted, "right")
+    certain = np.clip(np.where(true, predicted, 1 - predicted), LEAST_PROBABILITY, 1)
+    means = {"brier": np.square(predicted - true), "log_loss": -np.log(certain)}
+    one = np.ones(int(chains.max(initial=0)) + 1)
+    sampled = list(draws(len(one), samples=SAMPLES))
+
+    def apart(parts: Rows, weights: Floats) -> float:
+        each = weights[chains]
+        sums = np.bincount(parts, each * (predicted - true), 10)
+        return float(np.abs(sums).sum() / max(1e-12, each.sum()))
+
+    def mean(values: Floats, weights: Floats) -> float:
+        each = weights[chains]
+        return float(each @ values / max(1e-12, each.sum()))
+
+    statistics = {
+        "error": partial(apart, tenth),
+        "error_of_equal_masses": partial(apart, part),
+        **{name: partial(mean, values) for name, values in means.items()},
+    }
+    return {name: _with_interval(of, one, sampled) for name, of in statistics.items()}
 
 
 def mean_tau(pairs: Pairs, truth: Floats) -> float:

@@ -67,7 +67,11 @@ def show_chains(found: Mapping[str, Any]) -> None:
         ]
         typer.echo()
         print_table((f"{kind} texts: from", "pairs", "probability", "true"), bars)
-        typer.echo(f"expected calibration error of {kind} texts: {table['error']:.3f}")
+        typer.echo(
+            f"{kind} texts: expected calibration error {_ranged(table['error'])}, in equal masses "
+            f"{_ranged(table['error_of_equal_masses'])}; Brier score {_ranged(table['brier'])}, "
+            f"log loss {_ranged(table['log_loss'])}"
+        )
 
 
 def _bar(row: Mapping[str, float]) -> str:

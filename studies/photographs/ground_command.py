@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import DatasetFolder
 from hasse.service.plural import count
+
+if TYPE_CHECKING:
+    from hasse.models.datasets import Dataset
+    from hasse.studies.photographs.chains import Chain
 
 
 def ground(
@@ -44,6 +50,22 @@ def ground(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Where the model is written.")
     ],
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A dataset of captioned pictures of another kind, to calibrate on too; repeat it "
+            "for several.",
+        ),
+    ] = None,
+    beside_features: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Their features, in the same order."),
+    ] = None,
+    beside_chains: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Chains of their pictures, in the same order."),
+    ] = None,
     captions: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Captions of other pictures, one a line."),
@@ -71,7 +93,6 @@ def ground(
     from hasse.models.features.feature_store import FeatureStore
     from hasse.studies.photographs import grounding
     from hasse.studies.photographs.chain_calibration import ChainedImages
-    from hasse.studies.photographs.chains import read_chains
     from hasse.studies.photographs.classes import imagenet_synsets
     from hasse.studies.photographs.text_pairs import Nouns, calibrate_texts, share_right
     from hasse.studies.photographs.texts import read_texts
@@ -80,14 +101,17 @@ def ground(
 
     if len(named) != len(named_features):
         raise CommandError("--named and --named-features go together: name as many of each")
-    whole, derived, store = load(dataset), read_chains(chains), FeatureStore.open(features)
+    others = beside or [], beside_features or [], beside_chains or []
+    if len({len(each) for each in others}) > 1:
+        raise CommandError(
+            "--beside, --beside-features and --beside-chains go together: name as many of each"
+        )
+    whole = load(dataset)
+    part, derived, rows = _chained(whole, features, chains)
     learned = [one.text for one in whole.split("train").captions]
-    others = [text for file in captions or () for text in read_texts(file)]
+    read = [text for file in captions or () for text in read_texts(file)]
     lexicon = Lexicon.read(wordnet)
-    things = Things.choose(lexicon, Usage.of([*learned, *others]), imagenet_synsets())
-    chained = {chain.image_id for chain in derived}
-    part = replace(whole, images=tuple(one for one in whole.images if one.id in chained))
-    rows = store.select([image.id for image in part.images], regions=True)
+    things = Things.choose(lexicon, Usage.of([*learned, *read]), imagenet_synsets())
     base = named_models.find(model)
     grounded = grounding.ground(base, out, things, learned, part, rows, out.name)
     encode = grounded.model.encode_features
@@ -97,9 +121,11 @@ def ground(
         points = encode(own.select([image.id for image in shown.images], regions=True))
         synsets = [image.path.name[1:9] for image in shown.images]
         pictures.append(grounding.NamedPictures.of(things, points, synsets))
-    image = grounding.calibrate_grounded(
-        grounded, ChainedImages(part, encode(rows), derived), pictures
-    )
+    chained = [ChainedImages(part, encode(rows), derived)]
+    for folder, stored, file in zip(*others, strict=True):
+        one, found, own_rows = _chained(load(folder), stored, file)
+        chained.append(ChainedImages(one, encode(own_rows), found))
+    image = grounding.calibrate_grounded(grounded, chained, pictures)
     own_model = grounding.require_grounded(grounded)
     nouns = Nouns.of(own_model, things)
     half, other = nouns.halves()
@@ -114,3 +140,16 @@ def ground(
         pairs = nouns.pairs(other, grounding.MEASURED_PAIRS, seed=2)
         right = share_right(own_model, pairs, known)
         typer.echo(f"verdict right of {right:.1%} of {count(len(pairs), 'pair')} of other nouns")
+
+
+def _chained(
+    dataset: Dataset, features: Path, chains: Path
+) -> tuple[Dataset, list[Chain], NDArray[np.floating]]:
+    """Return the pictures of a dataset that have chains, those chains, and their features."""
+    from hasse.models.features.feature_store import FeatureStore
+    from hasse.studies.photographs.chains import read_chains
+
+    derived, store = read_chains(chains), FeatureStore.open(features)
+    with_chains = {chain.image_id for chain in derived}
+    part = replace(dataset, images=tuple(one for one in dataset.images if one.id in with_chains))
+    return part, derived, store.select([image.id for image in part.images], regions=True)

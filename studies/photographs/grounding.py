@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -18,23 +18,27 @@ from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
 from hasse.models.checkpoints.model_folder import new_model
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.calibration import Calibration, calibrate
+from hasse.models.evaluation.calibration import (
+    Block,
+    Calibration,
+    calibrate_evenly,
+    mass_added,
+)
 from hasse.models.grounding.evidence import Evidence, classifier_of
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
 from hasse.studies.photographs.chain_calibration import WORD_WEIGHTS, ChainedImages
-from hasse.studies.photographs.chain_evaluation import mean_tau
+from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau
 from hasse.studies.photographs.classes import EMPTY, article
 from hasse.studies.photographs.things import SKIPPED, Things
 
 KEPT = 640  # coordinates of the trained model, of which a few hundred say next to nothing
 _SHOWN = 5  # fewest pictures that tell how captions use a word
 _LEAST_AUC = 0.65  # of evidence for pictures whose captions have a word, against others
-# The share of pairs of named pictures and names that calibrate: they are many, and far more often
-# false than those of captions.
-_OF_NAMED = 0.1
+# Chosen by the AUC of names that are there against names left out, on pictures that calibrate.
+MASS_WEIGHT = 0.1
 TEXT_PAIRS = 1600  # to calibrate whether texts follow from texts
 MEASURED_PAIRS = 400  # of other nouns
 
@@ -166,54 +170,86 @@ def require_grounded(model: Checkpoint) -> GroundedModel:
 
 
 def calibrate_grounded(
-    model: Checkpoint, chained: ChainedImages, named: Sequence[NamedPictures]
+    model: Checkpoint, chained: Sequence[ChainedImages], named: Sequence[NamedPictures]
 ) -> Calibration:
     """Calibrate truth of pictures: of texts that only name things, and of all others.
 
-    Things are calibrated on pictures of classes too, most of whose pairs are false: a collection
-    has to say that something is not there. Other texts keep the curve of the trained model, which
-    was measured on more kinds of pictures. Their word weight grows until general texts are more
-    probable than specific ones that are as true: Kendall's tau is at least `LEAST_TAU`.
+    Each kind of pictures counts equally. Things are calibrated on pictures of classes too, most of
+    whose pairs are false: a collection has to say that something is not there. The word weight of
+    other texts grows until general texts are more probable than specific ones that are as true: on
+    the chains of the first pictures, Kendall's tau is at least `LEAST_TAU`.
 
     Raises:
-        DatasetError: the model is not grounded, or its base not calibrated, or the images have too
-            few chains.
+        DatasetError: the model is not grounded, or the images have too few chains.
     """
     grounded = require_grounded(model)
-    known = None if model.base is None else model.base.calibration.image
-    if known is None:
-        raise DatasetError(f"calibrate the model that {model.folder} is grounded on first")
-    things = calibrate(_thing_pairs(grounded, chained, named))
-    if things is None:
-        raise DatasetError("all pairs of the chains are true, or all are false: give more chains")
-    pairs, violations, _ = chained.pairs(grounded.encode_captions, "order")
-    for weight in (one for one in WORD_WEIGHTS if one >= known.word_weight):
-        found = replace(known, word_weight=weight, things=things, mass=grounded.mass)
-        curves = [found.of(text) for text in pairs.texts]
-        each = zip(pairs.text_rows, violations, strict=True)
-        probability = np.array([float(curves[row].probability(one)) for row, one in each])
-        if mean_tau(pairs, probability) >= LEAST_TAU:
+    shown = [ChainPairs.of(grounded, one) for one in chained]
+    things = calibrate_evenly(
+        *([one.of_things()] for one in shown), *([_name_pairs(grounded, one)] for one in named)
+    )
+    for weight in WORD_WEIGHTS:
+        others = calibrate_evenly(*([one.of_others(weight)] for one in shown))
+        if things is None or others is None:
+            raise DatasetError(
+                "all pairs of the chains are true, or all are false: give more chains"
+            )
+        things = replace(things, mass_weight=MASS_WEIGHT)
+        found = replace(others, word_weight=weight, things=things, mass=grounded.mass)
+        if mean_tau(shown[0].pairs, shown[0].probability(others, things, weight)) >= LEAST_TAU:
             break
     return found
 
 
-def _thing_pairs(
-    model: GroundedModel, chained: ChainedImages, named: Sequence[NamedPictures]
-) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
-    """Yield the shares of what texts demand that is missing, and which pairs are true."""
-    pairs, violations, _ = chained.pairs(model.encode_captions, "order")
-    mass = np.array([model.mass(text) for text in pairs.texts])[pairs.text_rows]
-    names_things = mass > 0
-    yield violations[names_things] / mass[names_things], pairs.true[names_things]
-    draw = np.random.default_rng(0)
-    for one in named:
-        texts = {synset: text for synset, text in one.names.items() if model.mass(text)}
-        demanded = np.array([model.mass(text) for text in texts.values()])
-        points = model.encode_captions(list(texts.values()))
-        shares = penalties_between("order", one.points, points) / demanded
-        true = np.array([[synset in known for synset in texts] for known in one.synsets])
-        drawn = draw.random(true.shape) < _OF_NAMED
-        yield shares[drawn].astype(np.float64), true[drawn]
+@dataclass(frozen=True, slots=True)
+class ChainPairs:
+    """Pairs of pictures and texts of chains.
+
+    Attributes:
+        pairs: P of them.
+        violations, further: (P,), and the numbers of further words of their texts.
+        mass: (P,), of the texts that only name things, else 0.
+    """
+
+    pairs: Pairs
+    violations: Floats
+    further: Floats
+    mass: Floats
+
+    @classmethod
+    def of(cls, model: GroundedModel, chained: ChainedImages) -> Self:
+        """Compare the pictures and texts of chains."""
+        pairs, violations, further = chained.pairs(model.encode_captions, "order")
+        mass = np.array([model.mass(text) for text in pairs.texts])[pairs.text_rows]
+        return cls(pairs, violations, further, mass)
+
+    def of_things(self) -> Block:
+        """Return the pairs of texts that only name things."""
+        named = self.mass > 0
+        added = mass_added(MASS_WEIGHT, self.mass[named])
+        return self.violations[named] + added, self.pairs.true[named]
+
+    def of_others(self, word_weight: float) -> Block:
+        """Return the pairs of other texts."""
+        other = self.mass == 0
+        added = word_weight * self.further[other]
+        return self.violations[other] + added, self.pairs.true[other]
+
+    def probability(self, others: Calibration, things: Calibration, word_weight: float) -> Floats:
+        """Return the probability of each pair by two curves: (P,)."""
+        found = np.empty(len(self.mass))
+        found[self.mass > 0] = things.probability(self.of_things()[0])
+        found[self.mass == 0] = others.probability(self.of_others(word_weight)[0])
+        return found
+
+
+def _name_pairs(model: GroundedModel, named: NamedPictures) -> Block:
+    """Return the pairs of named pictures and all names that only name things."""
+    texts = {synset: text for synset, text in named.names.items() if model.mass(text)}
+    mass = np.array([model.mass(text) for text in texts.values()])
+    points = model.encode_captions(list(texts.values()))
+    violations = penalties_between("order", named.points, points).astype(np.float64)
+    true = np.array([[synset in known for synset in texts] for known in named.synsets])
+    return violations + mass_added(MASS_WEIGHT, mass), true
 
 
 def _auc(missing: Floats, own: NDArray[np.bool_]) -> float:

@@ -128,10 +128,9 @@ def violations(model: GroundedModel, pairs: Sequence[TextPair]) -> NDArray[np.fl
 def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> Calibration | None:
     """Calibrate whether a text follows from another; None where all pairs are of one kind."""
     found = violations(model, pairs)
-    mass = np.array([model.mass(one.hypothesis) for one in pairs])
     true = np.array([one.follows for one in pairs])
-    named = mass > 0
-    things = calibrate([(found[named] / mass[named], true[named])])
+    named = np.array([model.mass(one.hypothesis) > 0 for one in pairs])
+    things = calibrate([(found[named], true[named])])
     others = calibrate([(found[~named], true[~named])])
     return None if things is None or others is None else replace(others, things=things)
 

@@ -5,7 +5,9 @@
 The pictures are named by what they show, as n02084071_1_dog.jpg. Each name is asked for twice: of
 all pictures, and of those without its own. The table has how often the first picture is right, how
 well the probability of the first one tells the two kinds of collections apart, and, of the names,
-the share that is called likely and rightly so where it is there, and called unlikely where not.
+the share that is called likely and rightly so where it is there, and called unlikely where not;
+and the largest share of names that can be answered, the most probable first, so that 95 % of the
+answers are right.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +27,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import DatasetError, Image
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.bootstrap import interval
+from hasse.models.evaluation.bootstrap import draws, interval
 from hasse.models.score import penalties_between
 from hasse.service.verdict import SHOWS
 from hasse.service.writing.image_source import ImageSource
@@ -34,6 +37,8 @@ from hasse.studies.tables.report import parser_of
 _NAMED = re.compile(r"(n\d{8})_\d+_(.+)\.\w+$")
 
 Floats = NDArray[np.float64]
+
+RIGHT = 0.95  # of the answers that a coverage counts
 
 
 def names_of(images: Sequence[Image], skip: int) -> tuple[list[int], list[str]]:
@@ -72,10 +77,26 @@ def measure(
         "there: found and called likely": right & (there >= SHOWS),
         "left out: nothing called likely": absent < SHOWS,
     }
-    return {
+    found = {
         name: [float(np.mean(values)), *interval(np.asarray(values, np.float64).tolist())]
         for name, values in figures.items()
     }
+    one = np.ones(len(each))
+    sampled = [coverage(there, right, weights) for weights in draws(len(each))]
+    low, high = np.percentile(sampled, [2.5, 97.5])
+    found[f"answered, {RIGHT:.0%} of them right"] = [coverage(there, right, one), low, high]
+    return found
+
+
+def coverage(probability: Floats, right: NDArray[np.bool_], weights: NDArray[Any]) -> float:
+    """Return the largest share of queries that can be answered so that `RIGHT` of them are right.
+
+    Queries (Q,) are answered from the most probable down; `weights` (Q,) count them.
+    """
+    order = np.argsort(-probability, kind="stable")
+    answered, good = np.cumsum(weights[order]), np.cumsum((weights * right)[order])
+    enough = answered[good >= RIGHT * answered]
+    return float(enough.max(initial=0) / max(1, answered[-1]))
 
 
 def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[float]]:

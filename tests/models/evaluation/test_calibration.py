@@ -17,6 +17,7 @@ from hasse.models.evaluation.calibration import (
     Calibration,
     Calibrations,
     calibrate,
+    calibrate_evenly,
     calibrations,
     caption_pairs,
     further_words,
@@ -131,6 +132,27 @@ def test_each_further_word_takes_from_the_probability() -> None:
     assert known.of_each(texts, [0.1, 0.1, 0.1]) == [0.8, 0.5, 0.2]
     assert known.of("a brown dog").threshold == pytest.approx(0.1)
     assert Calibrations.from_json(Calibrations(known).to_json()).image == known
+
+
+def test_what_demands_little_has_to_be_violated_less() -> None:
+    masses = {"a dog": 1.0, "a poodle": 2.0, "a dog runs": 0.0}
+    things = replace(CERTAIN, mass_weight=0.1)
+    known = replace(CERTAIN, things=things, mass=masses.__getitem__)
+    # 0.2 and 0.1 are added to the violations of the first two, which lack 2 and 1 to a mass of 3.
+    assert known.of_each(list(masses), [0.0, 0.0, 0.2]) == [0.5, 0.8, 0.5]
+    assert known.of("a dog").threshold == pytest.approx(0.0)
+    assert known.of("a poodle").threshold == pytest.approx(0.1)
+    read = Calibrations.from_json(Calibrations(known).to_json()).reading(masses.__getitem__).image
+    assert read == known
+
+
+def test_kinds_of_pairs_count_equally_however_many_there_are() -> None:
+    few, many = (np.full(10, 0.25), np.full(10, True)), (np.full(1000, 0.25), np.full(1000, False))
+    found = calibrate_evenly([few], [many])
+    assert found is not None
+    assert found.probability(0.25) == pytest.approx(0.5)
+    assert calibrate_evenly([few]) is None
+    assert calibrate_evenly() is None
 
 
 def test_a_calibration_that_counted_words_otherwise_counts_as_none() -> None:

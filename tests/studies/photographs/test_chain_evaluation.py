@@ -135,9 +135,20 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
 
 def test_reliability_compares_probabilities_with_what_is_true() -> None:
     found = pairs()
-    right = reliability(found, found.true.astype(np.float64))
-    assert right["short"]["error"] == 0
+    right = reliability(found, found.true.astype(np.float64))["short"]
+    for name in ("error", "error_of_equal_masses", "brier", "log_loss"):
+        assert right[name] == {"value": 0, "low": 0, "high": 0}
     wrong = reliability(found, (~found.true).astype(np.float64))
-    assert wrong["short"]["error"] == 1
+    assert wrong["short"]["error"]["value"] == wrong["short"]["brier"]["value"] == 1
     assert sum(row["pairs"] for row in wrong["short"]["rows"]) == len(found.true)
-    assert wrong["long"] == {"rows": [], "error": 0}, "no text has three content words"
+    assert wrong["long"]["rows"] == [], "no text has three content words"
+    assert wrong["long"]["error"]["value"] == 0
+
+
+def test_reliability_of_one_probability_for_all_is_off_by_its_distance_from_the_share() -> None:
+    found = pairs()
+    share = float(found.true.mean())
+    measured = reliability(found, np.full(len(found.true), share))["short"]
+    assert measured["error"]["value"] == pytest.approx(0)
+    assert measured["error_of_equal_masses"]["value"] == pytest.approx(0)
+    assert measured["brier"]["value"] == pytest.approx(share * (1 - share))

@@ -41,7 +41,7 @@ def test_evaluate_measures_truth_on_chains(home: Path, chains: Path, tmp_path: P
     assert "probability on chains" in shown
     assert "specific true, general false" in shown
     assert "; 23 chains\n" in shown
-    assert "expected calibration error of short texts" in shown
+    assert "short texts: expected calibration error" in shown
     one = tmp_path / "one.jsonl"
     one.write_text(chains.read_text().splitlines()[0] + "\n")
     assert "give more chains" in hasse(*measure, "--split", "", "--chains", one).error

@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 
 from hasse.models.datasets import Dataset, DatasetError, Image, save
 from hasse.studies.tables import truth
-from hasse.studies.tables.truth import measure, names_of
+from hasse.studies.tables.truth import coverage, measure, names_of
 from tests.tiny import tiny_checkpoint
 
 
@@ -30,6 +30,15 @@ def test_measure_counts_what_is_found_and_what_is_not_there() -> None:
     assert found["there: found and called likely"] == pytest.approx(2 / 3)
     assert found["left out: nothing called likely"] == pytest.approx(2 / 3)
     assert found["AUC, there against left out"] == pytest.approx((3 + 2.5 + 2.5) / 9)
+
+
+def test_coverage_is_the_share_answered_before_too_many_answers_are_wrong() -> None:
+    right = np.array([True] * 19 + [False] + [True] * 10 + [False] * 10)
+    falling = np.linspace(1, 0, 40)
+    once = np.ones(40)
+    assert coverage(falling, right, once) == 30 / 40, "1 of 20 is wrong, 1 of 30, 2 of 31"
+    assert coverage(falling, right, np.where(right, 1, 0)) == 1, "wrong ones count nothing"
+    assert coverage(falling, ~right, once) == 0
 
 
 def named_pictures(folder: Path, names: list[str]) -> Path:
@@ -51,7 +60,7 @@ def test_table_measures_pictures_that_have_no_captions(
     found = json.loads(capsys.readouterr().out)
     assert found["first picture right"][0] in (0, 0.5, 1)
     truth.main([str(data), "--model", str(model)])
-    assert len(capsys.readouterr().out.splitlines()) == len(found) == 4
+    assert len(capsys.readouterr().out.splitlines()) == len(found) == 5
 
 
 def test_pictures_that_are_not_named_by_synsets_are_refused(tmp_path: Path) -> None:
