@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import TypeAlias
 
-from torch import Tensor
-from torch.nn.functional import normalize
+import numpy as np
+from numpy.typing import NDArray
 
-from hasse.models.order import join
 from hasse.models.score import Score
 from hasse.models.vocabulary import words
+
+Points: TypeAlias = NDArray[np.float32]
 
 # Share of the rest that stays, so that what is added counts. With less the exchange holds more
 # often where no picture keeps all else; with nine tenths all else is kept twice as often where one
@@ -29,8 +31,8 @@ REWORDED = 8  # captions that show the meaning of a word in a picture; more add 
 
 
 def substitute(
-    score: Score, like: Tensor, plus: Tensor, minus: Tensor, stays: float = STAYS
-) -> Tensor:
+    score: Score, like: Points, plus: Points, minus: Points, stays: float = STAYS
+) -> Points:
     """Return `like` with `plus` in the place of `minus`: (N,), (P, N), (M, N) -> (N,).
 
     The join of `minus` is subtracted, down to 0, the share `stays` of the rest stays, and the
@@ -38,12 +40,17 @@ def substitute(
     order mirrors it, and cosine adds and subtracts. There is at least one `plus`.
     """
     if score == "cosine":
-        return normalize(like + plus.sum(0) - minus.sum(0), dim=0)
+        point: Points = like + plus.sum(0) - minus.sum(0)
+        unit: Points = point / max(np.linalg.norm(point), np.float32(1e-12))
+        return unit
     if score == "order-reversed":
-        top = max(float(points.max()) for points in (like, plus, minus) if len(points))
-        return top - substitute("order", top - like, top - plus, top - minus, stays)
-    rest = stays * (like - minus.amax(0)).clamp(min=0) if len(minus) else like
-    return join(rest, plus.amax(0))
+        top = max(points.max() for points in (like, plus, minus) if len(points))
+        mirrored: Points = top - substitute("order", top - like, top - plus, top - minus, stays)
+        return mirrored
+    if len(minus):
+        like = np.float32(stays) * np.maximum(like - minus.max(0), np.float32(0))
+    joined: Points = np.maximum(like, plus.max(0))
+    return joined
 
 
 def is_bare(text: str) -> bool:

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from hasse.models.embedding_model import Words, encode_pictures
-from hasse.models.encoders.image_encoder import ImagePooling
 from hasse.models.encoders.libraries import open_clip
 from hasse.models.encoders.libraries.open_clip import EncoderPair
+from hasse.models.encoders.model_config import ImagePooling
 from hasse.models.score import Score
 
 if TYPE_CHECKING:

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.score import Score
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from hasse.models.encoders.backbone import Backbone
-    from hasse.models.encoders.image_encoder import ImagePooling
+    from hasse.models.encoders.model_config import ImagePooling
 
 Points = NDArray[np.float32]
 
@@ -103,15 +104,11 @@ class EmbeddingModel(Protocol):
         ...
 
 
-def encode_pixels(model: EmbeddingModel, pixels: Sequence[Tensor]) -> Points:
+def encode_pixels(model: EmbeddingModel, pixels: Sequence[Pixels]) -> Points:
     """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
     if not pixels:
         return np.empty((0, model.config.dimension), np.float32)
-    with torch.inference_mode():
-        points: Points = (
-            model.pixel_points(torch.stack(list(pixels)).to(model.device)).cpu().numpy()
-        )
-        return points
+    return encode_blocks(model, model.pixel_points, np.stack(pixels), len(pixels))
 
 
 def encode_pictures(
@@ -126,7 +123,6 @@ def encode_pictures(
     return points
 
 
-@torch.inference_mode()
 def encode_blocks(
     model: EmbeddingModel,
     encode: Callable[[Tensor], Tensor],
@@ -134,8 +130,12 @@ def encode_blocks(
     batch_size: int,
 ) -> Points:
     """Return the points (B, N) float32 that `encode` makes of features (B, ...), block by block."""
+    import torch
+
     points = np.empty((len(features), model.config.dimension), np.float32)
-    for start in range(0, len(features), batch_size):
-        block = np.asarray(features[start : start + batch_size], np.float32)
-        points[start : start + batch_size] = encode(torch.from_numpy(block).to(model.device)).cpu()
+    with torch.inference_mode():
+        for start in range(0, len(features), batch_size):
+            rows = slice(start, start + batch_size)
+            block = torch.from_numpy(np.asarray(features[rows], np.float32))
+            points[rows] = encode(block.to(model.device)).cpu()
     return points

@@ -17,12 +17,14 @@ Shapes: N is the dimension of a point, B and C are numbers of points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from hasse.models.kernels import cpu_violations
 
 # Elements of the B x C x N cube that exist at one time where no kernel can be used: 2^18 of four
 # bytes are 1 MB, which stay in the cache of one core.
@@ -56,9 +58,9 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
     """Return the matrix of E(x[b], y[c]): (B, N), (C, N) -> (B, C), differentiable in both.
 
     The B x C x N cube of differences never exists, forward or backward: kernels of
-    `models.kernels` keep a gap in a register on a GPU, and on a CPU in float32. Otherwise, and
-    where numba is missing, blocks of `BLOCK_ELEMENTS` are computed. Sums have the type of the
-    points; raises ValueError on unequal dimensions.
+    `models.kernels` keep a gap in a register on a GPU, and on a CPU in float32. Otherwise blocks
+    of `BLOCK_ELEMENTS` are computed. Sums have the type of the points; raises ValueError on unequal
+    dimensions.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
@@ -74,7 +76,7 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
         with torch.cuda.device(x.device):
             result = GpuViolation.apply(x, y)
     elif x.device.type == "cpu" and x.dtype == y.dtype == torch.float32:
-        result = _cpu_violation()(x, y)
+        result = _CpuViolation.apply(x, y)
     else:
         result = blocked_violation(x, y)
     return result
@@ -89,14 +91,21 @@ def blocked_violation(x: Tensor, y: Tensor, block_elements: int = BLOCK_ELEMENTS
     return result
 
 
-@cache
-def _cpu_violation() -> Callable[[Tensor, Tensor], Tensor]:
-    try:
-        from hasse.models.kernels.cpu_violations import CpuViolation
-    except ModuleNotFoundError:  # numba, which a machine that only learns on a GPU may lack
-        return blocked_violation
-    kernel: Callable[[Tensor, Tensor], Tensor] = CpuViolation.apply
-    return kernel
+class _CpuViolation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.points = tuple(points.detach().contiguous().numpy() for points in (x, y))
+        return torch.from_numpy(cpu_violations.violations(*ctx.points))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        # dE/dy = 2 max(0, y - x), dE/dx = -2 max(0, y - x), each weighted by the gradient of
+        # its own entry and summed over the other set. The gap of (x, y) is that of (-y, -x).
+        x, y = ctx.points
+        weights = 2 * grads[0].numpy()
+        of_x = cpu_violations.weighted_gaps(x, y, -weights)
+        of_y = cpu_violations.weighted_gaps(-y, -x, np.ascontiguousarray(weights.T))
+        return torch.from_numpy(of_x), torch.from_numpy(of_y)
 
 
 class _BlockedViolation(torch.autograd.Function):

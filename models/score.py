@@ -5,7 +5,7 @@ describe. `order-reversed` puts images above captions, and `cosine` is symmetric
 paper's controls (Table 2). The score is a property of a checkpoint: its encoders were trained for
 it.
 
-torch is imported by the functions that use it: an index needs only the names.
+torch and numba are imported by the functions that use them: an index needs only the names.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import Tensor
 
 Score = Literal["order", "order-reversed", "cosine"]
@@ -47,10 +48,11 @@ def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
 def penalties_between(
     score: Score, images: NDArray[np.float32], captions: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return `penalties` of numpy arrays, without gradients: (I, N), (C, N) -> (I, C)."""
-    import torch
+    """Return `penalties` of numpy arrays, without torch: (I, N), (C, N) -> (I, C)."""
+    from hasse.models.kernels.cpu_violations import violations
 
-    found: NDArray[np.float32] = penalties(
-        score, torch.from_numpy(images), torch.from_numpy(captions)
-    ).numpy()
-    return found
+    general = MORE_GENERAL[score]
+    if general is None:
+        return np.float32(1) - images @ captions.T
+    images, captions = (np.ascontiguousarray(one, np.float32) for one in (images, captions))
+    return violations(images, captions) if general == "caption" else violations(captions, images).T

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
 
 from hasse.models import files
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def write_weights(
@@ -25,6 +27,8 @@ def write_weights(
     Raises:
         OSError: it cannot be written; nothing is left of it.
     """
+    from safetensors.torch import save_file
+
     partial = path.with_name(f"{path.name}.partial")
     tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
     try:

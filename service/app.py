@@ -12,10 +12,9 @@ from importlib.util import find_spec
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from hasse.service import errors
 from hasse.service.core.admission import Admission
 from hasse.service.core.engine import Engine
-from hasse.service.http import openapi
+from hasse.service.http import openapi, problems
 from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.hosts import Hosts
@@ -82,7 +81,7 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.services = services
-    errors.install(app)
+    problems.install(app)
     # As routes of the application, since those of an included router are matched twice.
     app.router.routes.extend(SEARCH_ROUTES)
     app.include_router(collection.router, dependencies=[requires("read")])

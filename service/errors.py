@@ -1,4 +1,4 @@
-"""The table of errors of the service, and how each becomes a response (RFC 9457).
+"""The table of errors of the service (RFC 9457); `http/problems.py` makes responses of them.
 
 Every error leaves the service as `application/problem+json` with a reason from this table, except
 on the page, which shows it to people (`service.page.errors`). The detail is a sentence for people.
@@ -12,16 +12,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.routing import Match
 
 from hasse.index.errors import (
     CatalogUnreachableError,
@@ -38,8 +32,6 @@ from hasse.service.runtime.logs import event
 Model = TypeVar("Model", bound=BaseModel)
 
 MEDIA_TYPE = "application/problem+json"
-# A browser prompts for a password, which is the key. Programs send the key as a token.
-CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="Hasse", charset="UTF-8"'}
 
 # Errors that reading an intact index can raise. SQLite also writes when it reads: it merges its
 # log, and needs space for what its processes share.
@@ -90,9 +82,7 @@ REASONS: Mapping[str, ErrorKind] = {
     "disk_full": ErrorKind(507, "The disk is full"),
 }
 
-_METHODS = ("DELETE", "GET", "POST", "PUT")
 _UNCHANGED = "nothing was changed, and searches go on"
-_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 
 class ServiceError(HasseError):
@@ -185,11 +175,12 @@ def no_image(image_id: int) -> ServiceError:
     return ServiceError("not_found", f"there is no image with the id {image_id}")
 
 
-def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceError:
-    """Return the error for what pydantic found; it names the fields and never echoes the input."""
-    # FastAPI names the place first: path, query or header.
-    start = 1 if isinstance(error, RequestValidationError) else 0
-    found = [(_field(row["loc"][start:]), reason_of(row)) for row in error.errors()[:20]]
+def invalid_fields(rows: Sequence[Any], start: int = 0) -> ServiceError:
+    """Return the error for errors of pydantic; it names the fields and never echoes the input.
+
+    The place of a field is read from `start` on.
+    """
+    found = [(_field(row["loc"][start:]), reason_of(row)) for row in rows[:20]]
     detail = "; ".join(f"{field}: {reason}" for field, reason in found[:5])
     return ServiceError("invalid", detail or "the request is not valid", errors=found)
 
@@ -199,7 +190,7 @@ def validated(model: type[Model], values: Any) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise invalid_fields(error) from None
+        raise invalid_fields(error.errors()) from None
 
 
 def _field(location: Sequence[Any]) -> str:
@@ -240,57 +231,3 @@ def problem_body(error: ServiceError, request_id: str) -> bytes:
     }
     # ASCII can represent everything, even a lone surrogate in the name of a field.
     return json.dumps(body).encode("ascii")
-
-
-def problem(error: ServiceError, request_id: str) -> Response:
-    """Return the response for an error."""
-    headers = {"Cache-Control": "no-store"}
-    if error.kind.status == HTTPStatus.UNAUTHORIZED:
-        headers |= CHALLENGE
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(error.retry_after)
-    return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
-
-
-async def _handle(request: Request, error: Exception) -> Response:
-    headers: Mapping[str, str] = {}
-    if isinstance(error, HTTPException):
-        headers = error.headers or {}
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (methods := _methods_at(request)):
-            headers = {**headers, "Allow": ", ".join(methods)}
-        error = _of_http_exception(error)
-    elif isinstance(error, RequestValidationError):
-        error = invalid_fields(error)
-    if not isinstance(error, ServiceError):
-        raise error
-    request.scope["hasse.reason"] = error.reason
-    response = problem(error, request.scope.get("hasse.request_id", ""))
-    response.headers.update(headers)
-    return response
-
-
-def _of_http_exception(error: HTTPException) -> ServiceError:
-    fallback = "malformed" if error.status_code < 500 else "internal"
-    reason = _OF_STATUS.get(error.status_code, fallback)
-    detail = {
-        "not_found": "there is nothing at this address; /docs lists the addresses",
-        "method_not_allowed": "this address does not support the method; /docs lists the methods",
-    }.get(reason, HTTPStatus(error.status_code).phrase)
-    return ServiceError(reason, detail)
-
-
-def _methods_at(request: Request) -> list[str]:
-    """Return all methods of an address: the route that refused knows only its own."""
-    taken = {
-        method
-        for method in _METHODS
-        for route in request.app.routes
-        if route.matches({**request.scope, "method": method})[0] is Match.FULL
-    }
-    return sorted(taken | {"HEAD"} if "GET" in taken else taken)
-
-
-def install(app: FastAPI) -> None:
-    """Make every error of an application a problem document."""
-    for kind in (ServiceError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _handle)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,7 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.decoding import open_picture
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 
 BATCH = 32
 
@@ -34,13 +35,13 @@ def speed(
     The first batch is for warming up.
     """
 
-    def decoded(image: Image) -> Tensor:
+    def decoded(image: Image) -> Pixels:
         return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
 
     done, began = 0, (0.0, 0.0)
     with torch.inference_mode():
         for batch in decode_ahead(images, decoded, BATCH, None):
-            encode(torch.stack(batch.results))
+            encode(torch.from_numpy(np.stack(batch.results)))
             if any(began):
                 done += len(batch.items)
             else:

@@ -31,7 +31,7 @@ from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
 from benchmarks.report import parser_of, table
 from hasse.models.checkpoints import checkpoint, named_models
-from hasse.models.encoders.hubness import HubnessCorrection
+from hasse.models.encoders.hubness_weights import HubnessWeights
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
 from hasse.models.encoders.text_inference import TextInference
 from hasse.models.kernels.cpu_gru import packed
@@ -60,7 +60,7 @@ class Row:
 
 def contenders(encoder: CaptionEncoder) -> dict[str, Callable[[list[list[int]]], object]]:
     """Return what reads numbered captions: each takes them to their last states, or points."""
-    reader, theirs = TextInference(encoder), torch_gru(encoder.gru)
+    reader, theirs = TextInference([encoder.packed()]), torch_gru(encoder.gru)
 
     def read(captions: list[list[int]]) -> object:
         numbers, lengths = padded([torch.tensor(caption) for caption in captions])
@@ -107,16 +107,17 @@ def evening(rounds: int) -> list[tuple[int, float, float]]:
     def points(count: int) -> Tensor:
         return normalize(torch.rand(count, config.dimension, generator=draw) ** 3, dim=1)
 
-    correction = HubnessCorrection(config.hubness, config.dimension, "order")
-    correction.fit(points(config.hubness + 100), points(config.hubness + 100), 30.0)
-    correction.for_inference()
+    weights = HubnessWeights(config.hubness, config.dimension, "order")
+    weights.fit(points(config.hubness + 100), points(config.hubness + 100), 30.0)
+    correction = weights.correction()
+    assert correction is not None
     rows = []
     for batch in BATCHES:
         each = []
         for kind in ("caption", "image"):
             times = []
             for _ in range(rounds + 1):
-                chosen = points(batch)
+                chosen = points(batch).numpy()
                 start = time.perf_counter()
                 correction.correct(chosen, kind)
                 times.append(time.perf_counter() - start)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from hasse.models.captioning.language_model import LanguageModel, LanguageModelC
 from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind
-from hasse.models.checkpoints.weights import quantize, weights
+from hasse.models.checkpoints.weights import quantize, tensors, weights
 from hasse.models.vocabulary import Vocabulary
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"
@@ -68,14 +69,14 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
     if checkpoint.judgement is not None:
         judged = checkpoint.judgement.state_dict()
         learned |= {_JUDGEMENT + key: value for key, value in judged.items()}
-    tensors = quantize(learned | {"references": captioner.references}, "float16") | {
+    stored = quantize(learned | {"references": captioner.references}, "float16") | {
         "templates": captioner.templates.to(torch.uint8),
         "counts": captioner.counts,
         "trigrams": torch.from_numpy(captioner.trigrams.grams),
         "trigram_counts": torch.from_numpy(captioner.trigrams.counts).int(),
         "hashes": torch.from_numpy(captioner.hashes),
     }
-    KIND.save(folder, config, tensors, {VOCABULARY: captioner.vocabulary.to_bytes()})
+    KIND.save(folder, config, stored, {VOCABULARY: captioner.vocabulary.to_bytes()})
 
 
 def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
@@ -100,24 +101,25 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         dimension = model.model.config.dimension
         judgement = Judgement(dimension).eval() if config["judgement"] else None
         language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
-        with weights(folder) as tensors:
-            language_model.load_state_dict(_below(_WEIGHTS, tensors))
+        with weights(folder) as arrays:
+            found = tensors(arrays)
+            language_model.load_state_dict(_below(_WEIGHTS, found))
             if judgement is not None:
-                judgement.load_state_dict(_below(_JUDGEMENT, tensors))
+                judgement.load_state_dict(_below(_JUDGEMENT, found))
             trigrams = Trigrams(
-                tensors["trigrams"].numpy(),
-                tensors["trigram_counts"].long().numpy(),
+                arrays["trigrams"],
+                arrays["trigram_counts"].astype(np.int64),
                 len(vocabulary),
             )
             captioner = Captioner(
                 language_model,
                 vocabulary,
                 tags,
-                tensors["templates"].long(),
-                tensors["counts"],
+                found["templates"].long(),
+                found["counts"],
                 trigrams,
-                tensors["references"],
-                tensors["hashes"].numpy(),
+                found["references"],
+                arrays["hashes"],
             )
     return CaptionerCheckpoint(
         captioner,

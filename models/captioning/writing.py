@@ -17,7 +17,7 @@ from hasse.models.captioning.checkpoint import CaptionerCheckpoint
 from hasse.models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
-from hasse.models.grounding.grounded_model import GroundedModel
+from hasse.models.grounding.grounded_texts import GroundedTexts
 
 
 class Writer:
@@ -87,7 +87,7 @@ class Writer:
     def _own(self, points: Points) -> Points:
         """Return points in the space that the captioner knows."""
         model = self.encoder.model
-        return model.in_base(points) if isinstance(model, GroundedModel) else points
+        return model.in_base(points) if isinstance(model, GroundedTexts) else points
 
     def _rarities(self, subjects: Sequence[str]) -> Mapping[str, float]:
         """Return how rare the things are that texts are about, each measured once."""

@@ -27,10 +27,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, cast
 
 from hasse.models.checkpoints.model_folder import (
     CONFIG,
@@ -40,20 +37,24 @@ from hasse.models.checkpoints.model_folder import (
     ModelKind,
     kind_of,
 )
-from hasse.models.checkpoints.weights import WeightDtype, quantize, weights
+from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.names import full_name
-from hasse.models.encoders.registry import is_installed
 from hasse.models.encoders.units.registry import text_units
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from hasse.models.dual_encoder import DualEncoder
     from hasse.models.grounding.grounded_model import GroundedModel
+    from hasse.models.model import OrderEmbedding
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
 _OTHERS = (VOCABULARY, CALIBRATION, METRICS)
@@ -93,6 +94,8 @@ class Checkpoint:
         Raises:
             CheckpointError: its encoders are another library's.
         """
+        from hasse.models.model import OrderEmbedding
+
         if self.base is not None:
             return self.base.trained
         if not isinstance(self.model, OrderEmbedding):
@@ -105,6 +108,8 @@ class Checkpoint:
 
 def stored(model: OrderEmbedding) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint: all but those that an installed package has."""
+    from hasse.models.encoders.registry import is_installed
+
     tensors = model.state_dict()
     if not model.config.has_images or not is_installed(model.images.backbone):
         return tensors
@@ -123,6 +128,8 @@ def save(
 
     `dtype` is how matrices are stored; see `hasse.models.checkpoints.weights`.
     """
+    from hasse.models.encoders.registry import is_installed
+
     network = None
     if model.config.has_images:
         backbone = model.images.backbone
@@ -166,13 +173,13 @@ def save_grounded(folder: Path, base: Checkpoint, model: GroundedModel, name: st
         "model": asdict(model.config),
         "base": base.fingerprint,
     }
-    tensors = {"kept": model.kept.int(), "sets": model.evidence.sets.bool()}
+    stored = {"kept": model.kept.int(), "sets": model.evidence.sets.bool()}
     others = {
         VOCABULARY: model.demands.to_bytes(),
         CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
         METRICS: b"{}",
     }
-    GROUNDED_KIND.save(folder, config, tensors, others)
+    GROUNDED_KIND.save(folder, config, stored, others)
 
 
 def load(
@@ -185,7 +192,8 @@ def load(
     """Read a checkpoint, ready to encode (evaluation mode).
 
     `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, to be saved again
-    or to teach. Captions need no image encoder, which takes most of the time to load.
+    or to teach. Without `with_pictures` it encodes captions only, and where Hasse trained it with a
+    GRU, without torch.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
@@ -195,20 +203,22 @@ def load(
     kind = _KINDS.get(kind_of(folder) or UNNAMED, KIND)
     base = None
     with kind.open(folder) as (config, sums):
-        if kind is KIND:
-            model: EmbeddingModel = _trained(folder, config, with_pictures=with_pictures)
+        if kind is KIND and not (with_pictures or to_learn) and _shape(folder, config).is_packable:
+            model = cast(EmbeddingModel, _texts(folder, config))
+        elif kind is KIND:
+            trained = _trained(folder, config, with_pictures=with_pictures)
+            trained.to(device).eval()
+            if not to_learn:
+                trained.for_inference()
+            model = trained
         elif kind is GROUNDED_KIND:
             base = load(folder / BASE, device, to_learn=to_learn, with_pictures=with_pictures)
             model = _grounded(folder, config, base, with_pictures=with_pictures)
         else:
-            model = _dual_encoder(folder, config, with_pictures=with_pictures)
+            model = _dual_encoder(folder, config, with_pictures=with_pictures).to(device).eval()
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
-    model.to(device)
-    model.eval()
-    if isinstance(model, OrderEmbedding) and not to_learn:
-        model.for_inference()
     calibration = calibration.reading(model.mass)
     return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
 
@@ -242,8 +252,8 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
         Tokenizer.from_bytes((folder / VOCABULARY).read_bytes()),
     )
     model = DualEncoder.build(config["model"], architecture)
-    with weights(folder) as tensors:
-        model.load_state_dict(tensors)
+    with weights(folder) as found:
+        model.load_state_dict(tensors(found))
     if not with_pictures:
         del model.images
     return model
@@ -251,42 +261,61 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
 
 def _grounded(
     folder: Path, config: Mapping[str, Any], base: Checkpoint, *, with_pictures: bool
-) -> GroundedModel:
+) -> EmbeddingModel:
     """Read a grounded model, whose trained model is loaded.
 
     Raises:
         CheckpointError: the trained model is another one, or its network has no classes.
     """
     from hasse.models.grounding.demands import Demands
-    from hasse.models.grounding.grounded_model import GroundedModel
+    from hasse.models.grounding.grounded_texts import GroundedTexts
 
     if base.fingerprint != config["base"]:
         raise CheckpointError(
             f"{base.folder} is not the model that {folder} was grounded on: restore both folders"
         )
     found = json.loads((folder / VOCABULARY).read_bytes())
-    demands = Demands.from_json(found, base.trained.vocabulary.words)
+    trained = cast("OrderEmbedding | TextModel", base.model)
+    demands = Demands.from_json(found, trained.vocabulary.words)
     try:
-        with weights(folder) as tensors:
-            return GroundedModel(
-                base.trained,
-                tensors["kept"].long(),
-                tensors["sets"],
-                demands,
-                with_pictures=with_pictures,
-            )
+        with weights(folder) as arrays:
+            if not with_pictures:
+                return cast(EmbeddingModel, GroundedTexts(trained, arrays["kept"], demands))
+            from hasse.models.grounding.grounded_model import GroundedModel
+
+            parts = tensors(arrays)
+            model = GroundedModel(base.trained, parts["kept"].long(), parts["sets"], demands)
+            return model.to(base.trained.device).eval()
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 
 
-def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
+    """Return the shape of a trained model, with the backbone's name of today."""
     unit = config["model"].get("text_encoder", "gru")
     if unit not in text_units():
         raise CheckpointError(
             f"{folder} reads captions with a unit '{unit}', which is not installed: install Hasse "
             f"with its studies, by 'pip install -e .' in a clone of the repository"
         )
-    shape = ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])})
+    return ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])})
+
+
+def _texts(folder: Path, config: Mapping[str, Any]) -> TextModel:
+    """Read what a model needs to encode captions without torch."""
+    with weights(folder) as arrays:
+        return TextModel(
+            _shape(folder, config),
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+            arrays,
+        )
+
+
+def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+    from hasse.models.model import OrderEmbedding
+
+    shape = _shape(folder, config)
     if with_pictures and not shape.has_images:
         raise CheckpointError(
             f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
@@ -299,10 +328,10 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
         Preprocessing(**config["preprocessing"]),
         with_pictures=with_pictures,
     )
-    with weights(folder) as tensors:
+    with weights(folder) as arrays:
         state = {
             key: value
-            for key, value in tensors.items()
+            for key, value in tensors(arrays).items()
             if with_pictures or not key.startswith(_IMAGE_ENCODER)
         }
         if with_pictures:
@@ -318,6 +347,8 @@ def _installed_weights(
     model: OrderEmbedding, network: str | None, folder: Path
 ) -> dict[str, Tensor]:
     """Return the tensors of the backbone from the package that has them."""
+    from hasse.models.encoders.registry import is_installed
+
     backbone = model.images.backbone
     if not is_installed(backbone):
         raise CheckpointError(

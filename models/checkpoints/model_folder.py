@@ -14,14 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hasse.models.errors import HasseError
 from hasse.models.files import lock_folder, write_atomically
 from hasse.models.regular_file import raise_system_error
 from hasse.models.tensor_files import write_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none

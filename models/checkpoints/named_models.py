@@ -15,7 +15,6 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError, read_sums
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.names import full_name
-from hasse.models.encoders.registry import build_encoder_pair
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.files import lock_folder
 from hasse.models.home import home
@@ -127,6 +126,8 @@ def make(name: str, encoder: str, weights: Path) -> Path:
         CheckpointError: the name is taken or impossible.
         BackboneError: there is no such encoder, or the weights are others.
     """
+    from hasse.models.encoders.registry import build_encoder_pair
+
     folder = require_free(name)
     built = build_encoder_pair(encoder, weights)
     from hasse.models.dual_encoder import (  # needs open_clip, which is there by now

@@ -13,16 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from safetensors.numpy import load_file
 
 from hasse.models.checkpoints.model_folder import CONFIG, WEIGHTS, CheckpointError
 from hasse.models.tensor_files import system_errors
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array: TypeAlias = NDArray[Any]
 WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
 
 SCALE = ".scale"
@@ -49,8 +53,8 @@ def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Ten
     return stored
 
 
-def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return stored weights as float32.
+def dequantize(stored: Mapping[str, Array]) -> dict[str, Array]:
+    """Return stored weights as float32, in memory of their own.
 
     Raises:
         ValueError: a matrix of bytes, which is named, has no scales.
@@ -61,29 +65,39 @@ def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if key.endswith(SCALE) and key.removesuffix(SCALE) in stored:
             continue
         if scale is not None:
-            weights[key] = value.float() * _beside(scale, value)
-        elif value.dtype == torch.int8:
+            weights[key] = value.astype(np.float32) * scale.reshape(-1, *[1] * (value.ndim - 1))
+        elif value.dtype == np.int8:
             raise ValueError(f"{key} is stored in bytes, and {key + SCALE} is missing")
         else:
-            weights[key] = value.float() if value.is_floating_point() else value
+            weights[key] = value.astype(np.float32 if value.dtype.kind == "f" else value.dtype)
     return weights
 
 
+def arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+    """Return tensors on any device as arrays, which may share their memory."""
+    return {key: value.detach().cpu().numpy() for key, value in tensors.items()}
+
+
+def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
+    """Return arrays as tensors that share their memory."""
+    import torch
+
+    return {key: torch.from_numpy(value) for key, value in weights.items()}
+
+
 def _bytes(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    import torch
+
     largest = matrix.abs().flatten(1).amax(1)
     # largest / 127 is share * 2^power with share in [1/2, 1): the next power of two from there on.
     share, power = torch.frexp(largest / _TOP)
     scale = torch.ldexp(torch.ones_like(largest), power - (share == 0.5).int())
     scale = torch.where(largest > 0, scale, 0).clamp(min=_LEAST)
-    return torch.round(matrix / _beside(scale, matrix)).to(torch.int8), scale
-
-
-def _beside(scale: Tensor, matrix: Tensor) -> Tensor:
-    return scale.view(-1, *[1] * (matrix.ndim - 1))
+    return torch.round(matrix / scale.view(-1, *[1] * (matrix.ndim - 1))).to(torch.int8), scale
 
 
 @contextmanager
-def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
+def weights(folder: Path) -> Iterator[dict[str, Array]]:
     """Yield the weights of a folder as float32, for a model to load.
 
     Raises:
@@ -95,15 +109,15 @@ def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
     try:
         with system_errors(path):
             stored = load_file(path)
-        tensors = {current_name(key): one for key, one in dequantize(stored).items()}
+        found = {current_name(key): one for key, one in dequantize(stored).items()}
         # A violation of NaN compares as no worse than any, and would be measured as perfect.
-        spoiled = next((key for key, value in tensors.items() if not value.isfinite().all()), None)
+        spoiled = next((key for key, value in found.items() if not np.isfinite(value).all()), None)
         if spoiled is not None:
             raise CheckpointError(
                 f"{path} has weights that are not finite numbers ({spoiled}): restore it or train "
                 f"the model again, at a lower learning rate"
             )
-        yield tensors
+        yield found
     except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(

@@ -21,109 +21,86 @@ as that far: a picture unlike all others must not come near to every caption.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self, TypeAlias
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
-from hasse.models.order import pairwise_violation
+from hasse.models.kernels.cpu_violations import violations
 from hasse.models.score import Score
 
 Kind: TypeAlias = Literal["image", "caption"]
+Points: TypeAlias = NDArray[np.float32]
 
 # Chosen on Flickr8k: shares from 0.5 to 0.9 and spreads from 1.5 on differ little.
 SHARE, SPREADS = 0.7, 2.0
-_STEP = math.log(1.05)  # change of a length's logarithm that the slope is measured over
-_KINDS: tuple[Kind, Kind] = ("image", "caption")
+STEP = math.log(1.05)  # change of a length's logarithm that the slope is measured over
+KINDS: tuple[Kind, Kind] = ("image", "caption")
+_BLOCK = 1024  # points that are compared with the references at one time
 
 
-class HubnessCorrection(nn.Module):
+@dataclass(frozen=True, eq=False)
+class HubnessCorrection:
     """Gives unit points the lengths that correct hubness.
 
     Attributes:
         images, captions: (R, N), the reference points, of unit length.
-        inverse_temperature: s; 0 before `fit`, when points stay as they are.
+        inverse_temperature: s, above 0.
         mean, spread, slope: (2,), of the biases of images and of captions.
-        block: points that are compared with the references at one time.
     """
 
-    images: Tensor
-    captions: Tensor
-    inverse_temperature: Tensor
-    mean: Tensor
-    spread: Tensor
-    slope: Tensor
+    score: Score
+    images: Points
+    captions: Points
+    inverse_temperature: float
+    mean: Points
+    spread: Points
+    slope: Points
 
-    def __init__(self, size: int, dimension: int, score: Score, block: int = 1024) -> None:
-        super().__init__()
-        self.score: Score = score
-        self.block = block
-        for kind in ("images", "captions"):
-            self.register_buffer(kind, torch.zeros(size, dimension))
-        self.register_buffer("inverse_temperature", torch.zeros(()))
-        for fact in ("mean", "spread", "slope"):
-            self.register_buffer(fact, torch.zeros(2))
-        self._negated: Tensor | None = None
+    @classmethod
+    def of(cls, score: Score, weights: Mapping[str, Points]) -> Self:
+        """Return the correction of weights that a model stores under the names of the fields."""
+        images, captions = weights["images"], weights["captions"]
+        facts = (weights[name] for name in ("mean", "spread", "slope"))
+        return cls(score, images, captions, float(weights["inverse_temperature"]), *facts)
 
-    @torch.no_grad()
-    def fit(self, images: Tensor, captions: Tensor, inverse_temperature: float) -> None:
-        """Take the first R points of either kind as references, and measure biases on the rest.
-
-        Args:
-            images, captions: (R + S, N), of unit length; S at least 2.
-            inverse_temperature: of the loss that the points were learned by, above 0.
-        """
-        size = len(self.images)
-        self.images.copy_(images[:size])
-        self.captions.copy_(captions[:size])
-        self.inverse_temperature.fill_(inverse_temperature)
-        for at, (kind, points) in enumerate(zip(_KINDS, (images, captions), strict=True)):
-            others = points[size:].to(self.images.device)
-            found = self.biases(others, kind)
-            self.mean[at], self.spread[at] = found.mean(), found.std()
-            longer = self.biases(others * math.exp(_STEP), kind)
-            shorter = self.biases(others * math.exp(-_STEP), kind)
-            self.slope[at] = (longer - shorter).mean() / (2 * _STEP)
-
-    def biases(self, points: Tensor, kind: Kind) -> Tensor:
+    def biases(self, points: Points, kind: Kind) -> Points:
         """Return b of points of a kind: (B, N) -> (B,)."""
-        s = self.inverse_temperature
-        found = [
-            math.log(len(self.images)) - torch.logsumexp(-s * self._penalties(block, kind), 1)
-            for block in torch.split(points, self.block)
-        ]
-        return torch.cat(found) / s
+        s = np.float32(self.inverse_temperature)
+        found = np.empty(len(points), np.float32)
+        for start in range(0, len(points), _BLOCK):
+            powers = -s * self._penalties(points[start : start + _BLOCK], kind)
+            largest = powers.max(1)
+            total = np.exp(powers - largest[:, None]).sum(1)
+            found[start : start + _BLOCK] = -(np.log(total) + largest)
+        return (found + np.float32(math.log(len(self.images)))) / s
 
-    def correct(self, points: Tensor, kind: Kind) -> Tensor:
+    def correct(self, points: Points, kind: Kind) -> Points:
         """Give unit points their corrected lengths: (B, N) -> (B, N).
 
         A point's bits do not depend on the points beside it, except for the score cosine.
         """
-        if not len(points) or not self.inverse_temperature:
-            return points
-        at = _KINDS.index(kind)
-        bound = SPREADS * self.spread[at]
-        beyond = (self.biases(points, kind) - self.mean[at]).clamp(-bound, bound)
-        return points * (-SHARE * beyond / self.slope[at]).exp()[:, None]
+        at = KINDS.index(kind)
+        bound = np.float32(SPREADS) * self.spread[at]
+        beyond = np.clip(self.biases(points, kind) - self.mean[at], -bound, bound)
+        corrected: Points = points * np.exp(np.float32(-SHARE) * beyond / self.slope[at])[:, None]
+        return corrected
 
-    @torch.no_grad()
-    def renumber(self, order: Tensor) -> None:
-        """Give the coordinates a new order, in place: i becomes what order[i] was."""
-        for points in (self.images, self.captions):
-            points.copy_(points[:, order])
-
-    def for_inference(self) -> None:
-        """Prepare for many comparisons; the references may not change any longer."""
-        if self.score != "cosine":
-            self._negated = -(self.images if self.score == "order" else self.captions)
-
-    def _penalties(self, points: Tensor, kind: Kind) -> Tensor:
+    def _penalties(self, points: Points, kind: Kind) -> Points:
         """Compare points with the references of the other kind: (b, N) -> (b, R)."""
         references = self.captions if kind == "image" else self.images
         if self.score == "cosine":
-            return 1 - points @ references.T
+            compared: Points = 1 - points @ references.T
+            return compared
         if (kind == "image") == (self.score == "order"):
-            return pairwise_violation(points, references)
+            return violations(np.ascontiguousarray(points), references)
         # E(x, y) = E(-y, -x): a few points come first, as the kernel reads many second ones best.
-        negated = -references if self._negated is None else self._negated
-        return pairwise_violation(-points, negated)
+        return violations(-points, self._negated)
+
+    @cached_property
+    def _negated(self) -> Points:
+        negated: Points = -(self.images if self.score == "order" else self.captions)
+        return negated

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from hasse.models.encoders.mixed_precision import low_precision_matmul
+from hasse.models.encoders.model_config import ImagePooling
 from hasse.models.encoders.regions import pool_regions
 
 if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
-
-ImagePooling = Literal["average", "max", "regions"]
 
 
 class ImageEncoder(nn.Module):

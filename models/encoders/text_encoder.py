@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, normalize
 from torch.nn.utils.rnn import pad_sequence
 
+from hasse.models.encoders.model_config import CaptionPooling
+from hasse.models.encoders.text_inference import (
+    Captions,
+    Length,
+    PackedTextEncoder,
+    Points,
+    Reading,
+    TextInference,
+    in_batches,
+)
 from hasse.models.encoders.units.gru import GRU
 from hasse.models.encoders.units.registry import TextUnit, make_text_unit
 from hasse.models.vocabulary import PADDING
-
-CaptionPooling = Literal["last", "max"]
-Length = Literal["unit", "learned", "free"]
-WIDEST = 1000  # largest word_range that training makes progress from
-MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
 
 
 def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -124,6 +128,18 @@ class CaptionEncoder(nn.Module):
         unit = normalize(encoded, dim=-1)
         return unit if self.length_head is None else unit * self.length_head(encoded).sigmoid()
 
+    @property
+    def is_packable(self) -> bool:
+        """Whether `packed` computes what it does: a GRU on a CPU whose states are the points."""
+        on_cpu = self.embedding.weight.device.type == "cpu"
+        return on_cpu and self.kind == "gru" and self.head is None and self.word_map is None
+
+    def packed(self, *, halves: bool | None = None) -> PackedTextEncoder:
+        """Return an encoder with the weights of now, without torch."""
+        weights = {name: value.numpy().copy() for name, value in self.state_dict().items()}
+        reading = Reading(self.pooling, self.signed, self.length, self.backwards)
+        return PackedTextEncoder(weights, reading, halves=halves)
+
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place: i becomes what order[i] was."""
@@ -188,3 +204,35 @@ class Ensemble(nn.Module):
         shares = order.reshape(len(self.encoders), -1)
         for at, (encoder, share) in enumerate(zip(self.encoders, shares, strict=True)):
             encoder.renumber(share - at * len(share))
+
+
+def text_inference(encoder: CaptionEncoder | Ensemble) -> TextInference | None:
+    """Return what encodes captions without torch with the weights of now; None if nothing does."""
+    members = encoder.encoders
+    packable = all(member.is_packable for member in members)
+    return TextInference([member.packed() for member in members]) if packable else None
+
+
+@torch.inference_mode()
+def encode_captions(
+    encoder: CaptionEncoder | Ensemble,
+    captions: Sequence[Sequence[int]],
+    batch_size: int,
+    inference: TextInference | None = None,
+) -> Points:
+    """Return the points of numbered captions: -> (B, N) float32.
+
+    `inference` encodes them, or else one with the weights of now, or else torch.
+    """
+    inference = inference or text_inference(encoder)
+    if inference is not None:
+        return inference.points(captions, batch_size)
+    device = encoder.encoders[0].embedding.weight.device
+    size = sum(member.dimension for member in encoder.encoders)
+
+    def encode(batch: Captions, _: object) -> Points:
+        together, lengths = padded([torch.tensor(caption) for caption in batch])
+        found: Points = encoder.points(together.to(device), lengths).cpu().numpy()
+        return found
+
+    return in_batches(encode, captions, size, batch_size, 1)

@@ -1,130 +1,132 @@
-"""Numbered captions to points, with weights that no longer change."""
+"""Numbered captions to points, in numpy and compiled kernels, with weights that stay."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble, padded
+from hasse.models.encoders.model_config import CaptionPooling
+from hasse.models.kernels import cpu_gru
+from hasse.models.kernels.compiled import processor_threads
 
+Length = Literal["unit", "learned", "free"]
 Points: TypeAlias = NDArray[np.float32]
+Captions: TypeAlias = list[Sequence[int]]
+Encode: TypeAlias = Callable[[Captions, NDArray[np.int64]], Points]
 
 _CAPTIONS_PER_THREAD = 64  # some milliseconds of work, worth a thread of their own
+_WORDS = 64  # words whose gates are multiplied together, always the same ones
+
+
+def in_batches(
+    encode: Encode, captions: Sequence[Sequence[int]], size: int, batch_size: int, threads: int
+) -> Points:
+    """Return what `encode` makes of captions and their lengths, in their order: -> (B, `size`).
+
+    Captions of like length are encoded together, the longest first, at most `batch_size`: a batch
+    takes as long as its longest.
+    """
+    points = np.empty((len(captions), size), np.float32)
+    lengths = np.array([len(caption) for caption in captions], np.int64)
+    by_length = np.argsort(-lengths, kind="stable")
+    together = min(batch_size, max(_CAPTIONS_PER_THREAD, -(-len(captions) // threads)))
+
+    def batch(start: int) -> None:
+        rows = by_length[start : start + together]
+        points[rows] = encode([captions[row] for row in rows], lengths[rows])
+
+    starts = range(0, len(captions), together)
+    if len(starts) > 1 and threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(batch, starts))
+    else:
+        for start in starts:
+            batch(start)
+    return points
 
 
 class TextInference:
-    """Encodes captions with the weights that an encoder has when this is made.
+    """Encodes captions with the members of an ensemble, or with one encoder, on a CPU.
 
-    On a CPU a GRU without a head is compiled, and a caption's point has the same bits whichever
-    captions it is encoded with. All else runs in torch.
+    A caption's point has the same bits whichever captions it is encoded with.
     """
 
-    def __init__(self, encoder: CaptionEncoder | Ensemble) -> None:
-        self._encoder = encoder
-        self._size = sum(member.dimension for member in encoder.encoders)
-        self._device = encoder.encoders[0].embedding.weight.device
-        self._is_on_cpu = self._device.type == "cpu"
-        first = encoder.encoders[0]
-        plain = first.kind == "gru" and first.head is None and first.word_map is None
-        self._is_packed = self._is_on_cpu and plain
-        if self._is_packed:
-            self._packed = [PackedTextEncoder(member) for member in encoder.encoders]
+    def __init__(self, members: Sequence[PackedTextEncoder]) -> None:
+        self._members = members
+        self._size = sum(member.size for member in members)
 
     def points(self, captions: Sequence[Sequence[int]], batch_size: int = 256) -> Points:
-        """Return the points of captions, end marks included: -> (B, N) float32.
+        """Return the points of captions, end marks included: -> (B, N) float32."""
+        return in_batches(self._encode, captions, self._size, batch_size, processor_threads())
 
-        Captions of like length are encoded together, at most `batch_size`: a batch takes as long
-        as its longest. On a CPU as many threads as torch has encode batches.
-        """
-        points = np.empty((len(captions), self._size), np.float32)
-        lengths = np.array([len(caption) for caption in captions], np.int64)
-        by_length = np.argsort(-lengths, kind="stable")
-        threads = torch.get_num_threads() if self._is_on_cpu else 1
-        together = min(batch_size, max(_CAPTIONS_PER_THREAD, -(-len(captions) // threads)))
-        encode = self._by_kernel if self._is_packed else self._by_torch
-
-        def batch(start: int) -> None:
-            rows = by_length[start : start + together]
-            points[rows] = encode([captions[row] for row in rows], lengths[rows])
-
-        starts = range(0, len(captions), together)
-        if len(starts) > 1 and threads > 1:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(batch, starts))
-        else:
-            for start in starts:
-                batch(start)
-        return points
-
-    def _by_kernel(self, captions: list[Sequence[int]], lengths: NDArray[np.int64]) -> Points:
+    def _encode(self, captions: Captions, lengths: NDArray[np.int64]) -> Points:
         there = np.arange(lengths[0])[:, None] < lengths  # (T, B)
         alive = there.sum(1)
         words = {False: _by_time(captions, there)}
-        if any(member.backwards for member in self._packed):
-            reversed_captions = [[*caption[-2::-1], caption[-1]] for caption in captions]
+        if any(member.backwards for member in self._members):
+            reversed_captions: Captions = [[*each[-2::-1], each[-1]] for each in captions]
             words[True] = _by_time(reversed_captions, there)
-        members = self._packed
-        shares: list[Points] = [one.points(words[one.backwards], alive) for one in members]
+        shares: list[Points] = [one.points(words[one.backwards], alive) for one in self._members]
         if len(shares) == 1:
             return shares[0]
         whole: Points = np.concatenate(shares, axis=1) / np.float32(math.sqrt(len(shares)))
         return whole
 
-    @torch.inference_mode()
-    def _by_torch(self, captions: list[Sequence[int]], _: NDArray[np.int64]) -> Points:
-        together, lengths = padded([torch.tensor(caption) for caption in captions])
-        found: Points = self._encoder.points(together.to(self._device), lengths).cpu().numpy()
-        return found
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How an encoder reads captions: attributes of `CaptionEncoder`."""
+
+    pooling: CaptionPooling
+    signed: bool
+    length: Length
+    backwards: bool
 
 
 class PackedTextEncoder:
-    """Computes `CaptionEncoder.points` on a CPU, to rounding, with the weights of now.
+    """Computes `CaptionEncoder.points` of a GRU without a head, to rounding.
 
-    They are laid out for `hasse.models.kernels.cpu_gru`, and each word's share of the gates is
-    multiplied beforehand: 12 N bytes for each word there is.
+    The weights are laid out for `hasse.models.kernels.cpu_gru`. Each word's share of the gates is
+    multiplied when the word comes for the first time, and takes 12 N bytes from then on.
 
     Attributes:
+        size: N.
         backwards: whether it reads words from the last to the first.
     """
 
-    @torch.no_grad()
-    def __init__(self, encoder: CaptionEncoder, *, halves: bool | None = None) -> None:
-        from hasse.models.kernels import (
-            cpu_gru,  # needs numba, which a GPU that only learns may lack
-        )
-
-        self._run = cpu_gru.run
-        gru = encoder.gru
-        size = gru.recurrent_weight.shape[1]
-        self._size = size
-        self.backwards = encoder.backwards
-        self._max_pool, self._signed = encoder.pooling == "max", encoder.signed
-        self._free = encoder.length == "free"
-        biases = gru.input_bias.clone()
-        biases[: 2 * size] += gru.recurrent_bias[: 2 * size]
-        inputs = torch.addmm(biases, encoder.embedding.weight, gru.input_weight.T)  # (V, 3 N)
-        self._table = cpu_gru.widened(inputs.view(-1, 3, size).numpy())
-        self._bias = cpu_gru.widened(gru.recurrent_bias[2 * size :].numpy())
+    def __init__(
+        self, weights: Mapping[str, Points], reading: Reading, *, halves: bool | None = None
+    ) -> None:
+        """Take the state of a `CaptionEncoder`; arrays are not copied."""
+        recurrent, bias = weights["gru.recurrent_weight"], weights["gru.recurrent_bias"]
+        self.size, self.backwards = recurrent.shape[1], reading.backwards
+        self._reading = reading
+        biases = weights["gru.input_bias"].copy()
+        biases[: 2 * self.size] += bias[: 2 * self.size]
+        self._gates = _WordGates(weights["embedding.weight"], weights["gru.input_weight"], biases)
+        self._bias = cpu_gru.widened(bias[2 * self.size :])
         halves = cpu_gru.READS_HALVES if halves is None else halves
-        self._weights = cpu_gru.packed(gru.recurrent_weight.numpy(), halves=halves)
-        self._length_head: tuple[NDArray[np.float32], float] | None = None
-        if (head := encoder.length_head) is not None:
-            self._length_head = head.weight[0].numpy().copy(), head.bias.item()
+        self._weights = cpu_gru.packed(recurrent, halves=halves)
+        self._length_head: tuple[Points, np.float32] | None = None
+        if reading.length == "learned":
+            weight, length_bias = weights["length_head.weight"], weights["length_head.bias"]
+            self._length_head = weight[0], length_bias[0]
 
     def points(self, words: NDArray[np.int64], alive: NDArray[np.int64]) -> Points:
         """Return the points (B, N) of captions, the longest first; arguments as `cpu_gru.run`."""
         shape = (int(alive[0]), len(self._bias))
         states, out = np.zeros((2, *shape), np.float32), np.full(shape, -np.inf, np.float32)
-        arguments = (words, alive, self._table, self._weights, self._bias)
-        self._run(*arguments, states, out, self._max_pool, self._signed)
-        encoded = out[:, : self._size]
-        if self._free:
+        arguments = (words, alive, self._gates.of(words), self._weights, self._bias)
+        cpu_gru.run(*arguments, states, out, self._reading.pooling == "max", self._reading.signed)
+        encoded = out[:, : self.size]
+        if self._reading.length == "free":
             return encoded
         # Each row is summed up alone: a product would round by the number of rows.
         length = np.sqrt(np.square(encoded).sum(1, keepdims=True))
@@ -135,7 +137,38 @@ class PackedTextEncoder:
         return points
 
 
-def _by_time(captions: Sequence[Sequence[int]], there: NDArray[np.bool_]) -> NDArray[np.int64]:
+class _WordGates:
+    """The table (V, 3, N') of `cpu_gru.run`, whose rows are filled when words first come.
+
+    All words take a second and hundreds of megabytes, and a query has a few. Rows are multiplied in
+    blocks that are always the same ones, so that their bits do not depend on who came first.
+    """
+
+    def __init__(self, words: Points, weight: Points, biases: Points) -> None:
+        self._words, self._weight, self._biases = words, weight, biases
+        width = cpu_gru.widened(biases.reshape(3, -1)).shape[1]
+        self._table = np.empty((len(words), 3, width), np.float32)
+        self._filled = np.zeros(-(-len(words) // _WORDS), np.bool_)
+        self._lock = threading.Lock()
+
+    def of(self, words: NDArray[np.int64]) -> Points:
+        """Return the table, in which the rows of these words are filled."""
+        blocks = np.unique(words // _WORDS)
+        if not self._filled[blocks].all():
+            with self._lock:
+                for block in blocks[~self._filled[blocks]].tolist():
+                    self._fill(block)
+        return self._table
+
+    def _fill(self, block: int) -> None:
+        rows = slice(block * _WORDS, (block + 1) * _WORDS)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite shows in the points
+            gates = self._words[rows] @ self._weight.T + self._biases
+        self._table[rows] = cpu_gru.widened(gates.reshape(len(gates), 3, -1))
+        self._filled[block] = True
+
+
+def _by_time(captions: Captions, there: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the first words of captions, then the second, and so on; there is (T, B)."""
     numbers = np.zeros(there.shape, np.int64)
     numbers.T[there.T] = np.concatenate(captions)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from hasse.models.errors import HasseError
 from hasse.models.regular_file import raise_system_error
 from hasse.models.tensor_files import system_errors
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 _COUNTER = "num_batches_tracked"
 
@@ -67,6 +67,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         BackboneError: there is no such file, or it holds something else.
         OSError: as of `raise_system_error`.
     """
+    import torch
+    from safetensors.torch import load_file
+
     if not path.is_file():
         raise BackboneError(f"there is no weights file {path}")
     try:
@@ -87,7 +90,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"it should be a .safetensors file or a state dict saved by torch"
         ) from error
     if not isinstance(content, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()
+        isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in content.items()
     ):
         raise BackboneError(f"{path} is not a state dict: save model.state_dict() and name that")
     return dict(content)

@@ -30,7 +30,7 @@ from hasse.models.features.feature_store import (
 from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.decoding import open_picture, picture_stamp
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 
 COMMIT_IMAGES, COMMIT_SECONDS = 1024, 30.0
 
@@ -105,7 +105,7 @@ class Extractor:
             ]
             yield BatchFeatures(batch.items, features, skipped)
 
-    def _crops(self, image: Image) -> Tensor:
+    def _crops(self, image: Image) -> Pixels:
         """Return the crops of a picture, then its random views: (crops + views, 3, H, W)."""
         options, preprocessing = self._options, self._preprocessing
         if not options.views:
@@ -115,7 +115,7 @@ class Extractor:
         picture = open_picture(image.path, options.limits, 2 * preprocessing.resize)
         draw = np.random.default_rng(image.id % 2**63)  # an image always has the same views
         views = [preprocessing.random_view(picture, draw)[None] for _ in range(options.views)]
-        return torch.cat([preprocessing.apply(picture), *views])
+        return np.concatenate([preprocessing.apply(picture), *views])
 
 
 _DEFAULT = ExtractionOptions()
@@ -237,13 +237,13 @@ def _remaining(
 
 @torch.inference_mode()
 def _seen(
-    network: Backbone, pixels: list[Tensor], batch_size: int, device: torch.device
+    network: Backbone, pixels: list[Pixels], batch_size: int, device: torch.device
 ) -> NDArray[np.float32]:
     """Run the network on a bounded number of crops at a time: B x (C, 3, H, W) -> (B, C, F).
 
     Where it keeps its grid, -> (B, C, REGIONS, F).
     """
-    crops = torch.cat(pixels)  # (B * C, 3, H, W)
+    crops = torch.from_numpy(np.concatenate(pixels))  # (B * C, 3, H, W)
 
     def look(some: Tensor) -> Tensor:
         seen: Tensor = network(some.to(device))

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from torch import Tensor
-
 from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoding import read_metadata, taken_at
 from hasse.models.images.metadata import PictureMetadata
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.images.sidecars import sidecars_of
 from hasse.models.regular_file import open_regular, raise_system_error
 
@@ -44,7 +42,7 @@ class InspectedPicture:
     """The facts of a picture, and its pixels as a model takes them: (crops, 3, H, W)."""
 
     facts: PictureFacts
-    pixels: Tensor
+    pixels: Pixels
 
 
 def inspect(

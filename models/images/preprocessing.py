@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_SIDE = 16_384  # of what a network looks at
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
+Pixels: TypeAlias = NDArray[np.float32]  # of a picture as a network takes it: (crops, 3, H, W)
 Framing = Literal["centre", "whole"]
 Interpolation = Literal["bilinear", "bicubic", "lanczos"]
 
@@ -61,7 +63,7 @@ class Preprocessing:
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
             raise ValueError("mean and std have three numbers each, and std is positive")
 
-    def apply(self, picture: Image.Image) -> Tensor:
+    def apply(self, picture: Image.Image) -> Pixels:
         """Return an RGB picture's crops, normalised: -> (crops, 3, crop, crop) float32.
 
         Each crop is cut from the original and scaled by itself. The result is that of scaling the
@@ -97,16 +99,17 @@ class Preprocessing:
         pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))  # (1 or 5, 3, crop, crop)
         if self.crops == 10:
             pixels = np.concatenate([pixels, pixels[..., ::-1]])  # (10, 3, crop, crop)
-        return torch.from_numpy(self._normalise(pixels))
+        return self._normalise(pixels)
 
-    def random_view(self, picture: Image.Image, draw: np.random.Generator) -> Tensor:
+    def random_view(self, picture: Image.Image, draw: np.random.Generator) -> Pixels:
         """Return a random crop of an RGB picture, normalised: -> (3, crop, crop) float32."""
         pixels = resized_crop(
             picture, random_crop(draw, min_area=0.4, max_aspect=math.exp(0.25)), self.crop
         )
-        return torch.from_numpy(self._normalise(pixels.transpose(2, 0, 1)[None])[0])
+        view: Pixels = self._normalise(pixels.transpose(2, 0, 1)[None])[0]
+        return view
 
-    def _normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def _normalise(self, pixels: NDArray[np.uint8]) -> Pixels:
         # In numpy, since torch would start its own threads inside each decoding thread.
         scale = (1 / (255 * np.asarray(self.std))).astype(np.float32)
         shift = (np.asarray(self.mean) / np.asarray(self.std)).astype(np.float32)

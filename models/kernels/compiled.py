@@ -1,7 +1,9 @@
-"""How numba compiles the kernels of a CPU."""
+"""How numba compiles the kernels of a CPU, and the threads they run on."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -20,3 +22,15 @@ def compiled(**options: Any) -> Callable[[F], F]:
             return cast(F, numba.njit(nogil=True, **options)(function))
 
     return decorate
+
+
+def processor_threads() -> int:
+    """Return how many threads to use: torch's number where it runs, else that of the processors.
+
+    OMP_NUM_THREADS bounds both.
+    """
+    if (torch := sys.modules.get("torch")) is not None:
+        return int(torch.get_num_threads())
+    processors = len(os.sched_getaffinity(0))
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return min(processors, int(given)) if given.isdecimal() and int(given) else processors

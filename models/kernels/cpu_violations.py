@@ -2,23 +2,19 @@
 
 Every violation is summed by itself in one order. On one machine its bits depend neither on the
 other pairs nor on the number of threads.
-
-Imported only where points are on a CPU: a machine that trains on a GPU alone needs no numba.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numba
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from hasse.models.kernels.compiled import compiled
+from hasse.models.kernels.compiled import compiled, processor_threads
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -28,31 +24,14 @@ _GAPS_PER_THREAD = 1 << 22  # about half a millisecond of work, worth a thread o
 _FASTMATH = {"reassoc", "contract", "nsz"}
 
 
-class CpuViolation(torch.autograd.Function):
-    """The matrix of E(x[b], y[c]) in float32: (B, N), (C, N) -> (B, C)."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        x_rows, y_rows = (points.detach().contiguous().numpy() for points in (x, y))
-        ctx.points = x_rows, y_rows
-        out = np.empty((len(x_rows), len(y_rows)), np.float32)
-        in_threads(
-            lambda start, end: _violations(x_rows, y_rows, out, start, end),
-            len(y_rows),
-            out.size * x.shape[1],
-        )
-        return torch.from_numpy(out)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        # dE/dy = 2 max(0, y - x), dE/dx = -2 max(0, y - x), each weighted by the gradient of
-        # its own entry and summed over the other set. The gap of (x, y) is that of (-y, -x).
-        x, y = ctx.points
-        weights = 2 * grads[0].numpy()
-        return _summed(x, y, -weights), _summed(-y, -x, np.ascontiguousarray(weights.T))
+def violations(x: Floats, y: Floats) -> Floats:
+    """Return the matrix of E(x[b], y[c]): (B, N), (C, N), contiguous -> (B, C)."""
+    out = np.empty((len(x), len(y)), np.float32)
+    in_threads(lambda start, end: _violations(x, y, out, start, end), len(y), out.size * x.shape[1])
+    return out
 
 
-def _summed(x: Floats, y: Floats, weights: Floats) -> Tensor:
+def weighted_gaps(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Sum weights[b, c] max(0, y[c] - x[b]) over c: (B, N), (C, N), (B, C) -> (B, N)."""
     out = np.zeros_like(x)
     in_threads(
@@ -60,15 +39,15 @@ def _summed(x: Floats, y: Floats, weights: Floats) -> Tensor:
         len(x),
         x.size * len(y),
     )
-    return torch.from_numpy(out)
+    return out
 
 
 def in_threads(
     work: Callable[[int, int], None], count: int, gaps: int, threads: int | None = None
 ) -> None:
-    """Call `work` with ranges of 0 to `count`, in as many threads as torch has and are worth it."""
+    """Call `work` with ranges of 0 to `count`, in as many threads as there are and are worth it."""
     if threads is None:
-        threads = min(torch.get_num_threads(), gaps // _GAPS_PER_THREAD)
+        threads = min(processor_threads(), gaps // _GAPS_PER_THREAD)
     share = -(-count // max(1, threads))
     if share >= count:
         work(0, count)

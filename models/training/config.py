@@ -9,8 +9,8 @@ from typing import Literal
 
 from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.encoders.mixed_precision import supports_bfloat16
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig
 
 Schedule = Literal["constant", "cosine", "exponential"]
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.weights import dequantize, quantize
+from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
 from hasse.models.embedding_model import Points
 from hasse.models.encoders.backbone import fingerprint_of
-from hasse.models.encoders.hubness import HubnessCorrection
+from hasse.models.encoders.hubness_weights import HubnessWeights
 from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.retrieval import evaluate
@@ -273,10 +273,10 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
 
     def _round(self, model: OrderEmbedding) -> None:
         """Give a model the weights that its checkpoint will give back."""
-        rounded = dequantize(quantize(checkpoint.stored(model), self.config.saved_dtype))
-        model.load_state_dict(model.state_dict() | rounded)
+        rounded = dequantize(arrays(quantize(checkpoint.stored(model), self.config.saved_dtype)))
+        model.load_state_dict(model.state_dict() | tensors(rounded))
 
-    def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessCorrection) -> None:
+    def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessWeights) -> None:
         """Fit a model's hubness correction to training images, each with one of its captions."""
         draw = np.random.default_rng([self.config.seed, _REFERENCES])
         rows = draw.permutation(len(self.dataset))[: len(hubness.images) + self.least_references]

@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from prometheus_client import Histogram
-from torch import Tensor
 
 from hasse.index.types import Points
 from hasse.models.embedding_model import EmbeddingModel, Words, encode_pixels
 from hasse.models.errors import HasseError
+from hasse.models.images.preprocessing import Pixels
 from hasse.service.core.batching import After, Batcher, Done, Next
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid, shown
@@ -98,7 +98,7 @@ class EncodingQueue:
         self._model = model
         self._batch_size = batch_size
         sizes = {"caption": settings.caption_batch, "picture": settings.picture_batch}
-        self.batcher: Batcher[EncodeKey, str | Tensor, Points] = Batcher(
+        self.batcher: Batcher[EncodeKey, str | Pixels, Points] = Batcher(
             "encoder",
             self._run,
             size=lambda key: sizes[key.kind],
@@ -106,7 +106,7 @@ class EncodingQueue:
             on_death=on_death,
         )
 
-    async def encode(self, item: str | Tensor, stages: Stages) -> Points:
+    async def encode(self, item: str | Pixels, stages: Stages) -> Points:
         """Return the point of a caption, or of a preprocessed picture: (N,) float32."""
         done = await self.batcher.submit(_key_of(item), item)
         stages.seconds["queue"] += done.waited
@@ -114,7 +114,7 @@ class EncodingQueue:
         return done.result
 
     async def encode_then(
-        self, item: str | Tensor, then: Next[Points, After], stages: Stages
+        self, item: str | Pixels, then: Next[Points, After], stages: Stages
     ) -> Done[After]:
         """Return what another batcher makes of the point of a caption or a picture."""
         done, after = await self.batcher.submit_chained(_key_of(item), item, then)
@@ -132,7 +132,7 @@ class EncodingQueue:
             stages.seconds[stage] += max(one.seconds[stage] for one in each)
         return np.stack(points)
 
-    def _run(self, key: EncodeKey, items: list[str | Tensor]) -> list[Points]:
+    def _run(self, key: EncodeKey, items: list[str | Pixels]) -> list[Points]:
         if self._batch_size is not None:
             self._batch_size.labels(key.kind).observe(len(items))
         try:
@@ -145,13 +145,13 @@ class EncodingQueue:
             ) from error
         return list(points)
 
-    def _points(self, key: EncodeKey, items: list[str | Tensor]) -> Points:
+    def _points(self, key: EncodeKey, items: list[str | Pixels]) -> Points:
         if key.kind == "caption":
             return self._model.encode_captions([item for item in items if isinstance(item, str)])
-        return encode_pixels(self._model, [item for item in items if isinstance(item, Tensor)])
+        return encode_pixels(self._model, [item for item in items if isinstance(item, np.ndarray)])
 
 
-def _key_of(item: str | Tensor) -> EncodeKey:
+def _key_of(item: str | Pixels) -> EncodeKey:
     if not isinstance(item, str):
         return EncodeKey("picture")
     count = item.count(" ") + 1

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
 from PIL import Image
 
 from hasse.index.errors import CatalogUnreachableError
@@ -19,7 +18,6 @@ from hasse.index.search.query import Query
 from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
-from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Words
 from hasse.models.evaluation.calibration import Calibrations
@@ -36,6 +34,9 @@ from hasse.service.runtime import loading
 from hasse.service.runtime.logs import event
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
+
+if TYPE_CHECKING:
+    from hasse.models.captioning.writing import Writer
 
 Result = TypeVar("Result")
 
@@ -66,7 +67,7 @@ class Engine:
         *,
         absolute_paths: bool = False,
     ) -> None:
-        metrics = metrics or Metrics()
+        kept = metrics or Metrics()
         admission = admission or Admission.of(settings)
         self.checkpoint = checkpoint
         self.index = index
@@ -80,13 +81,13 @@ class Engine:
             previews=PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes),
         )
         self.encoder = EncodingQueue(
-            checkpoint.model, settings, batch_size=metrics.batch_size, on_death=on_death
+            checkpoint.model, settings, batch_size=kept.batch_size, on_death=on_death
         )
         self.searcher = SearchQueue(
             index,
             settings,
             admission=admission,
-            batch_size=metrics.batch_size,
+            batch_size=kept.batch_size,
             on_death=on_death,
         )
         self.writing = WriteQueue(
@@ -96,11 +97,11 @@ class Engine:
             settings,
             self.paths,
             on_change=self._changed,
-            batch_size=metrics.batch_size,
+            batch_size=kept.batch_size,
             on_death=on_death,
         )
         self.specificity = Specificity(checkpoint.model)
-        self.stage_seconds = metrics.stage_seconds
+        self.stage_seconds = kept.stage_seconds
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(
@@ -110,7 +111,8 @@ class Engine:
             on_compaction=lambda done: event("compacted", **asdict(done)),
             on_error=lambda error: event("compaction failed", logging.ERROR, error=str(error)),
         )
-        self._watch(metrics)
+        if metrics is not None:
+            self._watch(metrics)
 
     @classmethod
     def open(
@@ -266,4 +268,8 @@ class Engine:
 
     def _device_memory(self) -> float:
         device = self.checkpoint.model.device
-        return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
+        if device.type != "cuda":
+            return 0.0
+        import torch
+
+        return float(torch.cuda.memory_allocated(device))

@@ -17,7 +17,6 @@ from typing import IO, TypeAlias, TypeVar
 from weakref import finalize
 
 from PIL import Image
-from torch import Tensor
 
 from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoder import Cancellation
@@ -25,7 +24,7 @@ from hasse.models.images.decoding import decode
 from hasse.models.images.formats import Format, format_of
 from hasse.models.images.inspection import InspectedPicture, inspect
 from hasse.models.images.limits import PictureError, PictureLimits, Reason
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.regular_file import is_system_error, open_regular
 from hasse.service.core.previews import (
     SHORTEST,
@@ -83,7 +82,7 @@ class PictureReader:
         self._thumbnails = ThumbnailCache(settings.thumbnail_cache_bytes)
         self._previews = previews
 
-    async def pixels(self, source: bytes | Path, stages: Stages) -> Tensor:
+    async def pixels(self, source: bytes | Path, stages: Stages) -> Pixels:
         """Decode a picture into the input of a model: (crops, 3, H, W).
 
         Raises:
@@ -175,7 +174,7 @@ class PictureReader:
             cancellation.cancel()
             self._running.discard(cancellation)
 
-    def _pixels(self, source: bytes | Path, stop: Cancellation) -> Tensor:
+    def _pixels(self, source: bytes | Path, stop: Cancellation) -> Pixels:
         size = self._preprocessing.resize
         return self._preprocessing.apply(self._decode(source, size, stop).image)
 

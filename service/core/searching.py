@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prometheus_client import Histogram
-from torch import Tensor
 
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import FoundCaption, NamedImage, Points
+from hasse.models.images.preprocessing import Pixels
 from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher, Done, Next
@@ -283,7 +283,7 @@ class SearchQueue:
         return _timed(done, stages)
 
     async def search_encoded(
-        self, key: SearchKey, encoder: EncodingQueue, item: str | Tensor, stages: Stages
+        self, key: SearchKey, encoder: EncodingQueue, item: str | Pixels, stages: Stages
     ) -> Found:
         """Return the best rows for a caption or a preprocessed picture.
 

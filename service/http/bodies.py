@@ -60,7 +60,7 @@ class Bodies:
         try:
             return model.model_validate(parse_json(body))
         except ValidationError as error:
-            raise invalid_fields(error) from None
+            raise invalid_fields(error.errors()) from None
 
     async def form(self, request: Request) -> Form:
         """Read a multipart form. All its files together are bounded as one picture is.

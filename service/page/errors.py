@@ -11,7 +11,8 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.errors import CHALLENGE, ServiceError
+from hasse.service.errors import ServiceError
+from hasse.service.http.problems import CHALLENGE
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.runtime.readiness import Phase

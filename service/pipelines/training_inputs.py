@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from hasse.models.datasets import Dataset
-from hasse.models.encoders.image_encoder import ImagePooling
+from hasse.models.encoders.model_config import ImagePooling
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.features.pixel_store import cache_pixels

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from hasse.models.captioning.ranking import WrittenCaption
-from hasse.models.captioning.writing import Writer
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.questions.answers import Description
 from hasse.service.questions.pipeline import Fields, encode
 from hasse.service.questions.requests import DescribeQuery
+
+if TYPE_CHECKING:
+    from hasse.models.captioning.ranking import WrittenCaption
+    from hasse.models.captioning.writing import Writer
 
 
 async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fields:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-import torch
-
 from hasse.index.types import Points
 from hasse.models.analogy import is_bare, reworded, substitute
 from hasse.service.core.answering import beside_loop
@@ -29,13 +27,9 @@ async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Fields:
     """
     (start,) = await encode(engine, [request.like], stages)
     plus, minus = await _in_captions(engine, request, start, stages)
-    terms = torch.from_numpy(await encode(engine, [*plus, *minus], stages))
-    point = substitute(
-        engine.checkpoint.model.config.score,
-        torch.from_numpy(start),
-        terms[: len(plus)],
-        terms[len(plus) :],
-    ).numpy()
+    terms = await encode(engine, [*plus, *minus], stages)
+    score = engine.checkpoint.model.config.score
+    point = substitute(score, start, terms[: len(plus)], terms[len(plus) :])
     fields = await search_without(engine, request.like, point, request, stages)
     parts = [request.like, *request.plus, *request.minus]
     unknown = unknown_words(engine.checkpoint, parts)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from hasse.models.errors import HasseError
 
 
@@ -17,6 +15,10 @@ def pick_device(name: str) -> str:
     Raises:
         DeviceError: no such device on this machine.
     """
+    if name == "cpu":
+        return name
+    import torch
+
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

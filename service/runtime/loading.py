@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,15 @@ from hasse.index.search.query import Query
 from hasse.index.segments import stored_pictures
 from hasse.index.store import Index
 from hasse.index.types import Kind
-from hasse.models.captioning.checkpoint import folder_of
-from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.score import penalties_between
 from hasse.service.runtime.device import pick_device
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
+
+if TYPE_CHECKING:
+    from hasse.models.captioning.writing import Writer
 
 
 def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:
@@ -39,7 +41,9 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
         index.errors.HasseIndexError: the index cannot be used, or another model made it.
         service.runtime.device.DeviceError: this machine has no such device.
     """
-    device = pick_device(settings.device)
+    # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
+    texts_anywhere = not with_pictures and settings.device == "auto"
+    device = "cpu" if texts_anywhere else pick_device(settings.device)
     loaded = None
     if settings.model is not None:
         folder = named_models.find(settings.model)
@@ -110,6 +114,9 @@ def writer(settings: Settings, model: Checkpoint) -> Writer | None:
     Raises:
         CheckpointError: it cannot be used, or was trained for another model.
     """
+    from hasse.models.captioning.checkpoint import folder_of
+    from hasse.models.captioning.writing import Writer
+
     if settings.captioner is None and not folder_of(model).is_dir():
         return None
     return Writer.of(model, settings.captioner)

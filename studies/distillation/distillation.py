@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
-from hasse.models.checkpoints.weights import dequantize, quantize
+from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
 from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
@@ -240,7 +240,7 @@ class Distillation(ResumableRun[Rows, float]):
             self.run(report, stop)
         state = {key: value.cpu() for key, value in self.model.layers.state_dict().items()}
         path = self.folder / STUDENT
-        write_weights(path, dequantize(quantize(state, "int8")))
+        write_weights(path, tensors(dequantize(arrays(quantize(state, "int8")))))
         return path
 
     def batches(self, epoch: int, first: int) -> Iterator[Rows]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hasse.models.checkpoints.model_folder import ModelKind
-from hasse.models.checkpoints.weights import weights
+from hasse.models.checkpoints.weights import tensors, weights
 from hasse.models.vocabulary import Vocabulary
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
 from hasse.studies.entailment.training import EntailmentTraining
@@ -65,5 +65,5 @@ def load(folder: Path) -> EntailmentCheckpoint:
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
         model = SentenceEmbedding(training.model, Vocabulary.load(folder / VOCABULARY))
         with weights(folder) as found:
-            model.load_state_dict(found)
+            model.load_state_dict(tensors(found))
     return EntailmentCheckpoint(model.eval(), threshold, training, metrics, folder)

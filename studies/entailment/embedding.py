@@ -10,15 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hasse.models.encoders.text_encoder import (
-    MOST_COORDINATES,
-    WIDEST,
-    CaptionEncoder,
-    CaptionPooling,
-    Length,
-    padded,
-)
-from hasse.models.encoders.text_inference import TextInference
+from hasse.models.encoders.model_config import MOST_COORDINATES, WIDEST, CaptionPooling
+from hasse.models.encoders.text_encoder import CaptionEncoder, encode_captions, padded
+from hasse.models.encoders.text_inference import Length
 from hasse.models.order import violation
 from hasse.models.vocabulary import Vocabulary
 from hasse.studies.entailment.corpus import SentencePair
@@ -106,7 +100,7 @@ class SentenceEmbedding(nn.Module):
             number.setdefault(pair.premise, len(number))
             number.setdefault(pair.hypothesis, len(number))
         numbered = [self.vocabulary.encode(text, self.config.max_words) for text in number]
-        points = torch.from_numpy(TextInference(self.captions).points(numbered, batch_size))
+        points = torch.from_numpy(encode_captions(self.captions, numbered, batch_size))
         out = np.empty(len(pairs), dtype=np.float32)
         for start in range(0, len(pairs), batch_size):
             block = pairs[start : start + batch_size]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from hasse.models.checkpoints.model_folder import ModelKind
-from hasse.models.checkpoints.weights import weights
+from hasse.models.checkpoints.weights import tensors, weights
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
 from hasse.studies.hypernyms.task import Task, make_task
 from hasse.studies.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxonomy
@@ -98,8 +98,8 @@ def load(folder: Path) -> HypernymCheckpoint:
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
         listed = json.loads((folder / CONCEPTS).read_bytes())
         concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in listed]
-        with weights(folder) as tensors:
-            model, edges = _learned(tensors, len(concepts), training)
+        with weights(folder) as found:
+            model, edges = _learned(tensors(found), len(concepts), training)
     return HypernymCheckpoint(
         model, Taxonomy(concepts, edges), threshold, withheld, training, metrics, folder
     )

@@ -193,12 +193,16 @@ def pairs_in_captions(bench: Bench, asked: Sequence[Exchange]) -> list[dict[str,
     return found
 
 
+def exchanged(like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    """Return `like` with `plus` in the place of `minus`, as the service composes it."""
+    return torch.from_numpy(substitute("order", like.numpy(), plus.numpy(), minus.numpy()))
+
+
 def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> Tensor:
     """Compose the points of exchanges as the service does: (Q, N)."""
     return torch.stack(
         [
-            substitute(
-                "order",
+            exchanged(
                 bench.images[question.row],
                 bench.captions([*pairs.values()]),
                 bench.captions([*pairs]),
@@ -219,7 +223,7 @@ def exchange(bench: Bench, questions: int) -> Measured:
         ways = {
             f"in captions {OURS}": exchanged_in_captions(bench, asked),
             "words alone left as they are": torch.stack(
-                [substitute("order", x, p[None], m[None]) for x, p, m in rows]
+                [exchanged(x, p[None], m[None]) for x, p, m in rows]
             ),
         }
         for name, points in ways.items():

@@ -38,8 +38,9 @@ from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel, Points
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.decoding import open_picture
-from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput, TrainingInputs
@@ -191,19 +192,19 @@ def show(name: str, model: EmbeddingModel, images: Points, questions: Sequence[Q
     rows = []
     points = torch.from_numpy(images)
     texts = list(dict.fromkeys(text for q in questions for text in (*q.word, *q.phrase)))
-    encoded = dict(zip(texts, torch.from_numpy(model.encode_captions(texts)), strict=True))
+    encoded = dict(zip(texts, model.encode_captions(texts), strict=True))
     for way, (kind, stays) in ways(model).items():
         shares: list[list[bool]] = []
         for question in questions:
             plus, minus = getattr(question, kind)
             asked = substitute(
                 model.config.score,
-                points[question.row],
+                images[question.row],
                 encoded[plus][None],
                 encoded[minus][None],
                 stays,
             )
-            found = penalties(model.config.score, points, asked[None])[:, 0]
+            found = penalties(model.config.score, points, torch.from_numpy(asked)[None])[:, 0]
             found[question.row] = torch.inf
             nearest = found.topk(NEAREST, largest=False).indices
             near = points[nearest]
@@ -232,9 +233,9 @@ def seen(network: OrderEmbedding, pictures: Sequence[Path | Scene]) -> Features:
             draw(each, 192) if isinstance(each, Scene) else open_picture(each)
             for each in pictures[start : start + 64]
         ]
-        pixels = torch.stack([network.preprocessing.apply(picture) for picture in batch])
+        pixels = np.stack([network.preprocessing.apply(picture) for picture in batch])
         with torch.inference_mode():
-            found.append(network.images.features(pixels).numpy())
+            found.append(network.images.features(torch.from_numpy(pixels)).numpy())
         say(f"{start + len(batch):,} of {len(pictures):,} pictures seen")
     return np.concatenate(found)
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from hasse.models.analogy import REWORDED, is_bare, reworded, substitute
+from hasse.models import analogy
+from hasse.models.analogy import REWORDED, is_bare, reworded
 from hasse.models.order import join, precedes
 from hasse.models.score import SCORES, Score
 
@@ -14,6 +15,11 @@ from hasse.models.score import SCORES, Score
 def points(seed: int, count: int) -> torch.Tensor:
     raw = torch.rand(count, 12, generator=torch.Generator().manual_seed(seed))
     return normalize(raw, dim=1)
+
+
+def substitute(score: Score, *points: torch.Tensor, stays: float = analogy.STAYS) -> torch.Tensor:
+    like, plus, minus = (each.numpy() for each in points)
+    return torch.from_numpy(analogy.substitute(score, like, plus, minus, stays))
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 3))

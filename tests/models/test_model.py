@@ -9,16 +9,11 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
+from hasse.models.encoders.model_config import MOST_COORDINATES, WIDEST, CaptionPooling, ModelConfig
 from hasse.models.encoders.regions import pool_regions
-from hasse.models.encoders.text_encoder import (
-    MOST_COORDINATES,
-    WIDEST,
-    CaptionEncoder,
-    CaptionPooling,
-    Ensemble,
-)
+from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.model import OrderEmbedding
 from hasse.models.score import SCORES, Score, penalties
 from hasse.models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hasse.models import order
 from hasse.models.order import (
     blocked_violation,
     join,
@@ -142,22 +139,6 @@ def test_the_cube_never_exists_forward_or_backward() -> None:
     with Watch():  # type: ignore[no-untyped-call]
         torch.autograd.grad(blocked_violation(x, y, 4096).sum(), (x, y))
     assert 0 < largest <= y.numel(), "nothing is larger than the points themselves"
-
-
-def test_pairwise_violation_without_numba_computes_blocks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    x, y = torch.rand(5, 20), torch.rand(7, 20)
-    expected = pairwise_violation(x, y)
-    order._cpu_violation.cache_clear()
-    monkeypatch.delitem(sys.modules, "hasse.models.kernels.cpu_violations")
-    monkeypatch.setitem(sys.modules, "numba", None)
-    try:
-        blocked = pairwise_violation(x, y)
-        assert "hasse.models.kernels.cpu_violations" not in sys.modules
-    finally:
-        order._cpu_violation.cache_clear()
-    torch.testing.assert_close(blocked, expected)
 
 
 @pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 4)), ((3,), (2, 3)), ((2, 3), (1, 2, 3))])

@@ -9,12 +9,11 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import torch
-from torch import Tensor, nn
-
-from hasse.models.encoders.units.gru import GRU
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 _REGISTRY = "hasse.studies"
 
@@ -22,9 +21,7 @@ _REGISTRY = "hasse.studies"
 class TextUnit(Protocol):
     """A module that reads word vectors one after the other."""
 
-    def __call__(
-        self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype = torch.float32
-    ) -> Tensor:
+    def __call__(self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype = ...) -> Tensor:
         """Return each sequence's state after its last vector; see `GRU.forward`."""
         ...
 
@@ -32,7 +29,7 @@ class TextUnit(Protocol):
         self,
         vectors: Tensor,
         lengths: Tensor,
-        matmul_dtype: torch.dtype = torch.float32,
+        matmul_dtype: torch.dtype = ...,
         *,
         signed: bool = False,
     ) -> Tensor:
@@ -56,6 +53,8 @@ def make_text_unit(name: str, inputs: int, states: int) -> nn.Module:
         KeyError: there is no such unit.
     """
     if name == "gru":
+        from hasse.models.encoders.units.gru import GRU
+
         return GRU(inputs, states)
     unit: Callable[[int, int], nn.Module] = pkgutil.resolve_name(_registered()[name])
     return unit(inputs, states)

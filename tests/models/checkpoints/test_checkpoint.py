@@ -13,12 +13,11 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from hasse.models import files
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
-from hasse.models.checkpoints.weights import WeightDtype, weights
+from hasse.models.checkpoints.weights import Array, WeightDtype, weights
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from tests.models.test_files import files_of_at_most, room_for
 from tests.tiny import seal, tiny_checkpoint, tiny_model
@@ -148,7 +147,7 @@ def test_a_model_that_is_written_while_it_is_read_is_refused(
     read = weights
 
     @contextmanager
-    def late(folder: Path) -> Iterator[dict[str, Tensor]]:
+    def late(folder: Path) -> Iterator[dict[str, Array]]:
         with read(folder) as found:
             tiny_checkpoint(folder, seed=1)
             yield found

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from hasse.models.encoders.text_encoder import CaptionEncoder, CaptionPooling, Ensemble, Length
-from hasse.models.encoders.text_inference import PackedTextEncoder, Points, TextInference
+from hasse.models.encoders.model_config import CaptionPooling
+from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble, encode_captions
+from hasse.models.encoders.text_inference import Length, Points, TextInference
 from hasse.models.kernels import cpu_gru
 from tests.processors import printed
 
@@ -33,6 +34,10 @@ def drawn(
     return encoder.eval()
 
 
+def packed(encoder: CaptionEncoder | Ensemble) -> TextInference:
+    return TextInference([member.packed() for member in encoder.encoders])
+
+
 def expected(encoder: CaptionEncoder | Ensemble, captions: list[list[int]]) -> Points:
     lengths = torch.tensor([len(caption) for caption in captions])
     rows = [torch.tensor(caption) for caption in captions]
@@ -50,7 +55,7 @@ def test_points_are_those_of_the_encoder(
     pooling: CaptionPooling, signed: bool, length: Length
 ) -> None:
     encoder = drawn(pooling, length, signed=signed)
-    found = TextInference(encoder).points(CAPTIONS)
+    found = packed(encoder).points(CAPTIONS)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=3e-6)
 
@@ -59,7 +64,7 @@ def test_points_are_those_of_the_encoder(
 def test_points_of_an_ensemble_are_those_of_its_members(backwards: bool) -> None:
     ensemble = Ensemble([drawn(size=8), drawn("last", size=8, backwards=backwards)])
     np.testing.assert_allclose(
-        TextInference(ensemble).points(CAPTIONS), expected(ensemble, CAPTIONS), atol=1e-6
+        packed(ensemble).points(CAPTIONS), expected(ensemble, CAPTIONS), atol=1e-6
     )
 
 
@@ -69,21 +74,35 @@ def test_an_encoder_that_reads_backwards_reads_the_end_mark_last(
 ) -> None:
     other_way = [[*caption[:-1][::-1], caption[-1]] for caption in CAPTIONS]
     forward, backwards = drawn(pooling), drawn(pooling, backwards=True)
-    for points in (TextInference(backwards).points(CAPTIONS), expected(backwards, CAPTIONS)):
+    for points in (packed(backwards).points(CAPTIONS), expected(backwards, CAPTIONS)):
         np.testing.assert_allclose(points, expected(forward, other_way), atol=1e-6)
         assert not np.allclose(points, expected(forward, CAPTIONS), atol=1e-2)
 
 
-def test_a_gpu_encodes_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_is_not_compiled_encodes_batch_by_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     encoder = drawn()
-    reader = TextInference(encoder)
-    monkeypatch.setattr(reader, "_by_kernel", reader._by_torch)
-    np.testing.assert_allclose(reader.points(CAPTIONS, 5), expected(encoder, CAPTIONS), atol=1e-6)
+    monkeypatch.setattr(CaptionEncoder, "is_packable", False)
+    found = encode_captions(encoder, CAPTIONS, 5)
+    np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=1e-6)
+
+
+@pytest.mark.parametrize("first", [[[3], [70]], [[70, 3]], [[64, 70], [1, 2, 3]]])
+def test_the_bits_of_a_point_do_not_depend_on_which_words_came_first(
+    first: list[list[int]],
+) -> None:
+    torch.manual_seed(1)
+    encoder = CaptionEncoder(80, 6, SIZE).eval()
+    alone = packed(encoder).points([[2, 70, 66]])
+    after = packed(encoder)
+    after.points(first)
+    np.testing.assert_array_equal(after.points([[2, 70, 66]]), alone)
 
 
 @pytest.mark.parametrize("length", ["unit", "learned"])
 def test_a_point_does_not_depend_on_the_captions_encoded_with_it(length: Length) -> None:
-    reader = TextInference(drawn(length=length))
+    reader = packed(drawn(length=length))
     alone = np.concatenate([reader.points([caption]) for caption in CAPTIONS])
     for batch_size in (2, 5, 23):
         np.testing.assert_array_equal(reader.points(CAPTIONS, batch_size), alone)
@@ -99,7 +118,7 @@ def test_weights_that_float16_holds_give_the_bits_of_float32() -> None:
     assert cpu_gru.packed(weight, halves=True).dtype == np.uint16
     assert cpu_gru.packed(weight, halves=False).dtype == np.float32
     words, alive = np.array([1, 2, 3, 4, 5, 6]), np.array([3, 2, 1])
-    narrow, wide = (PackedTextEncoder(encoder, halves=halves) for halves in (True, False))
+    narrow, wide = (encoder.packed(halves=halves) for halves in (True, False))
     np.testing.assert_array_equal(narrow.points(words, alive), wide.points(words, alive))
 
 
@@ -107,9 +126,9 @@ def test_weights_that_float16_holds_give_the_bits_of_float32() -> None:
 def test_one_weight_that_float16_does_not_hold_keeps_them_all(odd: float) -> None:
     weight = np.zeros((3 * SIZE, SIZE), np.float32)
     weight[7, 3] = odd
-    packed = cpu_gru.packed(weight, halves=True)
-    assert packed.dtype == np.float32
-    assert packed.max() == np.float32(odd)
+    laid_out = cpu_gru.packed(weight, halves=True)
+    assert laid_out.dtype == np.float32
+    assert laid_out.max() == np.float32(odd)
 
 
 @pytest.mark.parametrize("pooling", ["last", "max"])
@@ -117,7 +136,7 @@ def test_nan_in_a_word_vector_shows_in_the_point(pooling: CaptionPooling) -> Non
     encoder = drawn(pooling)
     with torch.no_grad():
         encoder.embedding.weight[3] = torch.nan
-    good, bad = TextInference(encoder).points([[1, 2, 4], [1, 3, 4, 5, 6]])
+    good, bad = packed(encoder).points([[1, 2, 4], [1, 3, 4, 5, 6]])
     assert np.isfinite(good).all()
     assert np.isnan(bad).all()
 
@@ -132,19 +151,19 @@ def test_gates_are_exact_far_out_and_near_zero(said: float) -> None:
         encoder.gru.recurrent_bias.zero_()
     captions = [[1], [2, 3]]
     np.testing.assert_allclose(
-        TextInference(encoder).points(captions), expected(encoder, captions), rtol=1e-6, atol=1e-9
+        packed(encoder).points(captions), expected(encoder, captions), rtol=1e-6, atol=1e-9
     )
 
 
 def test_packed_weights_are_those_of_the_moment_they_were_packed() -> None:
     encoder = drawn()
-    packed = PackedTextEncoder(encoder)
+    reader = encoder.packed()
     words, alive = np.array([1, 2]), np.array([1, 1])
-    before = packed.points(words, alive)
+    before = reader.points(words, alive)
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.zero_()
-    np.testing.assert_array_equal(packed.points(words, alive), before)
+    np.testing.assert_array_equal(reader.points(words, alive), before)
 
 
 # The last one is what every processor can do.

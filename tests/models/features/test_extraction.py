@@ -37,7 +37,7 @@ def test_features_are_the_networks_averaged_over_crops(
     assert store.views()[:, 0].shape == (7, 1024)
     with torch.inference_mode():
         for image, row in zip(dataset.images, store.views()[:, 0], strict=True):
-            expected = backbone(how.apply(open_picture(image.path))).mean(0)
+            expected = backbone(torch.from_numpy(how.apply(open_picture(image.path)))).mean(0)
             torch.testing.assert_close(
                 torch.from_numpy(row.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
             )
@@ -59,7 +59,8 @@ def test_features_of_regions_are_those_of_the_networks_grid(tmp_path: Path) -> N
     seeing = copy.deepcopy(network).keep_grid()
     with torch.inference_mode():
         for image, seen in zip(dataset.images, store.select(ids, regions=True), strict=False):
-            expected = pool_regions(seeing(looks.apply(open_picture(image.path))))[0]
+            pixels = torch.from_numpy(looks.apply(open_picture(image.path)))
+            expected = pool_regions(seeing(pixels))[0]
             torch.testing.assert_close(torch.from_numpy(seen), expected, rtol=4e-3, atol=2e-4)
     np.testing.assert_array_equal(store.select(ids), store.select(ids, regions=True)[:, 0])
     with pytest.raises(FeaturesError, match="are of whole pictures"):

@@ -37,7 +37,7 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     picture = open_picture(dataset.images[2].path)
     with torch.inference_mode():
         for view in store.views()[2, 1:]:
-            expected = backbone(SMALL.random_view(picture, draw)[None])[0]
+            expected = backbone(torch.from_numpy(SMALL.random_view(picture, draw)[None]))[0]
             torch.testing.assert_close(
                 torch.from_numpy(view.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
             )

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image as Pillow
-from torch import Tensor
 
 from hasse.models.datasets import Image
 from hasse.models.features.prefetch import BATCHES_AHEAD, decode_ahead
 from hasse.models.images.decoding import open_picture
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 
 LOOKS = Preprocessing(resize=10, crop=8)
 
 
-def decode(image: Image) -> Tensor:
+def decode(image: Image) -> Pixels:
     return LOOKS.apply(open_picture(image.path))
 
 

@@ -15,7 +15,8 @@ from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.grounding.grounded_model import NAMED, SCALE, GroundedModel
+from hasse.models.grounding.grounded_model import GroundedModel
+from hasse.models.grounding.grounded_texts import NAMED, SCALE
 from hasse.models.score import penalties_between
 
 

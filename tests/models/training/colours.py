@@ -12,9 +12,9 @@ import hasse.service.pipelines  # noqa: F401 (registers the reader of scenes' me
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import ALONE, World
 from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput, TrainingInputs

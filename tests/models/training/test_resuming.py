@@ -15,8 +15,8 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import SUMS, CheckpointError
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.model_config import CaptionPooling
 from hasse.models.encoders.registry import build_backbone
-from hasse.models.encoders.text_encoder import CaptionPooling
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import ImageInput, TrainingInputs, dataset_points
 from hasse.models.training.lesson import Measurement

@@ -12,12 +12,12 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.extraction import ExtractionOptions, extract
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput, PixelInput, TrainingInputs
 from hasse.models.training.recipe import Recipe

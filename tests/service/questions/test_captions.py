@@ -14,9 +14,10 @@ import torch
 import hasse
 from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders.model_config import ModelConfig, PointLength
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig, OrderEmbedding, PointLength
+from hasse.models.model import OrderEmbedding
 from hasse.models.specificity import Specificity
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.errors import ServiceError

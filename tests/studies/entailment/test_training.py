@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from hasse.models.checkpoints import checkpoint as retrieval
-from hasse.models.encoders.text_encoder import MOST_COORDINATES
+from hasse.models.encoders.model_config import MOST_COORDINATES, ModelConfig
 from hasse.models.evaluation.bootstrap import interval
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.model import OrderEmbedding
 from hasse.models.training.run import Progress, TrainingError
 from hasse.models.vocabulary import Vocabulary, words
 from hasse.studies.entailment import checkpoint

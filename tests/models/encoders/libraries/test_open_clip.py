@@ -69,7 +69,7 @@ def test_cached_features_give_the_points_of_the_pictures(tmp_path: Path) -> None
     ours = made(tmp_path / "clip", tmp_path / "model")
     alone = build_backbone(NAME, tmp_path / "clip")
     assert alone.fingerprint() == ours.backbone.fingerprint()
-    pixels = torch.stack([ours.preprocessing.apply(picture(40, 40))])
+    pixels = torch.from_numpy(ours.preprocessing.apply(picture(40, 40))[None])
     with torch.inference_mode():
         features = alone.eval()(pixels.flatten(0, 1)).numpy()
         points = ours.pixel_points(pixels).numpy()

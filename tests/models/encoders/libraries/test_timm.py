@@ -16,11 +16,12 @@ from torch import nn
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.encoders.libraries import efficientnet_lite
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.names import LITE
 from hasse.models.encoders.registry import build_backbone, download_weights
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import ModelConfig, OrderEmbedding
+from hasse.models.model import OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 
 SMALL = "timm/mobilenetv2_035"
@@ -67,7 +68,10 @@ def test_preprocessing_is_that_of_timm_also_for_pictures_smaller_than_the_crop(
     theirs = create_transform(**resolve_data_config({}, pretrained_cfg=cfg))
     # Rounding after each of two scaling passes may differ by one grey level, 2 / 255 here.
     torch.testing.assert_close(
-        backbone.preprocessing.apply(picture)[0], theirs(picture), atol=0.017, rtol=0
+        torch.from_numpy(backbone.preprocessing.apply(picture))[0],
+        theirs(picture),
+        atol=0.017,
+        rtol=0,
     )
     assert (backbone.preprocessing.resize, backbone.preprocessing.crop) == (292, 260)
 

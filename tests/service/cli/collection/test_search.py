@@ -327,3 +327,24 @@ def test_search_that_is_kept_says_once_what_is_new(tmp_path: Path) -> None:
     assert "forgotten" in hasse("remove", "@our cat", *here).out
     assert "no search" in hasse("search", "@our cat", *here).error
     assert "no search" in hasse("remove", "@our cat", *here).error
+
+
+_TEXTS_ALONE = """
+import sys
+from hasse.service.cli import app
+
+for command in ("search a dog", "status", "duplicates", "export {out} a dog"):
+    try:
+        app([*command.format(out=sys.argv[2]).split(), "--library", sys.argv[1]])
+    except SystemExit as ended:
+        assert not ended.code, command
+    loaded = {"torch", "torchvision", "fastapi"} & sys.modules.keys()
+    assert not loaded, (command, loaded)
+"""
+
+
+def test_commands_without_a_picture_do_not_import_torch(collection: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _TEXTS_ALONE, str(collection), str(tmp_path / "found.csv")]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "verdict" in ran.stdout

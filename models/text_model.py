@@ -1,0 +1,69 @@
+"""The half of a trained model that encodes captions, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hasse.models.embedding_model import Points
+from hasse.models.encoders.hubness import HubnessCorrection
+from hasse.models.encoders.model_config import ModelConfig
+from hasse.models.encoders.text_inference import PackedTextEncoder, Reading, TextInference
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.vocabulary import Vocabulary
+
+
+class TextModel:
+    """Encodes captions as `OrderEmbedding` does with the same weights, which never change.
+
+    Attributes:
+        config: one that `is_packable`.
+        vocabulary: the words that it knows.
+        preprocessing: of pictures, which it does not encode.
+        references: points of training pictures (R, N) that correct hubness, or None.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: Vocabulary,
+        preprocessing: Preprocessing,
+        weights: Mapping[str, Points],
+    ) -> None:
+        """Take the weights of a checkpoint; those of pictures are not read."""
+        self.config, self.vocabulary, self.preprocessing = config, vocabulary, preprocessing
+        members = []
+        for at in range(config.ensemble):
+            reading = Reading(
+                config.caption_pooling,
+                config.score == "cosine",
+                config.length,
+                config.reads_backwards(at),
+            )
+            prefix = f"captions.{at}." if config.ensemble > 1 else "captions."
+            members.append(PackedTextEncoder(_below(prefix, weights), reading))
+        self._inference = TextInference(members)
+        self._correction: HubnessCorrection | None = None
+        if config.hubness and weights["hubness.inverse_temperature"]:
+            self._correction = HubnessCorrection.of(config.score, _below("hubness.", weights))
+        self.references = None if self._correction is None else self._correction.images
+
+    def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
+        """Return the points of captions, in their order: (B, N) float32."""
+        numbered = [self.vocabulary.encode(text, self.config.max_words) for text in texts]
+        points = self._inference.points(numbered, batch_size)
+        return points if self._correction is None else self._correction.correct(points, "caption")
+
+    def mass(self, text: str) -> float:
+        """Return 0, as no text is known to only name things."""
+        return 0.0
+
+    def as_premises(self, points: Points) -> Points:
+        """Return points of captions as they are: (B, N)."""
+        return points
+
+
+def _below(prefix: str, weights: Mapping[str, Points]) -> dict[str, Points]:
+    """Return the arrays whose names have a prefix, by the rest of their names."""
+    return {
+        key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)
+    }

@@ -1,1 +1,0 @@
-"""Libraries that earlier versions wrote, and what this version makes of them."""
