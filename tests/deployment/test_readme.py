@@ -38,7 +38,7 @@ def test_every_make_target_in_the_readme_exists() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))],
+    [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))],
     ids=lambda path: path.name,
 )
 def test_every_file_named_in_a_document_exists(document: Path) -> None:
