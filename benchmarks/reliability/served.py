@@ -44,7 +44,10 @@ class Served:
         place = Path("/proc", str(self.process.pid))
         totals: Counter[str] = Counter()
         for pid in self._processes():
-            status = Path("/proc", pid, "status").read_text()
+            try:
+                status = Path("/proc", pid, "status").read_text()
+            except FileNotFoundError:  # a decoder that ended since
+                continue
             totals.update({n: int(v) for n, v in re.findall(r"^(\w+):\s+(\d+) kB", status, re.M)})
         descriptors, threads = (len(list((place / what).iterdir())) for what in ("fd", "task"))
         resident, own, peak = (totals[name] / 1024 for name in ("VmRSS", "RssAnon", "VmHWM"))
