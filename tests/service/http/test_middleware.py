@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from hasse.service.http.middleware import RequestMiddleware
 from hasse.service.schemas import Problem
 from tests.service.http.connection import run, serving
@@ -59,3 +61,27 @@ def test_long_answers_that_nobody_reads_are_bounded_together() -> None:
             assert (await other.receive())[0] == 200
 
     run(main)
+
+
+def test_refusals_of_clients_that_ask_again_at_once_leave_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def main() -> None:
+        async with serving() as (server, _):
+            middleware = RequestMiddleware(large, server.services)
+            with monkeypatch.context() as patched:
+                patched.setattr("hasse.service.http.middleware.perf_counter", lambda: 7.0)
+                patched.setattr("hasse.service.http.middleware.asyncio.sleep", sleep)
+                for _ in range(300):
+                    await middleware.pace_refusal()
+
+    run(main)
+    assert len(waits) == 299, "the first leaves at once"
+    assert waits == sorted(waits)
+    assert waits[0] < 0.01
+    assert waits[-1] == 1.0, "no refusal is held for longer than Retry-After asks for"
