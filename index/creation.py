@@ -10,7 +10,8 @@ from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
 from hasse.index.catalog.generation_file import refuse_newer
-from hasse.index.catalog.upgrade import BEFORE, upgrade
+from hasse.index.catalog.schema import BEFORE
+from hasse.index.catalog.upgrade import upgrade
 from hasse.index.errors import (
     IndexExistsError,
     MissingIndexError,

@@ -19,6 +19,7 @@ from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.lookups import LOOKUPS
 from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records, model_of
 from hasse.index.catalog.schema import (
+    BEFORE,
     CAPTION_FACTS,
     CAPTIONS,
     DELETED,
@@ -102,10 +103,7 @@ class Catalog(Database):
         with self.reading() as connection:
             version = _format(connection)
             if version != FORMAT:
-                raise FormatVersionError(
-                    f"{self.url.database} has the format {version}, and this version reads "
-                    f"{FORMAT}: build the index again, or use the version that made it"
-                )
+                raise _other_format(self.url, version)
             (meta,) = whole_rows(connection, META)
             names = set(connection.execute(sql.select(SEGMENTS.c.name)).scalars())
             records = [record for name, record in known.items() if name in names]
@@ -265,6 +263,19 @@ class Catalog(Database):
     def _read(self, statement: sql.Executable) -> Sequence[Any]:
         with self.reading() as connection:
             return connection.execute(statement).all()
+
+
+def _other_format(url: sql.URL, version: int) -> FormatVersionError:
+    if version > FORMAT:
+        made, remedy = "a newer version of Hasse", "install that version or a later one"
+    elif version in BEFORE:
+        made, remedy = "an earlier version", "open it once where it can be written"
+    else:
+        made, remedy = "a version before 0.2.0", "build the index again, or use that version"
+    return FormatVersionError(
+        f"{url.database} has the format {version} of {made}, and this version reads {FORMAT}: "
+        f"{remedy}"
+    )
 
 
 def _format(connection: Connection) -> int:

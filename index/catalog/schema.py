@@ -11,6 +11,7 @@ import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, Table, Text
 
 FORMAT = 9
+BEFORE = (6, 7, 8)  # formats that `index.catalog.upgrade` brings to this one; 0.2.0 wrote 6
 # Ids from here on are remembered for good when they are deleted, and new ids do not go on after
 # them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
 FAR_IDS = 2**52

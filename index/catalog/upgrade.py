@@ -13,6 +13,7 @@ from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import folders_of
 from hasse.index.catalog.records import model_of
 from hasse.index.catalog.schema import (
+    BEFORE,
     FOLDERS,
     IMAGE_FACTS,
     IMAGES,
@@ -24,7 +25,6 @@ from hasse.index.catalog.schema import (
 from hasse.index.types import FolderRow, ImageRow, PathRow
 
 OF_0_2_0 = 6
-BEFORE = (OF_0_2_0, 7, 8)  # formats without some of the tables
 _OLD_FOLDERS = sql.table("folders", sql.column("path", Text), sql.column("device", BigInteger))
 
 

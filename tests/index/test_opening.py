@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hasse.index.build import build
-from hasse.index.catalog.schema import FORMAT
+from hasse.index.catalog.schema import BEFORE, FORMAT
 from hasse.index.catalog.selection import Selection
 from hasse.index.errors import (
     DamagedIndexError,
@@ -117,13 +117,23 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
         Index.open(tmp_path / "i", "0" * 64)
 
 
-@pytest.mark.parametrize("other", [FORMAT - 3, FORMAT + 1])
-def test_index_of_an_earlier_or_later_format_is_refused(other: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("other", "made", "remedy"),
+    [
+        (min(BEFORE) - 1, "a version before 0.2.0", "build the index again"),
+        (FORMAT + 1, "a newer version of Hasse", "install that version"),
+    ],
+)
+def test_index_of_an_earlier_or_later_format_is_refused_by_name_and_left_alone(
+    other: int, made: str, remedy: str, tmp_path: Path
+) -> None:
     small_index(tmp_path / "i").close()
     set_format(tmp_path / "i", other)
-    said = f"has the format {other}, and this version reads {FORMAT}: build the index again"
+    before = (tmp_path / "i" / "catalog.db").read_bytes()
+    said = f"has the format {other} of {made}, and this version reads {FORMAT}: {remedy}"
     with pytest.raises(FormatVersionError, match=said):
         Index.open(tmp_path / "i")
+    assert (tmp_path / "i" / "catalog.db").read_bytes() == before
 
 
 def test_index_of_the_format_before_is_brought_up_to_date(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Libraries that earlier versions wrote, and what this version makes of them."""
