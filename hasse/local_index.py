@@ -19,7 +19,7 @@ from hasse.service.core.pictures import open_original
 from hasse.service.errors import ServiceError, problem_body, validated
 from hasse.service.questions.answers import Embedding
 from hasse.service.questions.handlers import ask
-from hasse.service.schemas import AddedImage, ImageRecord, Problem, UploadFields
+from hasse.service.schemas import AddedImage, AnnotationFields, ImageRecord, Problem, UploadFields
 from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
@@ -121,6 +121,18 @@ class LocalIndex(Questions, Blocking):
 
         return self._run(add())
 
+    def annotate(
+        self, image_ids: Iterable[int], captions: Iterable[str] = (), keywords: Iterable[str] = ()
+    ) -> None:
+        """Give images captions and keywords that they lack."""
+        self._run(self._engine.writing.annotate(_annotation(image_ids, captions, keywords)))
+
+    def unannotate(
+        self, image_ids: Iterable[int], captions: Iterable[str] = (), keywords: Iterable[str] = ()
+    ) -> None:
+        """Take captions of people, and keywords given by `annotate`, away from images."""
+        self._run(self._engine.writing.unannotate(_annotation(image_ids, captions, keywords)))
+
     def remove_image(self, image_id: int) -> None:
         """Remove an image and its captions."""
         self._run(self._engine.writing.remove(image_id))
@@ -134,6 +146,13 @@ class LocalIndex(Questions, Blocking):
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except ServiceError as error:
             raise problem_error(Problem.model_validate_json(problem_body(error, ""))) from None
+
+
+def _annotation(
+    image_ids: Iterable[int], captions: Iterable[str], keywords: Iterable[str]
+) -> AnnotationFields:
+    texts = {"captions": several(captions), "keywords": several(keywords)}
+    return validated(AnnotationFields, {"image_ids": several(image_ids), **texts})
 
 
 def _read(value: Any) -> Any:

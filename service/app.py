@@ -19,7 +19,7 @@ from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.hosts import Hosts
 from hasse.service.http.middleware import RequestMiddleware
-from hasse.service.page import add_image, combine
+from hasse.service.page import add_image, combine, doing, narrow
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page import searches as kept_pages
@@ -92,7 +92,8 @@ def create_app(
     app.include_router(docs.router)
     if find_spec("mcp") is not None:
         app.include_router(agents.router)
-    for page in (search_pages, kept_pages, lattice_pages, combine, add_image):
+    pages = (search_pages, kept_pages, lattice_pages, combine, add_image, doing, narrow)
+    for page in pages:
         app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
     app.mount("/static", StaticFiles(), name="static")
     app.mount("/docs", StaticFiles(docs.SWAGGER_UI), name="swagger-ui")

@@ -39,10 +39,14 @@ class ExportError(HasseError):
 def images(index: Index) -> Iterator[Fields]:
     """Yield the facts and captions of all images of an index, by id, with absolute paths."""
     rows, _ = index.catalog.all_rows()
-    paths = ShownPaths(index, absolute=True)
-    for at in range(0, len(rows), _BLOCK):
-        ids = [row.id for row in rows[at : at + _BLOCK]]
-        for id_, image in sorted(index.catalog.described_images(ids).items()):
+    return images_of(index, [row.id for row in rows], ShownPaths(index, absolute=True))
+
+
+def images_of(index: Index, image_ids: Sequence[int], paths: ShownPaths) -> Iterator[Fields]:
+    """Yield the facts and captions of those of the images that there are, by id."""
+    for at in range(0, len(image_ids), _BLOCK):
+        found = index.catalog.described_images(image_ids[at : at + _BLOCK])
+        for id_, image in sorted(found.items()):
             row = image.row
             shown = paths.shown(row.file_name, [(one.path, one.folder) for one in image.paths])
             yield {

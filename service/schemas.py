@@ -13,6 +13,8 @@ from pydantic_core import PydanticCustomError
 
 SPLIT_CHARACTERS = 64
 UPLOAD_CAPTIONS_MAXIMUM = 32
+ANNOTATED_MAXIMUM = 1000
+ANNOTATIONS_MAXIMUM = 8  # bounds the points of one request: 1000 images have 8,000
 UPLOAD_ID_MAXIMUM = 2**53 - 1  # the largest integer that JSON carries exactly in all languages
 ID_MAXIMUM = 2**63 - 1  # the largest SQL BIGINT
 
@@ -153,6 +155,26 @@ class UploadFields(Request):
         max_length=SPLIT_CHARACTERS,
         pattern=r"^[^\u0000-\u001f]*$",
         description="The split that the image belongs to, for searches of one split.",
+    )
+
+
+class AnnotationFields(Request):
+    """Captions and keywords of images of the collection."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"image_ids": [7, 8], "keywords": ["holidays"]}]}
+    )
+
+    image_ids: list[ImageId] = Field(
+        min_length=1, max_length=ANNOTATED_MAXIMUM, description="The images, all of them stored."
+    )
+    captions: list[CaptionText] = Field(
+        default=[], max_length=ANNOTATIONS_MAXIMUM, description="What is true of each of them."
+    )
+    keywords: list[CaptionText] = Field(
+        default=[],
+        max_length=ANNOTATIONS_MAXIMUM,
+        description="Names of people, events and the like: searched as text, not encoded.",
     )
 
 

@@ -31,6 +31,7 @@ WHERE_WORDS: Mapping[str, str] = {
     "caption": "in its caption",
     "title": "in its title",
     "keyword": "as a keyword",
+    "added keyword": "as a keyword",
     "description": "in its description",
     "file name": "in its name",
     "text in the picture": "in the picture",

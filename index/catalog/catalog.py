@@ -14,6 +14,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
 from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
+from hasse.index.catalog.documents import texts_of
 from hasse.index.catalog.integrity import are_ours, whole_rows
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.lookups import LOOKUPS
@@ -44,6 +45,7 @@ from hasse.index.types import (
     FoundCaption,
     ImageRow,
     Kind,
+    Metadata,
     ModelIdentity,
     NamedImage,
     PathRow,
@@ -202,6 +204,15 @@ class Catalog(Database):
         with self.reading() as connection:
             rows = connection.execute(sql.select(METADATA.c.image_id, METADATA.c.sidecars)).all()
         return {row.image_id: row.sidecars for row in rows}
+
+    def metadata(self, image_id: int) -> Metadata:
+        """Return the metadata of an image, with all of its texts; empty where there is none."""
+        of = METADATA.c
+        facts = sql.select(of.camera, of.rating, of.latitude, of.longitude, of.sidecars)
+        with self.reading() as connection:
+            row = connection.execute(facts.where(of.image_id == image_id)).one_or_none()
+            texts = tuple(texts_of(connection, [image_id]).get(image_id, ()))
+        return Metadata(texts, *row) if row is not None else Metadata(texts)
 
     def locations(self, index_folder: Path, *, find_missing: bool = False) -> Locations:
         """Return where the folders of the index are now; see `Locations.read`."""

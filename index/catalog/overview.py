@@ -1,21 +1,34 @@
-"""How the pictures of a catalog are spread over folders and months."""
+"""How the pictures of a catalog are spread over folders, months, cameras and places."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
+from sqlalchemy import Connection
 
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import Locations
-from hasse.index.catalog.schema import IMAGES, PATHS
+from hasse.index.catalog.schema import IMAGES, METADATA, PATHS, TEXTS
+from hasse.index.catalog.selection import captioned_images
 
 # Rows that are counted, in about a second; a larger collection has no overview.
 MOST_ROWS = 300_000
+_CELLS_PER_DEGREE = 10  # of latitude and longitude: pictures of one cell have one place
+
+
+class PlaceCount(NamedTuple):
+    """A place, with the middle of its pictures in degrees; `name` is "" if nobody named it."""
+
+    name: str
+    latitude: float
+    longitude: float
+    images: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +38,27 @@ class Overview:
     Attributes:
         folders: by folder as answers show it, ending in "/", with what lies below; in order.
         months: by month, as in "2026-11"; in order.
+        cameras: by camera, the most used first.
+        places: those with most pictures first.
+        captioned: with captions of people.
     """
 
     folders: Mapping[str, int] = field(default_factory=dict)
     months: Mapping[str, int] = field(default_factory=dict)
+    cameras: Mapping[str, int] = field(default_factory=dict)
+    places: Sequence[PlaceCount] = ()
+    captioned: int = 0
 
     @property
     def outermost(self) -> list[tuple[str, int]]:
         """The folders that lie in no other; where that is a single one, the folders in it."""
-        found = self._below("")
-        while len(found) == 1 and (deeper := self._below(found[0][0])):
+        found = self.below("")
+        while len(found) == 1 and (deeper := self.below(found[0][0])):
             found = deeper
         return found
 
-    def _below(self, folder: str) -> list[tuple[str, int]]:
+    def below(self, folder: str) -> list[tuple[str, int]]:
+        """The folders right in a folder, "" for the outermost."""
         depth = folder.count("/") + 1
         each = self.folders.items()
         return [one for one in each if one[0].startswith(folder) and one[0].count("/") == depth]
@@ -64,12 +84,42 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
             sql.select(IMAGES.c.taken).where(IMAGES.c.taken.is_not(None))
         ).scalars()
         months = np.fromiter(taken, np.int64).astype("datetime64[ms]").astype("datetime64[M]")
+        cameras = connection.execute(
+            sql.select(METADATA.c.camera).where(METADATA.c.camera != "")
+        ).scalars()
+        used = Counter(cameras)
+        places = _places(connection)
+        captioned = captioned_images().subquery().c.image_id
+        by_people = connection.execute(sql.select(sql.func.count(captioned.distinct())))
     counts = Counter(above for path in paths for above in _folders_above(name_of(path) or ""))
     each, numbers = np.unique(months, return_counts=True)
     return Overview(
         dict(sorted(counts.items())),
         dict(zip(each.astype(str).tolist(), numbers.tolist(), strict=True)),
+        dict(used.most_common()),
+        places,
+        by_people.scalar_one(),
     )
+
+
+def _places(connection: Connection) -> list[PlaceCount]:
+    """Return the places of pictures, each with the name that most of its pictures have."""
+    of = METADATA.c
+    name = sql.select(TEXTS.c.text).where(TEXTS.c.image_id == of.image_id)
+    name = name.where(TEXTS.c.source == "place").order_by(TEXTS.c.position).limit(1)
+    rows = sql.select(of.latitude, of.longitude, name.correlate(METADATA).scalar_subquery())
+    cells: defaultdict[tuple[int, int], list[tuple[float, float, str]]] = defaultdict(list)
+    for latitude, longitude, text in connection.execute(rows.where(of.latitude.is_not(None))):
+        cell = round(latitude * _CELLS_PER_DEGREE), round(longitude * _CELLS_PER_DEGREE)
+        cells[cell].append((latitude, longitude, text or ""))
+    found = []
+    for each in cells.values():
+        latitudes, longitudes, names = zip(*each, strict=True)
+        ((text, _),) = Counter(names).most_common(1)
+        found.append(
+            PlaceCount(text, float(np.mean(latitudes)), float(np.mean(longitudes)), len(each))
+        )
+    return sorted(found, key=lambda one: -one.images)
 
 
 def _folders_above(path: str) -> Iterator[str]:

@@ -36,9 +36,10 @@ class Selection:
     that the file lies in (the file name, where it lies in none), or the absolute path, with
     `absolute_paths`. A picture without a date is in no range of dates. Of captions that read the
     same, `distinct_texts` selects one; see `index.search.distinct`. Of captions that a model wrote,
-    `written` selects all, none, or with None all where there are none of people. `camera` is a part
-    of its name, `rating` the least. `near` is a latitude, a longitude and a radius in kilometres.
-    What a selected image says holds each text of `said` and none of `unsaid`, as it stands.
+    `written` selects all, none, or with None all where there are none of people. `has_captions` is
+    about captions of people. `camera` is a part of its name, `rating` the least. `near` is a
+    latitude, a longitude and a radius in kilometres. What a selected image says holds each text of
+    `said` and none of `unsaid`, as it stands.
     """
 
     split: str | None = None
@@ -55,6 +56,7 @@ class Selection:
     rating: int | None = None
     near: tuple[float, float, float] | None = None
     has_place: bool | None = None
+    has_captions: bool | None = None
     said: tuple[str, ...] = ()
     unsaid: tuple[str, ...] = ()
 
@@ -79,6 +81,7 @@ class Selection:
     def depends_on_generation(self) -> bool:
         """Whether rows may be selected in one generation and not in another: files change."""
         moving = (self.path_prefix, self.camera, self.rating, self.near, self.has_place)
+        moving += (self.has_captions,)
         return any(one is not None for one in moving) or bool(self.said or self.unsaid)
 
     def ids(self, catalog: Catalog, folder: Path, kind: Kind, among: Ids) -> Ids:
@@ -102,6 +105,9 @@ class Selection:
     def conditions(self, connection: Connection, folder: Path) -> list[sql.ColumnElement[bool]]:
         """Return the conditions on `IMAGES` of the index in a folder."""
         clauses = [*self._clauses(), *self._by_metadata()]
+        if self.has_captions is not None:
+            captioned = IMAGES.c.id.in_(captioned_images())
+            clauses.append(captioned if self.has_captions else sql.not_(captioned))
         clauses += self._by_texts(connection.dialect.name)
         if self.path_prefix is not None:
             locations = Locations.read(connection, folder)
@@ -149,6 +155,12 @@ class Selection:
             yield IMAGES.c.id.in_(saying(dialect, text))
         for text in self.unsaid:
             yield IMAGES.c.id.not_in(saying(dialect, text))
+
+
+def captioned_images() -> sql.Select[tuple[int]]:
+    """Return the statement for the images that have captions of people."""
+    own = sql.select(CAPTIONS.c.image_id).outerjoin(WRITTEN)
+    return own.where(WRITTEN.c.caption_id.is_(None))
 
 
 def on_sphere(latitude: float, longitude: float) -> tuple[float, float, float]:

@@ -49,6 +49,7 @@ class Change:
         unreadable: files that could not be decoded, by path; None forgets one.
         metadata: of images, from now on, by image id; for new images too.
         versions: what tells which images show the same picture; for new images too.
+        keywords: those that people gave images here, all of them from now on, by image id.
     """
 
     images: Sequence[ImageRow] = ()
@@ -66,6 +67,7 @@ class Change:
     unreadable: Mapping[str, UnreadableFile | None] = field(default_factory=dict)
     metadata: Mapping[int, Metadata] = field(default_factory=dict)
     versions: Sequence[VersionRow] = ()
+    keywords: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     def added(self, kind: Kind) -> tuple[Sequence[ImageRow | CaptionRow], ArrayLike | None]:
         """Return the new rows of a kind, and their points."""

@@ -105,7 +105,7 @@ class Writer:
         new = [row for row in change.images if row.id not in change.replaced]
         replaced = [row for row in change.images if row.id in change.replaced]
         gone = [*change.removed_images, *change.removed_by_name]
-        present = [*gone, *(row.id for row in (*replaced, *change.rows))]
+        present = [*gone, *(row.id for row in (*replaced, *change.rows)), *change.keywords]
         with self._next_generation(present) as (connection, generation):
             mutations.remember_removed(connection, change.removed_by_name)
             touched = mutations.images_of(connection, change.removed_captions)
@@ -114,7 +114,7 @@ class Writer:
             mutations.delete_points(connection, "image", sorted(change.replaced), generation)
             captioned = {row.image_id for row in change.captions}
             touched |= captioned | {row.id for row in (*change.images, *change.rows)}
-            touched |= {*change.paths, *change.metadata}
+            touched |= {*change.paths, *change.metadata, *change.keywords}
             mutations.delete_written_captions(connection, captioned | change.replaced, generation)
             mutations.forget_versions(connection, sorted(change.replaced))
             mutations.replace_texts(
@@ -125,6 +125,7 @@ class Writer:
             mutations.insert_images(connection, new)
             mutations.replace_paths(connection, change.paths)
             mutations.replace_metadata(connection, change.metadata)
+            mutations.replace_texts(connection, "added keyword", change.keywords)
             mutations.replace_versions(connection, change.versions)
             mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, change.folders)

@@ -9,6 +9,7 @@ TextSource: TypeAlias = Literal[
     "caption",
     "title",
     "keyword",
+    "added keyword",
     "description",
     "file name",
     "text in the picture",

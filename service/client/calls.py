@@ -140,13 +140,17 @@ class Questions:
     def search_like(
         self,
         like: Part,
-        plus: Iterable[Part],
+        plus: Iterable[Part] = (),
         minus: Iterable[Part] = (),
+        *,
+        also: Iterable[Part] = (),
+        less: Iterable[Part] = (),
         **options: Unpack[ImageOptions],
     ) -> Ask[ImageAnswer]:
-        """Return images like one, with `plus` in the place of `minus`."""
-        fields = {"like": like, "plus": several(plus), "minus": several(minus), **options}
-        return ask(table.SEARCH_LIKE, **fields)
+        """Return images like some and less like others, with `plus` in the place of `minus`."""
+        parts = {"also": also, "less": less, "plus": plus, "minus": minus}
+        given = {name: several(some) for name, some in parts.items()}
+        return ask(table.SEARCH_LIKE, like=like, **given, **options)
 
     @_Method
     def entails(self, premise: Part, hypothesis: str) -> Ask[Entailment]:
@@ -214,6 +218,27 @@ class Calls(Questions):
         if split:
             data["split"] = split
         return Call("POST", "/images", reads(AddedImage), data=data, picture=picture)
+
+    @_Method
+    def annotate(
+        self,
+        image_ids: Iterable[int],
+        captions: Iterable[str] = (),
+        keywords: Iterable[str] = (),
+    ) -> Call[None]:
+        """Give images captions and keywords that they lack."""
+        return Call("POST", "/annotations", nothing, json=_texts(image_ids, captions, keywords))
+
+    @_Method
+    def unannotate(
+        self,
+        image_ids: Iterable[int],
+        captions: Iterable[str] = (),
+        keywords: Iterable[str] = (),
+    ) -> Call[None]:
+        """Take captions of people, and keywords given by `annotate`, away from images."""
+        fields = _texts(image_ids, captions, keywords)
+        return Call("POST", "/annotations/remove", nothing, json=fields)
 
     @_Method
     def remove_image(self, image_id: int) -> Call[None]:
@@ -292,3 +317,10 @@ def embed_calls(texts: Iterable[str]) -> Iterator[Ask[list[Embedding]]]:
 
 def _embed_call(texts: list[str]) -> Ask[list[Embedding]]:
     return Ask(table.EMBED, {"texts": texts}, lambda answer: answer.embeddings)
+
+
+def _texts(
+    image_ids: Iterable[int], captions: Iterable[str], keywords: Iterable[str]
+) -> dict[str, Any]:
+    texts = {"captions": several(captions), "keywords": several(keywords)}
+    return sendable({"image_ids": several(image_ids), **texts})

@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     rating: int
     near: str
     has_place: bool
+    has_captions: bool
 
 
 class ImageOptions(Options, total=False):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hasse.index.types import CaptionRow, DescribedImage
 from hasse.service.addresses import image_url, thumbnail_url
-from hasse.service.core.metadata import Facts, facts_of
+from hasse.service.core.metadata import Known, known_of
 from hasse.service.core.pictures import picture_missing, version_of
 from hasse.service.core.previews import PREVIEW_SIZES, PreviewSize
 from hasse.service.core.searching import ShownPaths
@@ -51,11 +51,18 @@ async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
     return path, row.file_name
 
 
-async def facts(engine: Engine, image_id: int) -> Facts:
-    """Return what the file of an image says about it; raises ServiceError as `picture_file`."""
-    rows = await engine.in_catalog(lambda: engine.index.catalog.images([image_id]))
-    path, _ = await picture_file(engine, image_id)
-    return await asyncio.to_thread(facts_of, _row(rows, image_id), path)
+async def known(engine: Engine, record: ImageRecord) -> Known:
+    """Return what is known of an image; nothing where a link leads out of its folder."""
+    catalog, image_id = engine.index.catalog, record.image_id
+
+    def read() -> Known:
+        row = _row(catalog.images([image_id]), image_id)
+        path = engine.index.path_of(row)
+        if engine.index.locations.leads_out(str(path)):
+            return Known()
+        return known_of(row, path, record.path, catalog.metadata(image_id))
+
+    return await engine.in_catalog(read)
 
 
 async def thumbnail(

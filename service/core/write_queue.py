@@ -1,14 +1,16 @@
-"""Queue of writes to the collection: images are added with their captions, or removed."""
+"""Queue of writes to the collection: images are added, annotated or removed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import numpy as np
 from prometheus_client import Histogram
 
 from hasse.index.errors import CatalogUnreachableError, IndexLockedError
 from hasse.index.store import Index
+from hasse.index.types import Points
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.encoding import EncodingQueue, check_stored_caption
@@ -17,8 +19,9 @@ from hasse.service.core.records import added_image
 from hasse.service.core.searching import ShownPaths
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid, writing_catalog
-from hasse.service.schemas import AddedImage, UploadFields
+from hasse.service.schemas import AddedImage, AnnotationFields, UploadFields
 from hasse.service.settings import Settings
+from hasse.service.writing.annotations import Annotation
 from hasse.service.writing.batch_writer import (
     BatchWriter,
     Deletion,
@@ -33,9 +36,9 @@ _BATCH = 64
 
 
 class WriteQueue:
-    """Adds and removes images, batched by one writer thread. Belongs to one event loop.
+    """Adds, annotates and removes images, batched by one writer thread, on one event loop.
 
-    Both methods raise ServiceError: `busy` and `late` under load, `disk_full` and `write_failed`
+    All methods raise ServiceError: `busy` and `late` under load, `disk_full` and `write_failed`
     when the write could not be made; nothing of it was then.
     """
 
@@ -77,10 +80,7 @@ class WriteQueue:
             ServiceError: also `invalid`, what `PictureReader.pixels` raises, and `conflict` if
                 the id belongs to another picture, or the picture has another id.
         """
-        captions = [" ".join(text.split()) for text in fields.caption]
-        for at, caption in enumerate(captions):
-            check_stored_caption(caption, self._settings, f"caption.{at}")
-        captions = list(dict.fromkeys(captions))
+        captions = self._texts(fields.caption, "caption")
         if len(captions) > self._settings.image_captions:
             raise invalid("caption", f"more than {self._settings.image_captions:,} captions")
         stages = Stages()
@@ -105,6 +105,29 @@ class WriteQueue:
             self._pictures.remember(self._index.path_of(stored.image.row), thumbnail)
         return added_image(stored.image, self._paths, created=stored.created)
 
+    async def annotate(self, fields: AnnotationFields) -> None:
+        """Give images captions and keywords that they lack; durable on return.
+
+        Raises:
+            ServiceError: also `invalid`, and `not_found` if one of the images is not there.
+        """
+        stages = Stages()
+        captions = self._texts(fields.captions, "captions")
+        async with self.admission.enter(stages):
+            points = await self._encoder.captions(captions, stages)
+            await self._submit("annotate", self._annotation(fields, captions, points))
+
+    async def unannotate(self, fields: AnnotationFields) -> None:
+        """Take captions of people, and keywords that were added here, from images.
+
+        Raises:
+            ServiceError: as `annotate`.
+        """
+        captions = self._texts(fields.captions, "captions")
+        async with self.admission.enter(Stages()):
+            points = np.empty((0, self._index.model.dimension), np.float32)
+            await self._submit("unannotate", self._annotation(fields, captions, points))
+
     async def remove(self, image_id: int) -> None:
         """Remove an image, its captions, and its picture if the index stores it.
 
@@ -113,6 +136,23 @@ class WriteQueue:
         """
         async with self.admission.enter(Stages()):
             await self._submit("remove", Deletion(image_id))
+
+    def _annotation(
+        self, fields: AnnotationFields, captions: Sequence[str], points: Points
+    ) -> Annotation:
+        return Annotation(
+            list(dict.fromkeys(fields.image_ids)),
+            captions,
+            self._texts(fields.keywords, "keywords"),
+            points,
+        )
+
+    def _texts(self, texts: Sequence[str], field: str) -> list[str]:
+        """Return texts as they are stored, each once; raises ServiceError `invalid`."""
+        spaced = [" ".join(text.split()) for text in texts]
+        for at, text in enumerate(spaced):
+            check_stored_caption(text, self._settings, f"{field}.{at}")
+        return list(dict.fromkeys(spaced))
 
     def _run(self, operation: Operation, writes: Sequence[Write]) -> list[WriteResult]:
         if self._batch_size is not None:

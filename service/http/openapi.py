@@ -15,7 +15,7 @@ from hasse.service.addresses import ROOT_PATH
 from hasse.service.errors import MEDIA_TYPE, REASONS
 from hasse.service.questions.requests import A_PART
 from hasse.service.questions.table import QUESTIONS, Question
-from hasse.service.schemas import ID_MAXIMUM, Problem, UploadForm, kind_of
+from hasse.service.schemas import ID_MAXIMUM, AnnotationFields, Problem, UploadForm, kind_of
 from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
@@ -78,6 +78,11 @@ def takes_upload() -> dict[str, Any]:
     return _body({"multipart/form-data": {"schema": _reference(UploadForm.__name__)}})
 
 
+def takes_annotations() -> dict[str, Any]:
+    """Return the part of an operation that takes captions and keywords of images."""
+    return _body({"application/json": {"schema": _reference(AnnotationFields.__name__)}})
+
+
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
     """Return the part of an operation that lists its errors, from the one table."""
     responses: dict[int | str, dict[str, Any]] = {}
@@ -115,6 +120,7 @@ def describe(app: FastAPI) -> None:
                 if question.picture:
                     _add_form(schemas, question.request, question.picture)
             _add_form(schemas, UploadForm, "image")
+            _add(schemas, AnnotationFields)
             _add(schemas, Problem, "serialization")
             # Problem documents take the place of FastAPI's own validation errors.
             for name in ("HTTPValidationError", "ValidationError"):

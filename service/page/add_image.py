@@ -12,7 +12,7 @@ from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View, render
 from hasse.service.schemas import UploadFields
-from hasse.service.services import ServicesHere
+from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
@@ -34,22 +34,16 @@ async def form(request: Request, services: ServicesHere) -> Response:
 
 @router.post(_URL)
 async def add(request: Request, services: ServicesHere) -> Response:
-    """Add the picture of the form.
-
-    The key is a field of the form, and no password that browsers send by themselves. So another
-    site cannot make them use it.
-    """
-    _require_writes(services)
+    """Add the picture of the form."""
     services.hosts.require_same_origin(request.headers)
+    _require_writes(services)
     typed = ""
     try:
         engine = services.engine
         sent = await services.bodies.form(request)
         picture, texts = sent.picture(), dict(sent.texts)
-        typed, key = texts.get("captions", ""), texts.get("key", "").strip()
-        if services.settings.writes_need_key and not key:
-            raise ServiceError("unauthorized", "type the key that lets you add pictures here")
-        request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
+        typed = texts.get("captions", "")
+        admit_writer(request, services, texts.get("key", ""))
         captions = [line.strip() for line in typed.splitlines() if line.strip()]
         fields = validated(UploadFields, {"caption": captions})
         image = await engine.writing.add(picture.content, picture.file_name, fields)
@@ -71,6 +65,21 @@ async def add(request: Request, services: ServicesHere) -> Response:
     )
 
 
-def _require_writes(services: ServicesHere) -> None:
+def admit_writer(request: Request, services: Services, key: str) -> None:
+    """Refuse a form without a key that may write, where one is needed.
+
+    The key is a field of the form, and no password that browsers send by themselves. So another
+    site cannot make them use it.
+
+    Raises:
+        ServiceError: `unauthorized`, `forbidden` or `quota`.
+    """
+    _require_writes(services)
+    if services.settings.writes_need_key and not key.strip():
+        raise ServiceError("unauthorized", "type the key that lets you write here")
+    request.scope["hasse.key"] = services.access.admit_key(key.strip(), "write") or None
+
+
+def _require_writes(services: Services) -> None:
     if not services.settings.takes_writes:
         raise ServiceError("forbidden", "this service does not let anybody add pictures")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -45,7 +46,7 @@ router = APIRouter(route_class=PageRoute)
 OPERATIONS = {
     "all_of": "Pictures with all of it",
     "common": "What it all has in common",
-    "like": "Pictures like one, with and without something",
+    "like": "More like these, and less like those",
 }
 SUGGESTIONS = 12  # stored pictures to choose from
 _LOST_UPLOADS = (
@@ -61,6 +62,7 @@ class CombineForm:
     words: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     image_ids: tuple[int, ...] = ()
+    weights: Mapping[int, int] = field(default_factory=dict)  # below 0: less like it
     find: str = ""
     is_finding: bool = False
     lost_uploads: bool = False
@@ -80,15 +82,19 @@ class CombineForm:
         def one(name: str) -> str:
             return " ".join(texts.get(name, [""])[0].split())
 
-        images = dict.fromkeys(texts.get("image", []))
-        if len(images) > PARTS_MAXIMUM:
+        weights: Counter[int] = Counter()
+        for name, sign in (("image", 1), ("less", -1)):
+            for image in texts.get(name, []):
+                if (image_id := PageQuery().about(image).image_id) is not None:
+                    weights[image_id] += sign
+        if sum(map(abs, weights.values())) > PARTS_MAXIMUM:
             raise _too_many()
-        image_ids = [PageQuery().about(image).image_id for image in images]
         return cls(
             operation=one("operation") if one("operation") in OPERATIONS else "",
             words=_lines(texts.get("words", [])),
             without=_lines(texts.get("without", [])),
-            image_ids=tuple(dict.fromkeys(found for found in image_ids if found is not None)),
+            image_ids=tuple(image_id for image_id, weight in weights.items() if weight),
+            weights=weights,
             find=one("find"),
             is_finding=one("do") == "find",
             lost_uploads=bool(one("lost_uploads")),
@@ -100,11 +106,23 @@ class CombineForm:
             raise invalid("words", "name something first: some words, or a picture")
         if pictures + max(len(self.words), len(self.without)) > PARTS_MAXIMUM:
             raise _too_many()
-        if self.operation == "like" and pictures != 1:
-            raise invalid("pictures", "choose one picture, the one that the others should be like")
-        if self.operation == "like" and not self.words:
-            missing = "what replaces what you take out" if self.without else "what to add"
-            raise invalid("words", f"say {missing}, in words")
+        if self.operation == "like" and pictures == sum(one < 0 for one in self.weights.values()):
+            raise invalid("pictures", "choose a picture that the others should be like")
+
+    def named(self, sign: int) -> list[int]:
+        """Return the images of weights of this sign, each as often as it counts."""
+        return [id_ for id_, weight in self.weights.items() for _ in range(sign * weight)]
+
+    def weighted(self, image_id: int, by: int) -> dict[str, Sequence[int]]:
+        """Return the images with the weight of one changed by 1 or -1; 0 is passed over."""
+        weight = self.weights[image_id] + by
+        changed = CombineForm(weights={**self.weights, image_id: weight or by})
+        return {"image_ids": changed.named(1), "less_ids": changed.named(-1)}
+
+    def without_image(self, image_id: int) -> dict[str, Sequence[int]]:
+        """Return the images but for one."""
+        left = CombineForm(weights={**self.weights, image_id: 0})
+        return {"image_ids": left.named(1), "less_ids": left.named(-1)}
 
 
 @router.api_route("/page/combine", methods=["GET", "POST"])
@@ -127,7 +145,8 @@ async def combine(request: Request, services: ServicesHere) -> Response:
                 form.operation,
                 form.words,
                 form.without,
-                form.image_ids,
+                form.named(1) if form.operation == "like" else form.image_ids,
+                form.named(-1) if form.operation == "like" else (),
                 lost_uploads=bool(uploads),
             )
         pictures = [
@@ -205,10 +224,13 @@ async def _search(
     elif form.operation == "like":
         plus: list[Part] = [*form.words]
         minus: list[Part] = [*form.without]
-        like = LikeQuery(like=images[0], plus=plus, minus=minus, **query.options)
+        first, *also = [*[file.content for file in uploads], *form.named(1)]
+        like = LikeQuery(
+            like=first, also=also, less=form.named(-1), plus=plus, minus=minus, **query.options
+        )
         answer = await ask(engine, table.SEARCH_LIKE, like, stages)
         ranked = Ranked.of(answer.hits)
-        heading = "Like this picture, but with"
+        heading = "Pictures like these" if len(images) > 1 else "Pictures like this"
     else:
         all_of = AllOfQuery(all_of=parts, **query.options)
         answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)

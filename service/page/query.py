@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, get_args
 from urllib.parse import urlencode
 
 from hasse.service.addresses import address
+from hasse.service.core.metadata import coordinates
 from hasse.service.errors import ServiceError
 from hasse.service.questions.requests import REACH_MAXIMUM, Evidence, Likeness, Mode
-from hasse.service.schemas import image_id_of
+from hasse.service.schemas import image_id_of, place_of
 from hasse.service.settings import Settings
 
 DEFAULT_SIZE = 48  # hits of a page; further ones follow while one scrolls
@@ -22,8 +23,13 @@ FILTERS: Mapping[str, str] = {
     "path_prefix": "in {}",
     "taken_from": "taken from {}",
     "taken_before": "taken before {}",
+    "camera": "by {}",
+    "near": "near {}",
+    "has_captions": "{} captions of people",
 }
+_CAPTIONED = {"yes": True, "no": False}
 _PATH_CHARACTERS = 1000
+_CAMERA_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +46,15 @@ class PageQuery:
     path_prefix: str = ""
     taken_from: str = ""  # dates, as in 2026-11-20
     taken_before: str = ""
+    camera: str = ""
+    near: str = ""  # latitude, longitude and kilometres
+    has_captions: str = ""  # "yes", "no" or ""
 
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
         """Read an address or a form; an option that makes no sense becomes the default."""
         mode, similar, evidence = (fields.get(name, "") for name in ("mode", "similar", "evidence"))
+        captioned = fields.get("has_captions", "")
         size = _number(fields.get("k", ""), DEFAULT_SIZE)
         return cls(
             text=" ".join(fields.get("q", "").split()),
@@ -53,9 +63,12 @@ class PageQuery:
             offset=min(_number(fields.get("offset", ""), 0), REACH_MAXIMUM - 1),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
             evidence=next((known for known in get_args(Evidence) if known == evidence), "any"),
-            path_prefix=fields.get("path_prefix", "").replace("\0", "").strip()[:_PATH_CHARACTERS],
+            path_prefix=_plain(fields.get("path_prefix", ""), _PATH_CHARACTERS),
             taken_from=_date(fields.get("taken_from", "")),
             taken_before=_date(fields.get("taken_before", "")),
+            camera=_plain(fields.get("camera", ""), _CAMERA_CHARACTERS),
+            near=_place(fields.get("near", "")),
+            has_captions=captioned if captioned in _CAPTIONED else "",
         )
 
     def about(self, image: str) -> PageQuery:
@@ -84,6 +97,9 @@ class PageQuery:
             "path_prefix": self.path_prefix or None,
             "taken_from": since,
             "taken_before": until,
+            "camera": self.camera or None,
+            "near": self.near or None,
+            "has_captions": _CAPTIONED.get(self.has_captions),
         }
 
     @property
@@ -93,13 +109,21 @@ class PageQuery:
         return {name: value for name, value in named.items() if value}
 
     @property
-    def filter_words(self) -> list[tuple[str, str]]:
-        """The filters that are set, by the names of their fields, in words."""
-        return [(name, FILTERS[name].format(value)) for name, value in self.filters.items()]
+    def chips(self) -> list[tuple[str, PageQuery]]:
+        """The filters that are set, in words, each with the query without it."""
+        found = []
+        named = dict(self.filters)
+        if period := period_name(self.taken_from, self.taken_before):
+            del named["taken_from"], named["taken_before"]
+            found.append((f"taken in {period}", self.narrowed(taken_from="", taken_before="")))
+        for name, value in named.items():
+            words = FILTERS[name].format(_WORDS.get(name, str)(value))
+            found.append((words, self.narrowed(**{name: ""})))
+        return found
 
-    def without(self, name: str) -> PageQuery:
-        """Return this query without one of its filters."""
-        return self.narrowed(**{name: ""})
+    def anywhere(self) -> PageQuery:
+        """Return this query about no text and no picture: what its filters select."""
+        return replace(self, text="", image_id=None, similar=None, offset=0)
 
     def narrowed(self, **filters: str) -> PageQuery:
         """Return this query with other filters, by the names of their fields."""
@@ -152,6 +176,7 @@ class PageQuery:
         words: Sequence[str] = (),
         without: Sequence[str] = (),
         image_ids: Sequence[int] = (),
+        less_ids: Sequence[int] = (),
         *,
         lost_uploads: bool = False,
     ) -> str:
@@ -164,6 +189,7 @@ class PageQuery:
             *(("words", text) for text in words),
             *(("without", text) for text in without),
             *(("image", str(image_id)) for image_id in image_ids),
+            *(("less", str(image_id)) for image_id in less_ids),
             ("lost_uploads", "yes" if lost_uploads else ""),
         ]
         return replace(self, text="", image_id=None)._url("/page/combine", fields)
@@ -195,3 +221,43 @@ def _date(text: str) -> str:
         return date.fromisoformat(text).isoformat()
     except ValueError:
         return ""
+
+
+def _plain(text: str, most: int) -> str:
+    return text.replace("\0", "").strip()[:most]
+
+
+def _place(text: str) -> str:
+    """Return a `Near`, or "" for anything else."""
+    try:
+        place_of(text)
+    except ValueError:
+        return ""
+    return text
+
+
+def period_name(start: str, end: str) -> str:
+    """Return "2026", "July 2026" or "3 July 2026" for dates from `start` to before `end`, or ""."""
+    try:
+        first, after = date.fromisoformat(start), date.fromisoformat(end)
+    except ValueError:
+        return ""
+    if (after - first).days == 1:
+        return f"{first.day} {first:%B} {first.year}"
+    if first.day != 1 or after.day != 1:
+        return ""
+    months = 12 * (after.year - first.year) + after.month - first.month
+    if months == 12 and first.month == 1:
+        return str(first.year)
+    return f"{first:%B} {first.year}" if months == 1 else ""
+
+
+def _near_words(near: str) -> str:
+    latitude, longitude, kilometres = place_of(near)
+    return f"{coordinates(latitude, longitude)} ({kilometres:g} km)"
+
+
+_WORDS: Mapping[str, Callable[[str], str]] = {
+    "near": _near_words,
+    "has_captions": {"yes": "with", "no": "without"}.__getitem__,
+}

@@ -41,9 +41,9 @@ _HTMX = {
     ],
 }
 _MODES = (
-    ("certified", "Proved", "nothing better was missed, and that is proved"),
-    ("exact", "Exhaustive", "every single picture is compared, which takes longer"),
-    ("fast", "Fast", "a good picture may be missed"),
+    ("certified", "Sure", "nothing better is missed"),
+    ("exact", "Picture by picture", "looks at every single one, which takes longer"),
+    ("fast", "Quick", "a good picture may be missed"),
 )
 _KEYS = (
     ("/", "search"),

@@ -9,7 +9,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from hasse.index.search.distinct import one_text
 from hasse.service.addresses import preview_url
-from hasse.service.core.metadata import Facts
+from hasse.service.core.metadata import Known
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
@@ -64,11 +64,11 @@ class ShownPicture:
     link: str = ""
     image_id: int | None = None
     pixels: tuple[int | None, int | None] = (None, None)  # width and height
-    facts: Facts = field(default_factory=list)  # what its file says
+    known: Known = field(default_factory=Known)  # what its file says of it
 
     @classmethod
     def stored(
-        cls, record: ImageRecord, query: PageQuery, facts: Facts | None = None
+        cls, record: ImageRecord, query: PageQuery, known: Known | None = None
     ) -> ShownPicture:
         """Return a picture of the collection."""
         people = tuple(one.caption for one in record.captions if one.written_by is None)
@@ -84,7 +84,7 @@ class ShownPicture:
             link=query.image_url(record.image_id),
             image_id=record.image_id,
             pixels=(record.width, record.height),
-            facts=facts or [],
+            known=known or Known(),
         )
 
     @classmethod

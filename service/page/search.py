@@ -12,7 +12,7 @@ from hasse.models.vocabulary import words
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.errors import ServiceError, invalid
+from hasse.service.errors import invalid
 from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.browse import browse
 from hasse.service.page.errors import PageRoute, is_draft
@@ -121,15 +121,9 @@ def _is_unfinished(engine: Engine, typed: str) -> bool:
 
 
 async def _stored(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:
-    """Return a stored picture with what its file says, if that can be read."""
+    """Return a stored picture with what is known of it."""
     record = await records.image(engine, image_id)
-    try:
-        facts = await records.facts(engine, image_id)
-    except ServiceError as error:
-        if error.reason != "picture_missing":
-            raise
-        facts = []
-    return ShownPicture.stored(record, query, facts)
+    return ShownPicture.stored(record, query, await records.known(engine, record))
 
 
 def _more(query: PageQuery, answer: ImageAnswer) -> str:
@@ -172,6 +166,8 @@ async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None =
             "unknown_words": answer.unknown_words,
             "suggestion": answer.did_you_mean,
         },
+        # Scrolling that has come to the end leads to no place.
+        url=KEEP_URL if query.offset and not answer.hits else None,
         stages=stages,
     )
 

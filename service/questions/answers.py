@@ -41,8 +41,8 @@ class Says(Answer):
 
     where: str = Field(
         description=(
-            "caption, title, keyword, description, file name, text in the picture, place, camera, "
-            "folder or written caption."
+            "caption, title, keyword, added keyword, description, file name, text in the picture, "
+            "place, camera, folder or written caption."
         )
     )
     text: str = Field(description="The text, or the part of a long one around the words.")

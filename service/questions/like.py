@@ -1,11 +1,11 @@
-"""Which images are like one, with something exchanged?"""
+"""Which images are like one or several, with something put in or taken out?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from hasse.index.types import Points
-from hasse.models.analogy import is_bare, reworded, substitute
+from hasse.models.analogy import feedback_point, is_bare, reworded, substitute
 from hasse.service.core.answering import beside_loop
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
@@ -21,18 +21,22 @@ from hasse.service.questions.requests import K_MAXIMUM, DistinctOptions, LikeQue
 
 
 async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Fields:
-    """Return the images most like one, with `plus` in the place of `minus`.
+    """Return the images most like `like` and `also`, and unlike `less`, with `plus` for `minus`.
 
-    A single word is replaced within the captions that are true of `like`, whose image is left out.
+    A single word is replaced within the captions that are true of `like`. The images that are named
+    are left out.
     """
-    (start,) = await encode(engine, [request.like], stages)
-    plus, minus = await _in_captions(engine, request, start, stages)
-    terms = await encode(engine, [*plus, *minus], stages)
     score = engine.checkpoint.model.config.score
-    point = substitute(score, start, terms[: len(plus)], terms[len(plus) :])
-    fields = await search_without(engine, request.like, point, request, stages)
-    parts = [request.like, *request.plus, *request.minus]
-    unknown = unknown_words(engine.checkpoint, parts)
+    similar, others = [request.like, *request.also], request.less
+    points = await encode(engine, [*similar, *others], stages)
+    start = feedback_point(score, points[: len(similar)], points[len(similar) :])
+    plus, minus = await _in_captions(engine, request, start, stages)
+    if plus or minus:
+        terms = await encode(engine, [*plus, *minus], stages)
+        start = substitute(score, start, terms[: len(plus)], terms[len(plus) :])
+    starts = [*similar, *others]
+    fields = await search_without(engine, starts, start, request, stages)
+    unknown = unknown_words(engine.checkpoint, [*starts, *request.plus, *request.minus])
     return fields | {"unknown_words": unknown, "did_you_mean": None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -207,7 +207,7 @@ def key_of(
         _as_stored(options.max_violation),
         selection,
         isinstance(options, ImageOptions) and options.versions == "one",
-        options.similar if isinstance(options, SimilarQuery) else None,
+        options.similar if isinstance(options, SimilarQuery | LikeQuery) else None,
     )
     return SearchKey(asked, options.offset, points, joint)
 
@@ -260,18 +260,23 @@ def _milliseconds(name: str, instant: str) -> int:
 
 
 async def search_without(
-    engine: Engine, start: Part, point: Points, options: SearchOptions, stages: Stages
+    engine: Engine,
+    starts: Sequence[Part],
+    point: Points,
+    options: SearchOptions,
+    stages: Stages,
 ) -> Fields:
-    """Return the fields of the images best for a point (N,), without the image `start`.
+    """Return the fields of the images best for a point (N,), without those it was made from.
 
-    Its other versions are left out with it. Violations are no probabilities, since no caption is
-    involved.
+    Their other versions are left out with them. Violations are no probabilities, since no caption
+    is involved.
     """
+    stored = {part for part in starts if isinstance(part, int)}
     from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
-    found = await search(engine, "image", point[None], from_first, stages, spare=1)
+    found = await search(engine, "image", point[None], from_first, stages, spare=len(stored))
 
     def make() -> Fields:
-        hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, start)]
+        hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, stored)]
         return {
             "hits": ranked(hits, options, probability=None, shows=None),
             **found.facts(engine.checkpoint.name),
@@ -280,9 +285,9 @@ async def search_without(
     return await finish(options, make)
 
 
-def _shows(hit: Fields, start: Part) -> bool:
-    """Tell whether a hit is an image or a version of it."""
-    return start in (hit["image_id"], *(version["image_id"] for version in hit["versions"]))
+def _shows(hit: Fields, stored: Collection[int]) -> bool:
+    """Tell whether a hit is one of the images or a version of it."""
+    return any(one["image_id"] in stored for one in (hit, *hit["versions"]))
 
 
 async def finish(request: QuestionRequest, make: Callable[[], Made]) -> Made:

@@ -14,7 +14,6 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
-    model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
@@ -65,6 +64,7 @@ AnyPart = Annotated[
     _one_of(str, int, otherwise="this is neither a caption nor the id of an image"),
 ]
 Parts = Annotated[list[AnyPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
+SomeParts = Annotated[list[AnyPart], Field(max_length=PARTS_MAXIMUM)]
 Picture = Annotated[ImageId | SkipJsonSchema[bytes], _one_of(int)]
 TextOrPicture = Annotated[CaptionText | SkipJsonSchema[bytes], _one_of(str)]
 
@@ -167,6 +167,10 @@ class SearchOptions(QuestionRequest):
     )
     has_place: bool | None = Field(
         default=None, description="Search only pictures whose place is known, or only the others."
+    )
+    has_captions: bool | None = Field(
+        default=None,
+        description="Search only pictures with captions of people, or only the others.",
     )
 
 
@@ -288,25 +292,26 @@ class CommonQuery(DistinctOptions):
 
 
 class LikeQuery(ImageOptions):
-    """Find images like one, with something exchanged."""
+    """Find images like one or several, with something put in or taken out."""
 
     model_config = _example(like="a dog on a beach", plus=["a cat"], minus=["a dog"], k=10)
-    parts = ("like", "plus", "minus")
+    parts = ("like", "also", "less", "plus", "minus")
 
     like: AnyPart = Field(description=f"What to start from. {A_PART} Not among the hits itself.")
-    plus: Parts = Field(description=f"What to put in. {A_PART}")
-    minus: list[AnyPart] = Field(
-        default=[], max_length=PARTS_MAXIMUM, description=f"What to take out. {A_PART}"
+    also: SomeParts = Field(
+        default=[],
+        description=f"What hits should be like too; named twice, it counts twice. {A_PART}",
     )
+    less: SomeParts = Field(
+        default=[], description=f"What hits should be less like; it counts likewise. {A_PART}"
+    )
+    plus: SomeParts = Field(default=[], description=f"What to put in. {A_PART}")
+    minus: SomeParts = Field(default=[], description=f"What to take out. {A_PART}")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _minus_needs_plus(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "minus" in given and "plus" not in given:
-            raise PydanticCustomError(
-                "no_plus", "minus needs plus: say what takes the place of what you take out"
-            )
-        return given
+    @property
+    def similar(self) -> Likeness | None:
+        """How hits are compared; where something is put in, they have to have it all."""
+        return None if self.plus else "alike"
 
 
 class EntailsQuery(QuestionRequest):

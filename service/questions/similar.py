@@ -14,5 +14,5 @@ async def answer(engine: Engine, request: SimilarQuery, stages: Stages) -> Field
     Violations are those of `hasse.index.search.similar`.
     """
     (point,) = await encode(engine, [request.image], stages)
-    fields = await search_without(engine, request.image, point, request, stages)
+    fields = await search_without(engine, [request.image], point, request, stages)
     return fields | {"unknown_words": [], "did_you_mean": None}

@@ -120,9 +120,12 @@ SEARCH_LIKE = Question(
     "/search/like",
     requests.LikeQuery,
     answers.ImageAnswer,
-    "Find images like one, with something exchanged",
+    "Find images like some and less like others, with something put in or taken out",
     "The images, the best first",
     """Rank images by how far each falls short of `like` with `plus` in the place of `minus`.
+
+    `also` names further parts that hits should be like, `less` those that they should be less like.
+    Without `plus`, `violation` is the squared distance from all that.
 
     A single word is exchanged in the shortest captions of the collection that contain it and are
     true of `like`: "red" for "blue" is "a red ball" for "a blue ball", where there is one. Send a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -9,12 +10,12 @@ from starlette.responses import Response, StreamingResponse
 
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
-from hasse.service.exporting import MEDIA_TYPES, Format, Originals, lines
+from hasse.service.exporting import MEDIA_TYPES, Fields, Format, Originals, lines
 from hasse.service.http.openapi import OF_QUESTIONS, problems, takes
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.table import SEARCH_IMAGES
-from hasse.service.services import SearchServices
+from hasse.service.services import SearchServices, Services
 
 router = APIRouter(tags=["search"])
 
@@ -45,15 +46,22 @@ async def search_images_export(
     engine = services.engine
     handler = HANDLERS[SEARCH_IMAGES]
     hits = await run(engine, handler, asked, Stages(), lambda fields: fields["hits"])
+    return await as_file(request, services, hits, format)
+
+
+async def as_file(
+    request: Request, services: Services, rows: Sequence[Fields], format_: Format
+) -> Response:
+    """Return rows about images as a file, or their originals in a ZIP."""
     headers = {
-        "Content-Disposition": f'attachment; filename="hits.{format}"',
+        "Content-Disposition": f'attachment; filename="hits.{format_}"',
         "Cache-Control": "no-store",
     }
-    media_type = MEDIA_TYPES[format]
-    if format != "zip":
-        content = b"".join(lines(hits, format))
+    media_type, engine = MEDIA_TYPES[format_], services.engine
+    if format_ != "zip":
+        content = b"".join(lines(rows, format_))
         return Response(content, 200, headers, media_type)
-    originals = await engine.in_catalog(lambda: Originals(engine.index, hits))
+    originals = await engine.in_catalog(lambda: Originals(engine.index, rows))
     most = services.settings.export_bytes
     if originals.size > most:
         raise invalid("k", f"the originals take {originals.size:,} bytes, of {most:,} at most")

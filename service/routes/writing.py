@@ -1,13 +1,15 @@
-"""Routes that add and remove images: durable before the answer, found by the next search."""
+"""Routes that add, annotate and remove images: durable before they answer."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.http.openapi import OF_WRITES, Id, problems, takes_upload
-from hasse.service.schemas import AddedImage, UploadForm
+from hasse.service.http.openapi import OF_WRITES, Id, problems, takes_annotations, takes_upload
+from hasse.service.schemas import AddedImage, AnnotationFields, UploadForm
 from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
@@ -58,6 +60,44 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
         {"Location": address(f"/images/{added.image_id}"), "Cache-Control": "no-store"},
         "application/json",
     )
+
+
+_ANNOTATING: dict[str, Any] = {
+    "status_code": 204,
+    "responses": {
+        204: {"description": "It is done, and the next search sees it"},
+        **problems(
+            "not_found",
+            "malformed",
+            "body_timeout",
+            "body_too_large",
+            "wrong_media_type",
+            "invalid",
+            "encoding_failed",
+            *OF_WRITES,
+        ),
+    },
+    "openapi_extra": takes_annotations(),
+}
+
+
+@router.post("/annotations", summary="Add captions and keywords to images", **_ANNOTATING)
+async def annotate(request: Request, services: ServicesHere) -> Response:
+    """Give images captions and keywords that they lack. They stay when a file changes."""
+    fields = await services.bodies.json(request, AnnotationFields)
+    await services.engine.writing.annotate(fields)
+    return Response(status_code=204, headers={"Cache-Control": "no-store"})
+
+
+@router.post("/annotations/remove", summary="Take captions and keywords away", **_ANNOTATING)
+async def unannotate(request: Request, services: ServicesHere) -> Response:
+    """Take captions of people, and keywords that were added here, away from images.
+
+    Keywords in files stay: Hasse does not change files.
+    """
+    fields = await services.bodies.json(request, AnnotationFields)
+    await services.engine.writing.unannotate(fields)
+    return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
 @router.delete(

@@ -19,9 +19,10 @@ from hasse.index.types import DescribedImage, ImageRow, PathRow, Points
 from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.runtime.logs import event
+from hasse.service.writing.annotations import Annotation, AnnotationOperation, Annotations
 from hasse.service.writing.draft import Draft
 
-Operation: TypeAlias = Literal["add", "remove"]
+Operation: TypeAlias = Literal["add", "remove"] | AnnotationOperation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +61,7 @@ class StoredImage:
     created: bool
 
 
-Write: TypeAlias = NewImage | Deletion
+Write: TypeAlias = NewImage | Deletion | Annotation
 WriteResult: TypeAlias = StoredImage | ServiceError | None
 
 
@@ -79,7 +80,9 @@ class BatchWriter:
         """
         if operation == "remove":
             return self._remove([one for one in writes if isinstance(one, Deletion)])
-        return self._add([one for one in writes if isinstance(one, NewImage)])
+        if operation == "add":
+            return self._add([one for one in writes if isinstance(one, NewImage)])
+        return self._annotate(operation, [one for one in writes if isinstance(one, Annotation)])
 
     def _add(self, new: Sequence[NewImage]) -> list[WriteResult]:
         with self._writing(new) as writer:
@@ -116,6 +119,18 @@ class BatchWriter:
             None if image_id in rows and image_id not in image_ids[:at] else no_image(image_id)
             for at, image_id in enumerate(image_ids)
         ]
+
+    def _annotate(
+        self, operation: AnnotationOperation, annotations: Sequence[Annotation]
+    ) -> list[WriteResult]:
+        with self._writing(annotations) as writer:
+            batch = Annotations(self._index)
+            results: list[WriteResult] = [batch.apply(operation, one) for one in annotations]
+            if (change := batch.change()) is not None:
+                writer.change(change)
+        if change is not None:
+            self._on_change()
+        return results
 
     @contextmanager
     def _writing(self, writes: Sequence[Write]) -> Iterator[Writer]:

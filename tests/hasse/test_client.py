@@ -66,6 +66,8 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "picture": lambda hasse: hasse.picture(7),
     "thumbnail": lambda hasse: hasse.thumbnail(7),
     "add_image": lambda hasse: hasse.add_image(png(1), ["a dog"], image_id=0, split="new"),
+    "annotate": lambda hasse: hasse.annotate([7, 8], ["a dog"], ["Rex"]),
+    "unannotate": lambda hasse: hasse.unannotate([7, 8], ["a dog"], ["Rex"]),
     "remove_image": lambda hasse: hasse.remove_image(7),
     "saved_searches": lambda hasse: hasse.saved_searches(),
     "saved_search": lambda hasse: hasse.saved_search("dogs"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from hasse.models import analogy
-from hasse.models.analogy import REWORDED, is_bare, reworded
+from hasse.models.analogy import AWAY, REWORDED, feedback_point, is_bare, reworded
 from hasse.models.order import join, precedes
 from hasse.models.score import SCORES, Score
 
@@ -96,3 +97,16 @@ def test_substitute_with_cosine_has_unit_length() -> None:
     points = normalize(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), dim=1)
     found = substitute("cosine", points[0], points[1:2], points[2:])
     torch.testing.assert_close(found.norm(), torch.tensor(1.0))
+
+
+def test_feedback_point_is_the_middle_moved_away_from_the_others() -> None:
+    similar = np.array([[1, 4, 0], [3, 0, 1]], np.float32)
+    others = np.array([[0, 2, 9]], np.float32)
+    assert feedback_point("order", similar, others[:0]).tolist() == [2, 2, 0.5]
+    assert feedback_point("order", similar, others).tolist() == [2 + 2 * AWAY, 2, 0]
+    assert np.linalg.norm(feedback_point("cosine", similar, others)) == pytest.approx(1)
+
+
+def test_substitute_with_minus_alone_takes_it_out() -> None:
+    like, minus = torch.tensor([3.0, 1.0]), torch.tensor([[2.0, 2.0]])
+    assert torch.equal(substitute("order", like, minus[:0], minus), torch.tensor([1.0, 0.0]))

@@ -1,4 +1,4 @@
-"""`hasse like`: pictures like one, and with something exchanged."""
+"""`hasse like`: pictures like some and less like others, with something put in or taken out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def like(
     exchanged: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="+ WORDS - WORDS", help="What to put in, and what it takes the place of."
+            metavar="+ WORDS - WORDS",
+            help="What to put in, what to take out. Pictures: more like it, less like it.",
         ),
     ] = None,
     within: Within = None,
@@ -45,30 +46,31 @@ def like(
     how: Shown,
     place: Place,
 ) -> None:
-    """Find pictures like one. No service needs to run.
+    """Find pictures like one, or like several. No service needs to run.
 
     \b
     Examples:
       hasse like photo.jpg
       hasse like photo.jpg + snow
+      hasse like photo.jpg - people
       hasse like photo.jpg + a cat - a dog
+      hasse like photo.jpg + another.jpg - third.jpg
     """
     start = parse_picture(picture)
-    plus, minus = _exchanged([typed(word) for word in exchanged or []])
+    parts = _exchanged([typed(word) for word in exchanged or []])
     fields = selected(fields, within)
-    if plus or minus:
-        parts = {"like": start, "plus": plus, "minus": minus}
-        question = Asked(table.SEARCH_LIKE, fields | parts)
+    if any(parts.values()):
+        question = Asked(table.SEARCH_LIKE, fields | {"like": start} | parts)
     else:
         question = Asked(table.SEARCH_SIMILAR, fields | {"image": start})
     show_hits(place.settings(), question, within, how)
 
 
-def _exchanged(words: Sequence[str]) -> tuple[list[Part], list[Part]]:
+def _exchanged(words: Sequence[str]) -> dict[str, list[Part]]:
     """Return what is put in and what is taken out, of words such as "+ a cat - a dog".
 
     Raises:
-        CommandError: the first has no sign, or nothing is put in.
+        CommandError: the first has no sign.
     """
     found: dict[str, list[list[str]]] = {"+": [], "-": []}
     parts: list[str] | None = None
@@ -81,6 +83,12 @@ def _exchanged(words: Sequence[str]) -> tuple[list[Part], list[Part]]:
             raise CommandError(f"write + or - before '{word}', as in: + snow - dog")
         parts += [rest] if rest else []
     plus, minus = ([parse_part(" ".join(part)) for part in found[sign]] for sign in "+-")
-    if minus and not plus:
-        raise CommandError("say what takes the place of what you take out, as in: + snow - dog")
-    return plus, minus
+    named = {"also": plus, "less": minus}
+    texts = {"plus": plus, "minus": minus}
+    return {
+        **{
+            name: [part for part in some if not isinstance(part, str)]
+            for name, some in named.items()
+        },
+        **{name: [part for part in some if isinstance(part, str)] for name, some in texts.items()},
+    }

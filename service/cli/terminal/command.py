@@ -29,7 +29,15 @@ _RENAMED = {
 _ADVANCED = frozenset(
     (
         *("added_before", "added_from", "all_of", "batch_size", "candidates", "captioner"),
-        *("device", "draws", "evidence", "follow_links", "has_place", "leave_out_missing"),
+        *(
+            "device",
+            "draws",
+            "evidence",
+            "follow_links",
+            "has_captions",
+            "has_place",
+            "leave_out_missing",
+        ),
         *("max_violation", "mode", "model", "null", "preview", "rating", "similar", "split"),
         *("versions", "workers"),
     )

@@ -72,10 +72,20 @@
     sheet.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
   }
 
+  // The next search is narrowed as this view is.
+  function followAddress() {
+    const asked = new URLSearchParams(location.search);
+    for (const name of ["mode", ...FILTERS]) {
+      const value = asked.get(name) ?? search.dataset[name] ?? "";
+      for (const form of [search, upload]) form.elements[name].value = value;
+    }
+  }
+
   // A new view sets the search box, and its heading gets the focus that the clicked link lost.
   function settle(keepBox) {
     const shown = view();
     if (!shown) return;
+    followAddress();
     if (!keepBox) box.value = shown.dataset.query ?? box.value;
     const key = find("key"); // remembered by this tab only, until it is closed
     if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
@@ -89,6 +99,7 @@
     const typed = detail.triggeringEvent?.type === "input";
     if (typed && typing) detail.headers["Hasse-Typing"] = "1";
     if (typed) detail.headers["Hasse-Draft"] = "1";
+    if (detail.elt.matches(".take")) detail.parameters.key = sessionStorage.getItem("hasse-key") ?? "";
     if (detail.elt.closest(".next")) detail.headers["Hasse-Typing"] = "1"; // the same place in history
     typing = typed;
     if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
@@ -108,13 +119,11 @@
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.xhr === latest) setBusy(false);
+    const key = detail.elt.elements?.key?.value;
+    if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
     if (detail.elt.id !== "add" || !detail.successful) return;
-    const key = find("key")?.value;
     detail.elt.reset();
-    if (key) {
-      sessionStorage.setItem("hasse-key", key);
-      find("key").value = key;
-    }
+    if (key) find("key").value = key;
   });
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (/^text\/html/.test(detail.xhr.getResponseHeader("Content-Type") ?? "")) return;
@@ -147,10 +156,6 @@
     const asked = new URLSearchParams(location.search);
     if (asked.get("upload") !== upload.elements.upload.value) clearPicture();
     settle(false);
-    for (const name of ["mode", ...FILTERS]) {
-      const value = asked.get(name) ?? search.dataset[name] ?? "";
-      for (const form of [search, upload]) form.elements[name].value = value;
-    }
     if (find("pictures") && find("result").querySelector("img[src^='data:']")) {
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }
@@ -178,14 +183,19 @@
     else if (picker.files.length) htmx.trigger(upload, "submit");
     else if (box.value.trim() || shownPicture() || FILTERS.includes(target.name)) htmx.trigger(search, "submit");
   });
-  // A year fills both dates.
+  // What the search can be narrowed to is fetched when it is looked at.
+  options.addEventListener("toggle", async () => {
+    if (!options.open) return;
+    const [place, asked] = [find("narrow"), new URLSearchParams(new FormData(search))];
+    const reply = await fetch(`${place.dataset.address}?${asked}`, { headers: { "HX-Request": "true" } });
+    if (!reply.ok) return;
+    const found = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector(".view");
+    found.querySelector("h1").remove();
+    place.replaceChildren(found);
+    htmx.process(place);
+  });
   options.addEventListener("click", ({ target }) => {
-    const year = target.closest("[data-from]");
-    if (!year) return;
-    for (const [name, value] of [["taken_from", year.dataset.from], ["taken_before", year.dataset.before]]) {
-      search.elements[name].value = upload.elements[name].value = value;
-    }
-    search.elements.taken_before.dispatchEvent(new Event("change", { bubbles: true }));
+    if (target.closest("#narrow a")) options.open = false;
   });
   // Without a secure connection browsers have no clipboard, but still copy what is selected.
   async function copy(button) {
@@ -205,8 +215,6 @@
     if (!options.contains(target)) options.open = false;
     const path = target.closest("button.path");
     if (path) copy(path);
-    const filter = target.closest(".unfilter")?.dataset.filter;
-    if (filter) for (const form of [search, upload]) form.elements[filter].value = "";
   });
 
   // Large pictures are reduced before they are sent: a search needs no more. One that this browser

@@ -1,10 +1,11 @@
 "use strict";
 
-// Chooses several hits: copy their paths, search by them, remove them from the library.
+// Chooses several hits: search by them, copy their paths, download, annotate or remove them.
 (() => {
   const find = (id) => document.getElementById(id);
   const [bar, answer] = [find("selection"), find("answer")];
   const [count, start] = [bar.querySelector(".count"), find("select")];
+  const form = find("say");
   let last = null; // the card that a click with shift extends from
 
   const cards = () => [...answer.querySelectorAll(".card[data-path]")].filter((card) => card.checkVisibility());
@@ -54,30 +55,92 @@
     count.textContent = `${chosen().length} path${chosen().length === 1 ? "" : "s"} copied`;
   }
 
-  function searchByThem() {
+  const isLike = () => new URLSearchParams(location.search).get("operation") === "like";
+
+  // A search by them; where one by likeness is shown, they are added to it.
+  function searchBy(operation, name) {
     const url = new URL(bar.dataset.combine, location.href);
-    url.searchParams.set("operation", "all_of");
-    for (const card of chosen().slice(0, Number(bar.dataset.most))) url.searchParams.append("image", idOf(card));
+    if (operation === "like" && isLike()) url.search = location.search;
+    url.searchParams.set("operation", operation);
+    for (const card of chosen().slice(0, Number(bar.dataset.most))) url.searchParams.append(name, idOf(card));
     location.assign(url);
+  }
+
+  // By a form: what a script fetches is held in memory.
+  function exportThem() {
+    const sender = Object.assign(document.createElement("form"), { action: bar.dataset.export, method: "post", enctype: "multipart/form-data", hidden: true });
+    for (const card of chosen()) sender.append(Object.assign(document.createElement("input"), { name: "image", value: idOf(card) }));
+    document.body.append(sender);
+    sender.submit();
+    sender.remove();
+  }
+
+  // Returns what went wrong, or "".
+  async function send(url, method, body) {
+    const key = sessionStorage.getItem("hasse-key") ?? (bar.dataset.key && prompt("Your key"));
+    const headers = { ...(key && { "X-API-Key": key }), ...(body && { "Content-Type": "application/json" }) };
+    try {
+      const reply = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
+      if (key && ![401, 403].includes(reply.status)) sessionStorage.setItem("hasse-key", key);
+      return reply.ok || reply.status === 404 ? "" : (await reply.json()).detail;
+    } catch {
+      return "Hasse does not answer";
+    }
+  }
+
+  async function say(text, what) {
+    const wanted = chosen();
+    const takes = what === "remove";
+    const texts = takes ? { captions: [text], keywords: [text] } : { [what]: [text] };
+    for (let at = 0; at < wanted.length; at += 1000) {
+      const image_ids = wanted.slice(at, at + 1000).map((card) => Number(idOf(card)));
+      const problem = await send(`${bar.dataset.annotations}${takes ? "/remove" : ""}`, "POST", { image_ids, ...texts });
+      if (problem) {
+        count.textContent = problem;
+        return;
+      }
+    }
+    count.textContent = `${takes ? "Taken away from" : "Added to"} ${wanted.length}`;
+    form.reset();
+  }
+
+  function toggleForm(button) {
+    form.hidden = !form.hidden;
+    button.setAttribute("aria-expanded", String(!form.hidden));
+    if (!form.hidden) form.elements.text.focus();
   }
 
   async function remove() {
     const wanted = chosen();
     if (!confirm(`Remove ${wanted.length} from the library? Files in your folders stay.`)) return;
-    const key = sessionStorage.getItem("hasse-key") ?? (bar.dataset.key && prompt("Your key"));
-    let failed = 0;
+    let problem = "";
     for (const card of wanted) {
-      const reply = await fetch(`${bar.dataset.images}${idOf(card)}`, { method: "DELETE", headers: key ? { "X-API-Key": key } : {} });
-      if (reply.ok || reply.status === 404) card.remove();
-      else failed += 1;
+      const failed = await send(`${bar.dataset.images}${idOf(card)}`, "DELETE");
+      if (failed) problem = failed;
+      else card.remove();
     }
     tell();
-    if (failed) count.textContent = `${failed} could not be removed`;
+    if (problem) count.textContent = problem;
   }
 
+  const DOING = {
+    more: () => searchBy("like", "image"),
+    less: () => searchBy("like", "less"),
+    common: () => searchBy("all_of", "image"),
+    copy: copyPaths,
+    export: exportThem,
+    say: toggleForm,
+    remove,
+  };
+
+  form?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (chosen().length) say(form.elements.text.value, event.submitter.value);
+  });
   start.addEventListener("click", () => {
     document.body.classList.add("choosing");
     bar.hidden = false;
+    bar.querySelector("[data-do=less]").hidden = !isLike();
     tell();
   });
   bar.addEventListener("click", ({ target }) => {
@@ -86,7 +149,7 @@
     if ("all" in what) cards().forEach((card) => set(card, true));
     if ("all" in what) tell();
     if ("stop" in what) stop();
-    ({ copy: copyPaths, like: searchByThem, remove }[what.do] ?? (() => {}))();
+    DOING[what.do]?.(target);
   });
   // Before the viewer and htmx.
   addEventListener("click", (event) => {

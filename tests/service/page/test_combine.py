@@ -156,11 +156,10 @@ def test_combine_find_suggests_pictures_without_searching(client: Client) -> Non
             "At most 16 things",
         ),
         ([], {"operation": "all_of", "words": "a " * 101}, 422, "More than 100 words."),
-        ([], {"operation": "like", "words": "a dog"}, 422, "Choose one picture"),
-        ([3, 4], {"operation": "like", "words": "a dog"}, 422, "Choose one picture"),
+        ([], {"operation": "like", "words": "a dog"}, 422, "Choose a picture"),
+        ([], {"operation": "like", "less": "1003"}, 422, "Choose a picture"),
+        ([], {"operation": "like", "less": "1003", "words": "a"}, 422, "Choose a picture"),
         ([3], {"operation": "like", "words": "a", "without": THINGS}, 422, "At most 16 things"),
-        ([3], {"operation": "like"}, 422, "Say what to add, in words."),
-        ([3], {"operation": "like", "without": "a dog"}, 422, "Say what replaces what"),
         ([3, None], {"operation": "common"}, 415, "1.png: That is not a picture Hasse can read."),
         ([], {"operation": "common", "image": "7"}, 404, "That picture is not here."),
         ([], {"operation": "common", "image": "x"}, 404, "That picture is not here."),
@@ -186,10 +185,34 @@ def test_combine_accepts_the_maximum_of_parts(client: Client) -> None:
     assert put(client, png(), operation="like", words=words, without=words).status_code == 200
 
 
-def test_combine_form_ignores_repeats() -> None:
-    said = [("image", number) for number in ["7"] * PARTS_MAXIMUM + ["07"]]
+def test_combine_form_counts_repeats_of_pictures_as_weights() -> None:
+    said = [("image", "7"), ("image", "07"), ("less", "8"), ("image", "9"), ("less", "9")]
     found = CombineForm.read([*said, ("words", "a dog\n a  dog"), ("words", "a dog")])
-    assert (found.image_ids, found.words) == ((7,), ("a dog",))
+    assert (found.image_ids, found.words) == ((7, 8), ("a dog",))
+    assert (found.named(1), found.named(-1)) == ([7, 7], [8])
+    assert found.weighted(8, 1) == {"image_ids": [7, 7, 8], "less_ids": []}
+    assert found.without_image(7) == {"image_ids": [], "less_ids": [8]}
+
+
+def test_combine_like_several_shows_the_pictures_of_the_api_and_changes_their_weights(
+    client: Client,
+) -> None:
+    asked = {"like": 1003, "also": [1003, 1004], "less": [1005], "minus": ["a dog"], "k": 5}
+    found = client.post("/search/like", json=asked).json()
+    fields = {"operation": "like", "image": ["1003", "1003", "1004"], "less": "1005", "k": "5"}
+    page = client.get(ADDRESS, params={**fields, "without": "a dog"})
+    assert shown(page) == [str(hit["image_id"]) for hit in found["hits"]]
+    assert re.findall("(more|less) like it(?: × (\\d))?</span>", page.text) == [
+        ("more", "2"),
+        ("more", ""),
+        ("less", ""),
+    ]
+    links = Tags(page.text).of("a")
+    (more,) = [one["href"] for one in links if one.get("title") == "More like this one"][2:]
+    assert parse_qsl(urlsplit(str(more)).query)[2:] == [
+        *(("image", number) for number in ("1003", "1003", "1004", "1005")),
+        ("k", "5"),
+    ]
 
 
 def test_combine_with_unknown_operation_shows_the_form(client: Client) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hasse.service.errors import ServiceError
-from hasse.service.page.query import DEFAULT_SIZE, PageQuery
+from hasse.service.page.query import DEFAULT_SIZE, PageQuery, period_name
 from hasse.service.questions.requests import REACH_MAXIMUM, CaptionQuery, ImageQuery, Mode
 from hasse.service.settings import Settings
 
@@ -86,8 +86,46 @@ def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
     query = PageQuery.read({"q": "a dog", **fields}, SETTINGS)
     assert query.filters == {"path_prefix": "trips/a b/", "taken_from": "2026-01-31"}
     assert query.url() == "/?q=a+dog&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
-    assert query.without("path_prefix").url() == "/?q=a+dog&taken_from=2026-01-31"
+    assert [(words, left.url()) for words, left in query.chips] == [
+        ("in trips/a b/", "/?q=a+dog&taken_from=2026-01-31"),
+        ("taken from 2026-01-31", "/?q=a+dog&path_prefix=trips%2Fa+b%2F"),
+    ]
     assert query.options["path_prefix"] == "trips/a b/"
     assert query.options["taken_from"] == "2026-01-31T00:00:00Z"
     assert query.options["taken_before"] is None
     assert query.image_url(7) == "/?image=7&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
+
+
+def test_filters_of_camera_place_and_captions_are_read_and_given_to_searches() -> None:
+    fields = {"camera": "Nikon\0 Z 6 ", "near": "52.5,-13.25,10", "has_captions": "no"}
+    query = PageQuery.read({"q": "a dog", **fields}, SETTINGS)
+    assert query.options["camera"] == "Nikon Z 6"
+    assert query.options["near"] == "52.5,-13.25,10"
+    assert query.options["has_captions"] is False
+    assert PageQuery.read(dict(parse_qsl(urlsplit(query.url()).query)), SETTINGS) == query
+    assert [words for words, _ in query.chips] == [
+        *("by Nikon Z 6", "near 52.5° N, 13.2° W (10 km)", "without captions of people")
+    ]
+    odd = {"near": "somewhere", "has_captions": "perhaps"}
+    assert PageQuery.read(odd, SETTINGS) == PageQuery()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        ("2024-01-01", "2025-01-01", "2024"),
+        ("2024-12-01", "2025-01-01", "December 2024"),
+        ("2024-07-31", "2024-08-01", "31 July 2024"),
+    ],
+)
+def test_dates_of_a_period_are_one_chip_in_words(start: str, end: str, words: str) -> None:
+    query = PageQuery(text="a dog", taken_from=start, taken_before=end)
+    assert [(said, left.url()) for said, left in query.chips] == [
+        (f"taken in {words}", "/?q=a+dog")
+    ]
+
+
+def test_dates_of_no_period_are_a_chip_each() -> None:
+    for end in ("2024-03-02", "2025-02-01", "2024-02-01"):
+        assert len(PageQuery(taken_from="2024-02-01", taken_before=end).chips) == 2
+    assert period_name("", "2024-01-01") == ""

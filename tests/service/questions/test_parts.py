@@ -10,7 +10,7 @@ import pytest
 
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
-from hasse.models.analogy import reworded, substitute
+from hasse.models.analogy import feedback_point, reworded, substitute
 from hasse.models.embedding_model import Points
 from hasse.models.model import OrderEmbedding
 from hasse.service.app import create_app
@@ -166,6 +166,21 @@ def test_like_without_minus_ranks_by_the_join(
     assert [hit["image_id"] for hit in answer["hits"]] == [
         1000 + at for at in np.argsort(expected)[:3]
     ]
+
+
+@pytest.mark.parametrize("minus", [[], ["a dog"]])
+def test_like_without_plus_ranks_by_the_distance_from_a_middle(
+    client: Client, model: OrderEmbedding, images: Points, minus: list[str]
+) -> None:
+    body = {"like": 1001, "also": [1001, 1002], "less": [1003], "minus": minus, "k": 3}
+    hits = client.post("/search/like", json=body).json()["hits"]
+    point = feedback_point("order", images[[1, 1, 2]], images[[3]])
+    if minus:
+        point = (point - model.encode_captions(minus)[0]).clip(0)
+    distances = ((images - point) ** 2).sum(1)
+    distances[[1, 2, 3]] = np.inf
+    assert [hit["image_id"] - 1000 for hit in hits] == np.argsort(distances)[:3].tolist()
+    assert [hit["violation"] for hit in hits] == pytest.approx(np.sort(distances)[:3], rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ def detail(client: Client, path: str, body: object) -> str:
 
 def test_form_accepts_all_fields_at_once(client: Client) -> None:
     data: dict[str, Any] = {
+        "also": ["a red dog"] * 16,
+        "less": ["a child"] * 16,
         "plus": ["a dog"] * 16,
         "minus": ["a cat"] * 16,
         "k": "3",
@@ -38,6 +40,7 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         "rating": "0",
         "near": "52.5,13.4,5",
         "has_place": "true",
+        "has_captions": "true",
         "versions": "all",
     }
     assert data.keys() | {"like"} == LikeQuery.model_fields.keys()
@@ -51,7 +54,6 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         ("like", {"plus": ["a"] * 17}, "plus: there may be at most 16 of these, not 17"),
         ("all_of", {"all_of": ["a"] * 16}, "all_of: there may be at most 15 of these, not 16"),
         ("common", {"common": ["  "]}, "blank"),
-        ("like", {"minus": ["a dog"]}, "minus needs plus"),
         ("like", {"like": "7", "plus": ["a dog"]}, "like: there is no such field"),
         ("all_of", {"all_of": ["a dog", "dog " * 101]}, "all_of.1: more than 100 words"),
         ("common", {"common": ["dog " * 101]}, "common: more than 100 words"),
@@ -103,9 +105,7 @@ def test_bad_part_is_one_field_with_one_reason(
         ("/search/like", {"like": 1, "plus": ["a", "dog " * 200]}, "plus.1: more than"),
         ("/search/like", {"like": 1, "plus": ["a"], "minus": ["dog " * 200]}, "minus: more than"),
         ("/search/common", {"common": []}, "common: there must be at least 1 of these"),
-        ("/search/like", {"like": 1004}, "plus: field required"),
-        ("/search/like", {"like": 1004, "minus": ["a dog"]}, "minus needs plus"),
-        ("/search/like", {"like": 1004, "plus": []}, "plus: there must be at least 1 of these"),
+        ("/search/like", {"plus": ["a"]}, "like: field required"),
         (
             "/search/like",
             {"like": 1, "plus": ["a"], "minus": ["a"] * 17},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from zipfile import ZipFile
 
 from PIL import Image
 from playwright.sync_api import Page, Request, expect
@@ -52,9 +53,32 @@ def test_chosen_pictures_are_searched_by_together(page: Page) -> None:
     expect(page.locator("#viewer")).to_be_hidden()
     page.get_by_role("button", name="Copy paths").click()
     expect(page.locator("#selection .count")).to_have_text("2 paths copied")
-    page.get_by_role("button", name="Pictures with all of it").click()
+    page.get_by_role("button", name="With all of it").click()
     expect(page.locator(".compared img")).to_have_count(2)
     assert address(page) == f"/page/combine?operation=all_of&image={ids[0]}&image={ids[2]}"
+
+
+def test_search_by_chosen_pictures_takes_more_and_less_of_others(page: Page) -> None:
+    page.fill("#q", "a dog")
+    expect(page.locator(".view.results")).to_be_visible()
+    page.get_by_role("button", name="Choose").click()
+    expect(page.get_by_role("button", name="Less like these")).to_be_hidden()
+    page.locator(".card .shot").first.click()
+    first = page.locator(".card .shot").first.get_attribute("data-image")
+    page.get_by_role("button", name="More like these").click()
+    expect(page.locator(".weight")).to_have_text(re.compile("more like it"))
+    expect(page.locator(".card")).to_have_count(11)
+    page.get_by_role("button", name="Choose").click()
+    page.locator(".card .shot").first.click()
+    other = page.locator(".card .shot").first.get_attribute("data-image")
+    page.get_by_role("button", name="Less like these").click()
+    expect(page.locator(".weight")).to_have_count(2)
+    expect(page.locator(".weight").last).to_contain_text("less like it")
+    assert address(page) == f"/page/combine?operation=like&image={first}&less={other}"
+    page.get_by_role("link", name="More like this one").first.click()
+    expect(page.locator(".weight").first).to_contain_text("more like it × 2")
+    page.get_by_role("link", name="Leave this one out").last.click()
+    expect(page.locator(".weight")).to_have_count(1)
 
 
 def test_escape_ends_choosing(page: Page) -> None:
@@ -69,7 +93,7 @@ def test_escape_ends_choosing(page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("a dog")
 
 
-def test_removed_pictures_leave_the_page_and_the_library(page: Page, tmp_path_factory) -> None:  # type: ignore[no-untyped-def]
+def test_chosen_pictures_are_annotated_downloaded_and_removed(page: Page, tmp_path_factory) -> None:  # type: ignore[no-untyped-def]
     library = make_collection(tmp_path_factory.mktemp("removed"))
     settings = Settings(library=library, device="cpu", open_writes=True)
     with serving(create_app(settings)) as url:
@@ -78,10 +102,28 @@ def test_removed_pictures_leave_the_page_and_the_library(page: Page, tmp_path_fa
         other.goto(f"{url}/?q=a+dog")
         other.get_by_role("button", name="Choose").click()
         other.locator(".card .shot").first.click()
+        other.locator(".card .shot").nth(2).click(modifiers=["Shift"])
+        other.get_by_role("button", name="Caption or keyword").click()
+        for text, button in (("our dog Rex", "Add caption"), ("Rex", "Add keyword")):
+            other.get_by_label("A caption or a keyword").fill(text)
+            other.get_by_role("button", name=button).click()
+            expect(other.locator("#selection .count")).to_have_text("Added to 3")
+            expect(other.get_by_label("A caption or a keyword")).to_have_value("")
+        with other.expect_download() as download:
+            other.get_by_role("button", name="Download").click()
+        with ZipFile(download.value.path()) as archive:
+            assert len(archive.namelist()) == 3
+        other.keyboard.press("Escape")
+        other.fill("#q", "Rex")
+        other.keyboard.press("Enter")
+        expect(other.locator(".says").nth(2)).to_contain_text("Rex")
+        other.get_by_role("button", name="Choose").click()
+        other.locator(".card .shot").first.click()
         other.get_by_role("button", name="Remove").click()
-        expect(other.locator(".card")).to_have_count(11)
+        expect(other.locator(".says")).to_have_count(2)
+        assert address(other) == "/?q=Rex"
         other.reload()
-        expect(other.locator(".card")).to_have_count(11)
+        expect(other.locator(".says")).to_have_count(2)
         other.close()
 
 
@@ -105,3 +147,20 @@ def test_large_picture_is_reduced_before_it_is_sent(page: Page) -> None:
     shown = page.locator(".choose img").evaluate("(picture) => picture.naturalWidth")
     assert shown == 1600
     assert Image.open(BytesIO(out.getvalue())).width == 2600
+
+
+def test_search_is_narrowed_by_what_the_options_show_and_stays_so(page: Page) -> None:
+    page.fill("#q", "a dog")
+    expect(page.locator("h1")).to_contain_text("a dog")
+    page.locator("#options > summary").click()
+    page.get_by_role("link", name=re.compile("^with 12")).click()
+    expect(page.locator(".unfilter")).to_contain_text("with captions of people")
+    expect(page.locator("#narrow")).to_be_hidden()
+    page.fill("#q", "a dog runs")  # typing keeps it
+    expect(page.locator("h1")).to_contain_text("a dog runs")
+    assert address(page) == "/?q=a+dog+runs&has_captions=yes"
+    page.locator(".unfilter").click()
+    expect(page.locator(".unfilter")).to_have_count(0)
+    page.fill("#q", "a dog")
+    expect(page.locator("h1")).not_to_contain_text("runs")
+    assert address(page) == "/?q=a+dog"

@@ -1,0 +1,164 @@
+"""What the collection can be narrowed to: folders, months, cameras, places, captions of people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from math import cos, log1p, radians
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hasse.index.catalog.overview import Overview, PlaceCount
+from hasse.service.core.metadata import NEAR_KILOMETRES, coordinates
+from hasse.service.page.coast import COAST
+from hasse.service.page.errors import PageRoute
+from hasse.service.page.query import PageQuery
+from hasse.service.page.rendering import KEEP_URL, View, render
+from hasse.service.services import ServicesHere
+
+router = APIRouter(route_class=PageRoute)
+
+_FOLDERS = 1000  # shown at most, those that lie least deep first
+_DOTS = 500  # on the map
+_SHADES = 4
+_LEAST_DEGREES = 4.0  # of the map, so that one city is not all of it
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder, the pictures in it and below, and the folders right in it."""
+
+    path: str
+    name: str
+    images: int
+    below: Sequence[Folder]
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A month, its first day and the first of the next, and how dark it is: 0 to 4."""
+
+    name: str
+    start: str
+    end: str
+    images: int
+    shade: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in words, the filter that selects it, and where it stands on the map."""
+
+    name: str
+    near: str
+    images: int
+    x: float
+    y: float
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorldMap:
+    """A drawing of places: degrees, north is up, and a degree of longitude as wide as there."""
+
+    box: str
+    coast: Sequence[str]
+    places: Sequence[Place]
+
+
+@router.get("/page/narrow")
+async def narrow(request: Request, services: ServicesHere, image: str = "") -> Response:
+    """Show what the query can be narrowed to, each with the number of pictures."""
+    query = PageQuery.read(request.query_params, services.settings).about(image)
+    overview = (await services.samples.of(services.engine)).overview
+    images = services.engine.info.images
+    view = View(
+        "narrow.html",
+        title="Narrow the search · Hasse",
+        context={
+            "folders": folder_tree(overview, query.path_prefix),
+            "months": calendar(overview.months),
+            "cameras": overview.cameras,
+            "map": draw_map(overview.places),
+            "captioned": {"yes": overview.captioned, "no": images - overview.captioned},
+        },
+        url=KEEP_URL,
+    )
+    return await render(request, query, view)
+
+
+def folder_tree(overview: Overview, current: str) -> list[Folder]:
+    """Return the outermost folders, with those that lie in them: at most 1,000, and the current."""
+    depths = sorted(overview.folders, key=lambda folder: folder.count("/"))
+    shown = {*depths[:_FOLDERS], *(one for one in depths if current.startswith(one))}
+
+    def made(above: str) -> list[Folder]:
+        return [
+            Folder(path, path[len(above) : -1], images, made(path))
+            for path, images in overview.below(above)
+            if path in shown
+        ]
+
+    return made("")
+
+
+def calendar(months: Mapping[str, int]) -> dict[str, list[Month]]:
+    """Return the twelve months of each year with pictures, the last year first."""
+    most = max(months.values(), default=1)
+    years = sorted({month[:4] for month in months}, reverse=True)
+    return {year: list(_months(int(year), months, most)) for year in years}
+
+
+def _months(year: int, months: Mapping[str, int], most: int) -> Iterator[Month]:
+    for at in range(1, 13):
+        first = date(year, at, 1)
+        after = date(year + at // 12, at % 12 + 1, 1)
+        images = months.get(f"{first:%Y-%m}", 0)
+        shade = 1 + round((_SHADES - 1) * log1p(images) / log1p(most)) if images else 0
+        yield Month(f"{first:%B} {year}", f"{first}", f"{after}", images, shade)
+
+
+def draw_map(places: Sequence[PlaceCount]) -> WorldMap | None:
+    """Draw places with the coasts around them; None where there is none."""
+    if not places:
+        return None
+    # Degrees of longitude shrink towards the poles.
+    wide = max(0.2, cos(radians(sum(one.latitude for one in places) / len(places))))
+    points = [(one.longitude * wide, -one.latitude) for one in places]
+    left, top, width, height = _frame(points)
+    unit = width / 100
+    drawn = [
+        Place(
+            place_words(one),
+            f"{one.latitude:.4f},{one.longitude:.4f},{NEAR_KILOMETRES}",
+            one.images,
+            round(x, 3),
+            round(y, 3),
+            round(unit * (1.2 + 0.5 * log1p(one.images)), 3),
+        )
+        for one, (x, y) in zip(places, points, strict=True)
+    ]
+    coast = [
+        " ".join(f"{round(longitude * wide, 2)},{-latitude}" for longitude, latitude in line)
+        for line in COAST
+    ]
+    box = f"{left:.2f} {top:.2f} {width:.2f} {height:.2f}"
+    return WorldMap(box, coast, drawn[:_DOTS])
+
+
+def _frame(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
+    """Return left, top, width and height around points: twice as wide as high."""
+    xs, ys = zip(*points, strict=True)
+    height = max(_LEAST_DEGREES, 1.3 * (max(ys) - min(ys)), 0.65 * (max(xs) - min(xs)))
+    middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
+    return middle[0] - height, middle[1] - height / 2, 2 * height, height
+
+
+def place_words(place: PlaceCount) -> str:
+    """Return the settlement and the country of a place, or where it is."""
+    names = place.name.split(", ")
+    if not place.name:
+        return coordinates(place.latitude, place.longitude)
+    return f"{names[0]}, {names[-1]}" if len(names) > 1 else names[0]
