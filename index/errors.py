@@ -58,6 +58,10 @@ class TruncatedFileError(DamagedIndexError):
     """A file is missing or has the wrong size."""
 
 
+class BackupError(HasseIndexError):
+    """A backup that cannot be made there, or cannot be restored: damaged, or cut short."""
+
+
 class DiskFullError(HasseIndexError):
     """The disk has no room; the last generation is still searched."""
 

@@ -64,14 +64,23 @@ def create(catalog: Catalog, model: ModelIdentity) -> None:
     """
     catalog.enable_write_ahead_log()
     with catalog.creating() as connection:
-        if taken := foreign_tables(connection):
-            raise NotAnIndexError(
-                f"{catalog.url.database} has a table '{taken[0]}' that is not ours: give the "
-                "catalog a database of its own"
-            )
-        SCHEMA.drop_all(connection)
-        SCHEMA.create_all(connection)
+        make_tables(connection)
         connection.execute(META.insert(), [_meta_row(model, 0)])
+
+
+def make_tables(connection: Connection) -> None:
+    """Make the tables, without any row; what a catalog held in them is dropped.
+
+    Raises:
+        NotAnIndexError: tables of these names are somebody else's.
+    """
+    if taken := foreign_tables(connection):
+        raise NotAnIndexError(
+            f"{connection.engine.url.database} has a table '{taken[0]}' that is not ours: give the "
+            "catalog a database of its own"
+        )
+    SCHEMA.drop_all(connection)
+    SCHEMA.create_all(connection)
 
 
 def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:

@@ -62,7 +62,7 @@ def store(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
 
 def sweep(folder: Path, catalog: Catalog) -> list[Path]:
     """Remove the stored pictures that no image has, except those just written; return them."""
-    named = {folder / image.path for image in _stored(catalog)}
+    named = {folder / image.path for image in stored(catalog)}
     before = time.time() - _FORGOTTEN_SECONDS
     pictures = folder / PICTURES
     orphans = [
@@ -81,11 +81,11 @@ def faults(folder: Path, catalog: Catalog) -> list[str]:
     """Return a sentence for each stored picture that is missing or was changed."""
     faults_by_image = {
         image: fault
-        for image in _stored(catalog)
+        for image in stored(catalog)
         if (fault := _fault(folder / image.path, image.sha256)) is not None
     }
     # The picture of an image that was removed meanwhile has gone after it.
-    there = set(_stored(catalog)) if faults_by_image else set()
+    there = set(stored(catalog)) if faults_by_image else set()
     return [fault for image, fault in faults_by_image.items() if image in there]
 
 
@@ -100,5 +100,6 @@ def _fault(path: Path, sha256: str) -> str | None:
     return str(DamagedIndexError(f"{path} was changed since it was written"))
 
 
-def _stored(catalog: Catalog) -> list[ImageRow]:
+def stored(catalog: Catalog) -> list[ImageRow]:
+    """Return the images whose pictures are the index's own."""
     return [image for image in catalog.images_below(PICTURES) if is_stored(image)]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hasse.service.cli.collection.add import add, sync
+from hasse.service.cli.collection.backup import backup, restore
 from hasse.service.cli.collection.check import check
 from hasse.service.cli.collection.describe import describe
 from hasse.service.cli.collection.duplicates import duplicates
@@ -75,8 +76,8 @@ app = Commands(
       hasse search dog on a beach
       hasse serve
 
-    Results go to standard output, everything else to standard error. There are also 'hasse ocr'
-    (text in pictures), 'hasse mcp' (agents), 'hasse demo' (a drawn collection) and 'hasse study'.
+    Results go to standard output, everything else to standard error. There are also
+    'restore', 'ocr' (text in pictures), 'mcp' (agents), 'demo' and 'study'.
     """,
 )
 
@@ -111,7 +112,9 @@ app.add(use, ShortCommand)
 app.add(remove, ShortCommand)
 app.add(duplicates, ShortCommand)
 app.add(export, Query)
+app.add(backup, ShortCommand)
 app.add_typer(lab, name="lab")
+app.add(restore, ShortCommand, hidden=True)
 app.add(ocr, ShortCommand, hidden=True)
 app.add(mcp, ShortCommand, hidden=True)
 app.add(demo, ShortCommand, hidden=True)

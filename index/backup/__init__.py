@@ -1,0 +1,1 @@
+"""Backups of an index: made while it is written, verified, and restored elsewhere."""
