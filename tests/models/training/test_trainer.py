@@ -144,16 +144,6 @@ def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(
         ("float32", "bfloat16", features, 0),
         ("int8", "float32", features, 20),
         ("float16", "float32", pixels, 20),
-        *(
-            pytest.param(*others, marks=pytest.mark.slow)
-            for others in (
-                ("float32", "float32", features, 0),
-                ("float16", "float32", features, 0),
-                ("int8", "float32", features, 0),
-                ("float32", "float32", pixels, 0),
-                ("float32", "float32", features, 20),
-            )
-        ),
     ],
 )
 def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
