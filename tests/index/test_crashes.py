@@ -10,7 +10,7 @@ import pytest
 
 # Attempts of each kind, with their seed; `python -m tests.index.crashes` does any number.
 WORKS = ["change", "compact", "build", "reencode", "describe"]
-ATTEMPTS = [(2, 1), pytest.param((8, 0), marks=pytest.mark.slow)]
+ATTEMPTS = [(2, 1), pytest.param((4, 0), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=ATTEMPTS, ids=lambda attempts: f"{attempts[0]}-each")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 # Attempts of each kind, with their seed; `python -m tests.service.writing.crashes` does any.
-ATTEMPTS = [(2, 1), pytest.param((30, 0), marks=pytest.mark.slow)]
+ATTEMPTS = [(2, 1), pytest.param((8, 0), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=ATTEMPTS, ids=lambda attempts: f"{attempts[0]}-each")
