@@ -33,6 +33,7 @@ from hasse.service.settings import Settings
 LIVEZ_SECONDS = 0.1
 STOP_SECONDS = 10.0
 SLACK_MB = 300.0
+REST_SECONDS = 1.0  # after an attack, for the service to give back what it freed
 _PAUSE = 0.05
 _CLIENTS = 64
 
@@ -220,7 +221,7 @@ def seen_by_others(service: Served, attack: Attack, seconds: float) -> Seen:
     asyncio.run(others())
     clients.join(30)
     clients.kill()
-    time.sleep(1.0)
+    time.sleep(REST_SECONDS)
     seen.after = service.usage().own_megabytes
     return seen
 

@@ -93,9 +93,12 @@ def test_the_line_of_an_attack_names_what_others_met() -> None:
 
 
 @pytest.mark.slow
-def test_attacks_end_and_leave_the_service_alive(service: Served) -> None:
+def test_attacks_end_and_leave_the_service_alive(
+    service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attack, "REST_SECONDS", 0.0)
     for each in attack.attacks():
-        seen = attack.seen_by_others(service, replace(each, clients=min(each.clients, 4)), 1.0)
+        seen = attack.seen_by_others(service, replace(each, clients=min(each.clients, 4)), 0.6)
         assert 200 in seen.readyz, each.name
         assert set(seen.searches) <= {200, 429}, each.name
 
