@@ -32,7 +32,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage dist setup clean stale
+.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage docs dist setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -58,6 +58,10 @@ coverage: $(READY_DEV) ## Run the quick tests; print coverage of lines and branc
 	@$(RUN) -m coverage run -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 		--no-loadscope-reorder -m "not slow" --hypothesis-profile quick $(ARGS); status=$$?; \
 		$(RUN) -m coverage combine --quiet && $(RUN) -m coverage report; exit $$status
+
+docs: $(READY_DEV) ## Build the docs as a site, strictly, into site/
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "site/index.html"
 
 lint: $(READY_DEV) ## Check style and formatting
 	@$(RUN) -m ruff check .
@@ -105,7 +109,7 @@ dist: $(READY_DEV) ## Build the sdist, and the wheel from it, into dist/
 setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
 
 clean: ## Remove the virtual environment and caches; data/ stays
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 stale:
