@@ -14,7 +14,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
 from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
-from hasse.index.catalog.documents import texts_of
+from hasse.index.catalog.documents import sourced, texts_of
 from hasse.index.catalog.integrity import are_ours, whole_rows
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.lookups import LOOKUPS
@@ -49,6 +49,7 @@ from hasse.index.types import (
     ModelIdentity,
     NamedImage,
     PathRow,
+    SourcedText,
     UnreadableFile,
 )
 
@@ -157,6 +158,17 @@ class Catalog(Database):
         """
         rows, removal = self._look_up("image hits", ids)
         return {row[0]: NamedImage._make(row) for row in rows}, removal
+
+    def hit_texts(self, hits: Mapping[int, NamedImage]) -> dict[int, list[SourcedText]]:
+        """Return all texts of each of some images, the most telling sources first."""
+        (rows,) = self._look_up("texts of images", hits)
+        others: dict[int, list[SourcedText]] = {}
+        for image, source, _, text in sorted(rows):
+            others.setdefault(image, []).append(SourcedText(source, text))
+        return {
+            id_: sourced(hit.file_name, hit.paths, hit.captions, others.get(id_, ()))
+            for id_, hit in hits.items()
+        }
 
     def caption_hits(self, ids: Iterable[int]) -> tuple[dict[int, FoundCaption], int]:
         """Return the captions there are among `ids`, and which generation last removed one."""

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 import sqlalchemy as sql
-from sqlalchemy import Connection
+from sqlalchemy import Column, Connection
 
 from hasse.index.catalog.schema import (
     CAPTIONS,
@@ -35,8 +35,6 @@ BETWEEN: Final = " | "  # texts of a document: no word holds it, so that no phra
 _MOST_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB
 _AT_ONCE = 2_000  # documents in memory
 
-WORDS = sql.table("documents_words", sql.column("rowid"), sql.column("documents_words"))
-TRIGRAMS = sql.table("documents_trigrams", sql.column("rowid"), sql.column("human"))
 _FTS = "USING fts5(%s, content='documents', content_rowid='image_id', columnsize=0, %s)"
 _SQLITE = (
     # Words are separated already: every character but the space belongs to one.
@@ -84,8 +82,8 @@ def _create_indexes(_table: sql.Table, connection: Connection, **_: object) -> N
 @sql.event.listens_for(DOCUMENTS, "after_drop")
 def _drop_indexes(_table: sql.Table, connection: Connection, **_: object) -> None:
     if connection.dialect.name == "sqlite":
-        for table in (WORDS, TRIGRAMS):
-            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name}")
+        for name in ("documents_words", "documents_trigrams"):
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
 
 
 def refresh(connection: Connection, image_ids: Iterable[int]) -> None:
@@ -144,33 +142,55 @@ def texts_of(connection: Connection, image_ids: Collection[int]) -> dict[int, li
     ids = sorted({int(id_) for id_ in image_ids})
     for at in range(0, len(ids), IDS_PER_STATEMENT):
         found |= _texts(connection, ids[at : at + IDS_PER_STATEMENT])
-    order = TEXT_SOURCES.index
-    for texts in found.values():
-        texts.sort(key=lambda one: order(one.source))  # stable: otherwise in order of their rows
     return found
+
+
+def sourced(
+    file_name: str,
+    paths: Iterable[Sequence[str]],
+    captions: Iterable[Sequence[str | None]],
+    others: Iterable[SourcedText],
+) -> list[SourcedText]:
+    """Return the texts of an image, the most telling sources first.
+
+    `paths` and `captions` are pairs as in `NamedImage`, `others` what `TEXTS` has of it.
+    """
+    texts = [SourcedText("file name", PurePosixPath(file_name).name)]
+    for path, folder in paths:
+        texts += _names(path, folder)
+    texts += [
+        SourcedText("caption" if by is None else "written caption", text or "")
+        for text, by in captions
+    ]
+    # Stable: those of one source are in order of their rows.
+    return sorted((*texts, *others), key=lambda one: TEXT_SOURCES.index(one.source))
 
 
 def _texts(connection: Connection, ids: Sequence[int]) -> dict[int, list[SourcedText]]:
-    found: defaultdict[int, list[SourcedText]] = defaultdict(list)
-    images = sql.select(IMAGES.c.id, IMAGES.c.file_name).where(IMAGES.c.id.in_(ids))
-    for id_, name in connection.execute(images):
-        found[id_].append(SourcedText("file name", PurePosixPath(name).name))
-    files = sql.select(PATHS.c.image_id, PATHS.c.path, PATHS.c.folder)
-    for id_, path, folder in connection.execute(
-        files.where(PATHS.c.image_id.in_(ids)).order_by(PATHS.c.path)
-    ):
-        found[id_] += _names(path, folder)
-    captions = sql.select(CAPTIONS.c.image_id, CAPTIONS.c.text, WRITTEN.c.written_by)
-    for id_, text, by in connection.execute(
-        captions.outerjoin(WRITTEN).where(CAPTIONS.c.image_id.in_(ids)).order_by(CAPTIONS.c.id)
-    ):
-        found[id_].append(SourcedText("caption" if by is None else "written caption", text))
-    others = sql.select(TEXTS.c.image_id, TEXTS.c.source, TEXTS.c.text)
-    for id_, source, text in connection.execute(
-        others.where(TEXTS.c.image_id.in_(ids)).order_by(TEXTS.c.source, TEXTS.c.position)
-    ):
-        found[id_].append(SourcedText(source, text))
-    return found
+    def by_image(statement: sql.Select[Any], column: Column[Any]) -> dict[int, list[Any]]:
+        found: defaultdict[int, list[Any]] = defaultdict(list)
+        for id_, *row in connection.execute(statement.where(column.in_(ids))):
+            found[id_].append(row)
+        return found
+
+    of, by = PATHS.c, WRITTEN.c.written_by
+    paths = by_image(sql.select(of.image_id, of.path, of.folder).order_by(of.path), of.image_id)
+    own = CAPTIONS.c
+    written = sql.select(own.image_id, own.text, by).outerjoin(WRITTEN).order_by(own.id)
+    captions = by_image(written, own.image_id)
+    said = TEXTS.c
+    rows = sql.select(said.image_id, said.source, said.text)
+    others = by_image(rows.order_by(said.source, said.position), said.image_id)
+    names = sql.select(IMAGES.c.id, IMAGES.c.file_name).where(IMAGES.c.id.in_(ids))
+    return {
+        id_: sourced(
+            name,
+            paths.get(id_, ()),
+            captions.get(id_, ()),
+            map(SourcedText._make, others.get(id_, ())),
+        )
+        for id_, name in connection.execute(names)
+    }
 
 
 def _names(path: str, folder: str) -> Iterator[SourcedText]:

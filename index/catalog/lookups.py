@@ -16,6 +16,8 @@ from hasse.index.catalog.schema import (
     IMAGES,
     PATH_FACTS,
     PATHS,
+    TEXT_FACTS,
+    TEXTS,
     WRITTEN,
 )
 from hasse.index.types import Kind
@@ -160,5 +162,6 @@ LOOKUPS: Mapping[str, Mapping[str, sql.Select[Any]]] = {
     "paths of images": _PATHS_OF,
     "described images": _together(images=_IMAGES, captions=_CAPTIONS_OF, paths=_PATHS_OF),
     "image hits": _together(images=_named_images(), removal=_last_removal("image")),
+    "texts of images": _rows_by(TEXTS.c.image_id, TEXT_FACTS),
     "caption hits": _together(captions=_found_captions(), removal=_last_removal("caption")),
 }

@@ -202,6 +202,7 @@ WRITTEN_BY = _WRITTEN_BY.correlate(CAPTIONS).scalar_subquery()
 CAPTION_FACTS = (*tuple(CAPTIONS.columns)[:-1], WRITTEN_BY)
 PATH_FACTS = tuple(PATHS.columns)[:-1]
 FOLDER_FACTS = tuple(FOLDERS.columns)[:-1]
+TEXT_FACTS = tuple(TEXTS.columns)[:-1]
 VERSION_FACTS = tuple(VERSIONS.columns)[:-1]
 UNREADABLE_FACTS = tuple(UNREADABLE.columns)[:-1]
 

@@ -6,18 +6,17 @@ the newest first. So they give the same answers.
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log1p
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import sqlalchemy as sql
 from sqlalchemy import Connection
-from sqlalchemy.dialects.postgresql import TSQUERY
 
-from hasse.index.catalog.documents import TRIGRAMS, WORDS
-from hasse.index.catalog.schema import DOCUMENTS, IMAGES, WRITTEN
+from hasse.index.catalog.schema import IMAGES
 from hasse.index.text.query import Term, TextQuery
 
 Form: TypeAlias = Literal["word", "beginning", "part"]
@@ -28,6 +27,11 @@ _SHORTEST_PART = 3  # characters of a beginning or a part of a word: one trigram
 _SHORTEST_CORRECTED = 4
 _COMMON = 1_000  # documents: a word of more tells one picture from others no better
 _SHARE = 0.4  # of the weight of a query that a document must say at least
+_NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a value, in the text of a statement
+_ID = sql.column("id", sql.BigInteger)
+_BY_WORDS = "SELECT rowid AS id FROM documents_words"
+_BY_TRIGRAMS = "SELECT rowid AS id FROM documents_trigrams"
+_COUNT = "(SELECT count(*) FROM ({} LIMIT {}) AS c{})"
 _BLOCK = 64  # letters of other alphabets stand in blocks of about this size
 
 
@@ -102,7 +106,7 @@ def said(
     if not query.terms:
         return Said()
     look = _Look(connection, limit, selected)
-    resolved = [one for term in query.terms if (one := _resolved(look, term, knows(term.written)))]
+    resolved = _resolved(look, query.terms, [knows(term.written) for term in query.terms])
     strong = [one for one in resolved if one.form == "word" or not one.known]
     whole = len(resolved) == len(query.terms)
     written = look.written(query.terms)
@@ -120,27 +124,49 @@ def said(
 
 def saying(
     dialect: str, text: str, form: Form = "word", column: Column = "human"
-) -> sql.Select[Any]:
+) -> sql.TextualSelect:
     """Return the statement for the ids of the documents that say a folded text."""
-    return _documents_with(dialect, [(text, form)], column)
+    found = _documents_with(dialect, [(text, form)], column)
+    return found.part()
+
+
+class _Statement(NamedTuple):
+    """The text of a statement for ids of documents, and the values of its names."""
+
+    text: str
+    values: dict[str, str | int]
+
+    def part(self) -> sql.TextualSelect:
+        """Return the statement as a part of others, in which its names are its own."""
+        values = (sql.bindparam(name, value, unique=True) for name, value in self.values.items())
+        return sql.text(self.text).bindparams(*values).columns(_ID)
 
 
 class _Look:
-    """Looks for documents in one transaction."""
+    """Looks for documents in one transaction.
+
+    Statements go to the driver as they are: what SQLAlchemy does for one takes longer than SQLite
+    does.
+    """
 
     def __init__(
         self, connection: Connection, limit: int, selected: Sequence[sql.ColumnElement[bool]]
     ) -> None:
         self._connection = connection
+        self._cursor = connection.connection.cursor()
         self._dialect = connection.dialect.name
         self._limit = limit
         self._selected = selected
 
-    def count(self, text: str, form: Form) -> int:
-        """Return how many documents say a text, up to `_COMMON`."""
-        found = saying(self._dialect, text, form).limit(_COMMON).subquery()
-        counted = sql.select(sql.func.count()).select_from(found)
-        return int(self._connection.execute(counted).scalar_one())
+    def counts(self, texts: Sequence[str], form: Form = "word") -> list[int]:
+        """Return how many documents say each text, up to `_COMMON`."""
+        parts, values = [], dict[str, str | int]()
+        for at, text in enumerate(texts):
+            found = _documents_with(self._dialect, [(text, form)], "human", f"t{at}_")
+            parts.append(_COUNT.format(found.text, _COMMON, at))
+            values |= found.values
+        (counts,) = self._rows(_Statement(f"SELECT {', '.join(parts)}", values))
+        return list(counts)
 
     def all_of(self, terms: Sequence[Resolved]) -> tuple[int, ...]:
         """Return the newest documents that say all terms."""
@@ -148,8 +174,7 @@ class _Look:
 
     def written(self, terms: Sequence[Term]) -> tuple[int, ...]:
         """Return the newest documents in which a model says all terms."""
-        by_models = sql.select(WRITTEN.c.caption_id).limit(1)
-        if self._connection.execute(by_models).first() is None:
+        if not self._rows(_Statement("SELECT 1 FROM written LIMIT 1", {})):
             return ()
         return self.newest([(term.folded, "word") for term in terms], "written")
 
@@ -173,8 +198,8 @@ class _Look:
     def first_of(self, words: Sequence[str]) -> str | None:
         """Return the first of some words that any document says."""
         for word in words:
-            found = saying(self._dialect, word).limit(1)
-            if self._connection.execute(found).first() is not None:
+            found = _documents_with(self._dialect, [(word, "word")], "human")
+            if self._rows(found._replace(text=f"{found.text} LIMIT 1")):
                 return word
         return None
 
@@ -183,26 +208,50 @@ class _Look:
     ) -> tuple[int, ...]:
         """Return the newest of the selected documents that say all of some folded texts."""
         found = _documents_with(self._dialect, wanted, column)
-        (id_,) = found.selected_columns
-        if self._selected:
-            found = found.where(sql.exists().where(IMAGES.c.id == id_, *self._selected))
-        found = found.order_by(id_.desc()).limit(self._limit)
-        return tuple(self._connection.execute(found).scalars())
+        if not self._selected:
+            limited = f"{found.text} ORDER BY id DESC LIMIT {self._limit}"
+            return tuple(id_ for (id_,) in self._rows(found._replace(text=limited)))
+        ids = found.part().subquery()
+        chosen = sql.exists().where(IMAGES.c.id == ids.c.id, *self._selected)
+        newest = sql.select(ids.c.id).where(chosen).order_by(ids.c.id.desc()).limit(self._limit)
+        return tuple(self._connection.execute(newest).scalars())
+
+    def _rows(self, statement: _Statement) -> Sequence[Any]:
+        text = statement.text
+        if self._dialect == "postgresql":
+            text = _NAME.sub(r"%(\1)s", text)
+        self._cursor.execute(text, statement.values)
+        found: Sequence[Any] = self._cursor.fetchall()
+        return found
 
 
-def _resolved(look: _Look, term: Term, known: bool) -> Resolved | None:
-    """Return how a term is said: as a word, else as the beginning or a part of one.
+def _resolved(look: _Look, terms: Sequence[Term], known: Sequence[bool]) -> list[Resolved]:
+    """Return how each term is said, of those that anybody says."""
+    counts = look.counts([term.folded for term in terms])
+    each = zip(terms, known, counts, strict=True)
+    found = (
+        Resolved(term, term.folded, "word", number, knows)
+        if number
+        else _said_otherwise(look, term, knows)
+        for term, knows, number in each
+    )
+    return [one for one in found if one is not None]
+
+
+def _said_otherwise(look: _Look, term: Term, known: bool) -> Resolved | None:
+    """Return how a term is said that is no word: as the beginning or a part of one.
 
     Where nobody says it, a word that differs by one letter takes its place.
     """
-    forms = FORMS if len(term.folded) >= _SHORTEST_PART else FORMS[:1]
-    for form in forms:
-        if documents := look.count(term.folded, form):
-            return Resolved(term, term.folded, form, documents, known)
+    if len(term.folded) >= _SHORTEST_PART:
+        for form in FORMS[1:]:
+            (documents,) = look.counts([term.folded], form)
+            if documents:
+                return Resolved(term, term.folded, form, documents, known)
     if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
         near = look.first_of(list(_off_by_one(term.folded)))
         if near is not None:
-            return Resolved(term, near, "word", look.count(near, "word"), known)
+            return Resolved(term, near, "word", *look.counts([near]), known)
     return None
 
 
@@ -232,63 +281,61 @@ def _spaces(form: Form) -> tuple[str, str]:
 
 
 def _documents_with(
-    dialect: str, wanted: Iterable[tuple[str, Form]], column: Column
-) -> sql.Select[Any]:
-    """Return the statement for the ids of documents that say all texts, each folded."""
+    dialect: str, wanted: Iterable[tuple[str, Form]], column: Column, name: str = "t"
+) -> _Statement:
+    """Return the statement for the ids of documents that say all texts, each folded.
+
+    Names of values begin with `name`.
+    """
     texts = list(wanted)
     words = [(text, form) for text, form in texts if form != "part"]
     parts = [text for text, form in texts if form == "part"]
-    if dialect == "sqlite":
-        return _in_fts(words, parts, column)
-    return _in_server(words, parts, column)
+    say = _in_fts if dialect == "sqlite" else _in_server
+    begin, conditions, values = say(words, parts, column, name)
+    for at, (text, form) in enumerate(words):
+        if " " in text:  # its words stand one after the other
+            before, after = _spaces(form)
+            conditions.append(f"' ' || {column} || ' ' LIKE :{name}phrase{at}")
+            values[f"{name}phrase{at}"] = f"%{before}{text}{after}%"
+    return _Statement(f"{begin} WHERE {' AND '.join(conditions)}", values)
+
+
+_Parts: TypeAlias = tuple[str, list[str], dict[str, str | int]]  # of a `_Statement`
 
 
 def _in_fts(
-    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column
-) -> sql.Select[Any]:
+    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column, name: str
+) -> _Parts:
+    conditions, values = _likes(parts, name)
     if not words:
-        return sql.select(TRIGRAMS.c.rowid).where(*(_like(TRIGRAMS.c.human, one) for one in parts))
+        return _BY_TRIGRAMS, conditions, values
     match = " AND ".join(
         f'"{word}"' + ("*" if form == "beginning" and at == text.count(" ") else "")
         for text, form in words
         for at, word in enumerate(text.split())
     )
-    found = sql.select(WORDS.c.rowid).where(
-        WORDS.c.documents_words.op("MATCH")(f"{{{column}}} : ({match})")
-    )
-    for text in parts:
-        some = sql.select(TRIGRAMS.c.rowid).where(_like(TRIGRAMS.c.human, text))
-        found = found.where(WORDS.c.rowid.in_(some))
-    return found.where(*_phrases(sql.literal_column(column, sql.Text), words))
+    conditions = [f"rowid IN ({_BY_TRIGRAMS} WHERE {one})" for one in conditions]
+    conditions.insert(0, f"documents_words MATCH :{name}words")
+    values[f"{name}words"] = f"{{{column}}} : ({match})"
+    return _BY_WORDS, conditions, values
 
 
 def _in_server(
-    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column
-) -> sql.Select[Any]:
-    text = DOCUMENTS.c[column]
-    found = sql.select(DOCUMENTS.c.image_id).where(*(_like(text, one) for one in parts))
+    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column, name: str
+) -> _Parts:
+    conditions, values = _likes(parts, name)
     if words:
-        query = " & ".join(
+        values[f"{name}words"] = " & ".join(
             f"'{word}'" + (":*" if form == "beginning" and at == one.count(" ") else "")
             for one, form in words
             for at, word in enumerate(one.split())
         )
-        split = sql.func.string_to_array(text, sql.literal_column("' '"))
-        vector = sql.func.array_to_tsvector(split)
-        found = found.where(vector.op("@@")(sql.cast(query, TSQUERY)))
-    return found.where(*_phrases(text, words))
+        vector = f"array_to_tsvector(string_to_array({column}, ' '))"
+        conditions.append(f"{vector} @@ CAST(:{name}words AS tsquery)")
+    return "SELECT image_id AS id FROM documents", conditions, values
 
 
-def _like(column: sql.ColumnElement[str], text: str) -> sql.ColumnElement[bool]:
-    return column.like(f"%{text}%")  # folded: it holds no wildcard
-
-
-def _phrases(
-    column: sql.ColumnElement[str], words: Sequence[tuple[str, Form]]
-) -> Iterator[sql.ColumnElement[bool]]:
-    """Yield the conditions that words of one text stand one after the other."""
-    padded = sql.literal(" ").concat(column).concat(" ")
-    for text, form in words:
-        if " " in text:
-            before, after = _spaces(form)
-            yield padded.like(f"%{before}{text}{after}%")
+def _likes(parts: Sequence[str], name: str) -> tuple[list[str], dict[str, str | int]]:
+    """Return conditions that documents hold parts of words; folded, they hold no wildcard."""
+    values: dict[str, str | int] = {f"{name}part{at}": f"%{one}%" for at, one in enumerate(parts)}
+    return [f"human LIKE :{each}" for each in values], values

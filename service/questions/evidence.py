@@ -9,12 +9,12 @@ at rank r of one kind of evidence gets 1 / (60 + r), and one of both kinds the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import TypeAlias
 
-from hasse.index.catalog import documents
 from hasse.index.catalog.text_search import Resolved, Said, said
 from hasse.index.search.query import RowCounts
 from hasse.index.text.folding import fold
@@ -35,6 +35,8 @@ from hasse.service.questions.pipeline import (
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
 from hasse.service.verdict import is_true, may_be_true
 
+Texts: TypeAlias = dict[int, list[SourcedText]]  # of images
+
 _SAID_AT_LEAST = 40  # images looked for by text: the best of them by violation come first
 _FUSION = 60  # of reciprocal rank fusion, as in the paper
 _SNIPPET = 160  # characters
@@ -46,8 +48,7 @@ async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
     search = _Search.of(engine, request, stages)
     found, said_by = await search.both()
     hits = await search.merged(found, said_by)
-    page = await search.described(hits[request.offset : depth_of(request)])
-    texts = await search.texts([hit.image_id for hit in page])
+    page, texts = await search.described(hits[request.offset : depth_of(request)])
     return await finish(request, lambda: search.fields(page, found, said_by, texts))
 
 
@@ -184,34 +185,31 @@ class _Search:
             if id_ in violations or not self.by_picture
         ]
 
-    async def described(self, page: Sequence[_Hit]) -> list[_Hit]:
-        """Read the rows of hits that only texts found; leave out those that were removed since."""
+    async def described(self, page: Sequence[_Hit]) -> tuple[list[_Hit], Texts]:
+        """Return the hits that are still there, and their texts with those of other versions."""
         hits, index = [hit.image_id for hit in page], self.engine.index
         known = index.versions(self.key.query, hits)
         self.versions.update({hit: others for hit, (_, *others) in known.items()})
         every = (*hits, *chain.from_iterable(self.versions.values()))
-        ids = [id_ for id_ in every if id_ not in self.rows]
-        if ids:
-            with self.stages.measure("metadata"):
-                rows, _ = await self.engine.in_catalog(lambda: index.catalog.image_hits(ids))
-            self.rows.update(rows)
-        return [hit for hit in page if hit.image_id in self.rows]
+        texts: Texts = {}
+        if self.request.evidence != "shows" and hits:
+            texts = await self.texts(every)
+        found = {
+            hit: [text for id_ in (hit, *self.versions.get(hit, ())) for text in texts.get(id_, ())]
+            for hit in hits
+        }
+        return [hit for hit in page if hit.image_id in self.rows], found
 
-    async def texts(self, image_ids: Sequence[int]) -> dict[int, list[SourcedText]]:
-        """Return all texts of images and of their other versions."""
-        catalog, others = self.engine.index.catalog, self.versions
-        every = (*image_ids, *chain.from_iterable(others.get(id_, ()) for id_ in image_ids))
+    async def texts(self, image_ids: Iterable[int]) -> Texts:
+        """Return all texts of images, and read the rows of those that only texts found."""
+        catalog, ids = self.engine.index.catalog, list(image_ids)
 
-        def read() -> dict[int, list[SourcedText]]:
-            with catalog.reading() as connection:
-                texts = documents.texts_of(connection, every)
-            return {
-                hit: [text for id_ in (hit, *others.get(hit, ())) for text in texts.get(id_, ())]
-                for hit in image_ids
-            }
+        def read() -> Texts:
+            missing = [id_ for id_ in ids if id_ not in self.rows]
+            if missing:
+                self.rows.update(catalog.image_hits(missing)[0])
+            return catalog.hit_texts({id_: self.rows[id_] for id_ in ids if id_ in self.rows})
 
-        if self.request.evidence == "shows" or not image_ids:
-            return {}
         with self.stages.measure("text"):
             return await self.engine.in_catalog(read)
 
@@ -220,7 +218,7 @@ class _Search:
         page: Sequence[_Hit],
         found: Found | None,
         said_by: Said,
-        texts: dict[int, list[SourcedText]],
+        texts: Texts,
     ) -> Fields:
         """Return the fields of the answer."""
         engine, query = self.engine, self.query

@@ -16,6 +16,7 @@ from hasse.index.catalog.integrity import damaged_rows
 from hasse.index.catalog.lookups import LOOKUPS
 from hasse.index.catalog.records import FileRecord, SegmentRecord
 from hasse.index.catalog.schema import DOCUMENTS, SCHEMA
+from hasse.index.catalog.searches import save_search
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from hasse.index.types import (
     CaptionRow,
@@ -226,6 +227,7 @@ def test_value_that_changed_in_any_column_of_any_table_is_found(
         mutations.replace_metadata(connection, {1: metadata})
         mutations.replace_versions(connection, [VersionRow(1, "ab", 1)])
         documents.refresh(connection, [1])
+    save_search(catalog, "dogs", '{"caption":"a dog"}', [1])
     catalog.close()
     path = tmp_path / "catalog.db"
     whole = path.read_bytes()
