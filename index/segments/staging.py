@@ -23,7 +23,16 @@ from hasse.index import durable
 from hasse.index.catalog.validation import first_duplicate
 from hasse.index.errors import BadRowsError, UnfinishedIndexError
 from hasse.index.segments.change import Change
-from hasse.index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, Metadata, ModelIdentity
+from hasse.index.types import (
+    KINDS,
+    CaptionRow,
+    Ids,
+    ImageRow,
+    Kind,
+    Metadata,
+    ModelIdentity,
+    VersionRow,
+)
 from hasse.models.regular_file import raise_system_error
 
 STAGING = "staging"
@@ -59,7 +68,8 @@ class Staging:
         Raises:
             BadPointsError, BadRowsError: a row cannot be stored; the message names it.
         """
-        rows = json.dumps([change.images, change.captions, list(change.metadata.items())])
+        metadata = list(change.metadata.items())
+        rows = json.dumps([change.images, change.captions, metadata, change.versions])
         content = rows.encode("ascii") + b"\n"
         for kind in KINDS:
             content += change.checked(kind, self.model)[1].tobytes()
@@ -78,7 +88,7 @@ class Staging:
             if path.stem != f"{at:012}" or checksum != b"%d" % crc32(content):
                 raise ValueError(f"{path} is not the block that was written")
             text, _, rest = content.partition(b"\n")
-            images, captions, metadata = json.loads(text)
+            images, captions, metadata, versions = json.loads(text)
             points = np.frombuffer(rest, np.float32).reshape(-1, self.model.dimension)
             yield Change(
                 [ImageRow._make(values) for values in images],
@@ -86,6 +96,7 @@ class Staging:
                 [CaptionRow._make(values) for values in captions],
                 points[len(images) :],
                 metadata={id_: _metadata(values) for id_, values in metadata},
+                versions=[VersionRow._make(values) for values in versions],
             )
 
     def check(self) -> None:

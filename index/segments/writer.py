@@ -166,6 +166,7 @@ class Writer:
             for change in changes():
                 mutations.insert_images(connection, change.images)
                 mutations.replace_metadata(connection, change.metadata)
+                mutations.replace_versions(connection, change.versions)
             for change in changes():
                 mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, folders)

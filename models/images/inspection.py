@@ -10,6 +10,7 @@ from typing import NamedTuple
 from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoding import read_metadata, taken_at
 from hasse.models.images.metadata import PictureMetadata
+from hasse.models.images.perceptual_hash import perceptual_hash, thumbnail_of
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.images.sidecars import sidecars_of
 from hasse.models.regular_file import open_regular, raise_system_error
@@ -27,6 +28,7 @@ class PictureFacts(NamedTuple):
         width, height: as displayed, before any reduction; None where no picture was read.
         taken: when it was taken, as in the catalog's `ImageRow`.
         metadata: what people wrote into it, and into the sidecars beside a file.
+        hash: the perceptual hash, in hexadecimal; None where no picture was read.
     """
 
     sha256: str
@@ -35,6 +37,7 @@ class PictureFacts(NamedTuple):
     height: int | None
     taken: int | None
     metadata: PictureMetadata = PictureMetadata()
+    hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +62,7 @@ def inspect(
         *decoded.size,
         taken_at(source),
         read_metadata(source, sidecars_of(source) if isinstance(source, Path) else ()),
+        perceptual_hash(thumbnail_of(decoded.image)).hex(),
     )
     return InspectedPicture(facts, preprocessing.apply(decoded.image))
 

@@ -10,7 +10,7 @@ from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.free_ids import free_ids
 from hasse.index.catalog.schema import FAR_IDS
 from hasse.index.segments.change import Change
-from hasse.index.types import KINDS, CaptionRow, ImageRow, Kind, Metadata, Points
+from hasse.index.types import KINDS, CaptionRow, ImageRow, Kind, Metadata, Points, VersionRow
 from hasse.models.images.inspection import PictureFacts
 from hasse.service.writing.metadata import metadata_of
 
@@ -32,6 +32,7 @@ class Draft:
         """Begin a change; `catalog` gives ids to rows whose source brings none."""
         self.images: dict[int, ImageRow] = {}
         self.metadata: dict[int, Metadata] = {}
+        self.versions: list[VersionRow] = []
         self.captions: list[CaptionRow] = []
         self._image_points: list[Points] = []
         self._caption_points: list[Points] = []
@@ -76,6 +77,8 @@ class Draft:
         )
         self.images[image_id] = row
         self.metadata[image_id] = metadata or metadata_of(facts.metadata)
+        if facts.hash is not None:
+            self.versions.append(VersionRow(image_id, facts.hash, image_id))
         self._image_points.append(point)
         if self._catalog is not None and self._largest["image"] < image_id < FAR_IDS:
             self._largest["image"] = image_id
@@ -104,6 +107,7 @@ class Draft:
             self.captions,
             np.stack(self._caption_points) if self.captions else None,
             metadata=self.metadata,
+            versions=self.versions,
         )
 
     def _free(self, catalog: Catalog, kind: Kind) -> Iterator[int]:

@@ -13,11 +13,14 @@ from PIL import ExifTags, Image
 
 from hasse.index.catalog.selection import Selection
 from hasse.index.store import Index
+from hasse.models.images.limits import DEFAULT_LIMITS
 from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.sidecars import write_sidecar
+from hasse.service.pipelines import duplicates
 from hasse.service.writing import metadata
 from hasse.service.writing.folders.plan import Counts
 from hasse.service.writing.metadata import metadata_of, place_name
+from tests.models.images.test_perceptual_hash import photograph
 
 SIDECAR = (
     '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF '
@@ -46,6 +49,27 @@ def test_metadata_of_new_pictures_is_found(
     assert saying(index, "ostsee", rating=4) == [image]
     assert saying(index, "eos 5d") == [image]
     assert saying(index, "no picture") == []
+
+
+def test_new_pictures_are_hashed_so_that_duplicates_reads_only_pairs(
+    index: Index, root: Path, sync: Callable[..., Counts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = photograph(0)
+    picture.save(root / "large.png")
+    picture.resize((200, 150)).save(root / "small.jpg")
+    photograph(1).save(root / "other.png")
+    sync()
+    read: list[int] = []
+    thumbnail = duplicates._thumbnail
+    monkeypatch.setattr(
+        duplicates, "_thumbnail", lambda *of: read.append(of[2].id) or thumbnail(*of)
+    )
+    duplicates.hash_pictures(index, DEFAULT_LIMITS, lambda done, total: None)
+    assert read == []
+    duplicates.find_versions(index, DEFAULT_LIMITS, lambda done, total: None)
+    (group,) = duplicates.same_files(index)
+    assert [Path(file.path).name for file in group.files] == ["large.png", "small.jpg"]
+    assert sorted(read) == sorted(file.image_id for file in group.files)
 
 
 def test_sidecar_that_changes_comes_or_goes_is_followed_once(
