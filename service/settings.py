@@ -102,6 +102,12 @@ class Settings(BaseSettings):
         default=True,
         description="Whether `hasse serve` follows the folders of the library.",
     )
+    ocr: bool = Field(
+        default=True,
+        description=(
+            "Whether text in new pictures is read in the background, with the extra `ocr`."
+        ),
+    )
 
     json_bytes: int = Field(
         default=64 * 1024, ge=1024, description="Largest JSON body that is read; beyond it, 413."

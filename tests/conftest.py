@@ -8,6 +8,9 @@ import signal
 # mostly wait for each other, which on a busy machine takes ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# No test leaves a process behind that reads the text in its pictures.
+os.environ.setdefault("HASSE_OCR", "false")
+
 import torch
 from hypothesis import HealthCheck, settings
 

@@ -14,7 +14,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
 from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
-from hasse.index.catalog.documents import sourced, texts_of
+from hasse.index.catalog.documents import images_with, sourced, texts_of
 from hasse.index.catalog.integrity import are_ours, whole_rows
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.lookups import LOOKUPS
@@ -39,6 +39,7 @@ from hasse.index.catalog.schema import (
     WRITTEN,
 )
 from hasse.index.errors import DamagedIndexError, FormatVersionError
+from hasse.index.text.sources import TextSource
 from hasse.index.types import (
     CaptionRow,
     DescribedImage,
@@ -260,6 +261,11 @@ class Catalog(Database):
         wanted = list(image_ids)
         (rows,) = self._look_up("captions of images", wanted)
         return _captions_by_image(wanted, rows)
+
+    def count_with_text(self, source: TextSource) -> int:
+        """Return how many images have a text of a source, be it an empty one."""
+        with self.reading() as connection:
+            return len(images_with(connection, source))
 
     def counts(self) -> dict[Kind, int]:
         """Return the number of images and of captions."""

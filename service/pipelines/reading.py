@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from hasse.index.catalog import documents
+from hasse.index.locking import locked
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError, pip_install
@@ -84,27 +85,38 @@ def read_pictures(
 ) -> tuple[int, int]:
     """Read all pictures that were not read yet; return how many, and how many of them have text.
 
-    A call that was stopped goes on where it was. Others may change the index meanwhile.
+    A call that was stopped goes on where it was. Others may change the index meanwhile: pictures
+    that are added are read too. One process at a time reads.
+
+    Raises:
+        IndexLockedError: another process reads already.
     """
+    tried: set[int] = set()
+    read = with_text = 0
+    lock = locked(index.folder, index.catalog, "reading.lock", 0.0, "reading the pictures of")
+    with lock, ThreadPoolExecutor(1, thread_name_prefix="hasse-decode") as pool:
+        while left := [row for row in _unread(index) if row.id not in tried]:
+            tried |= {row.id for row in left}
+            for start in range(0, len(left), _BLOCK):
+                block = left[start : start + _BLOCK]
+                texts: dict[int, list[str]] = {}
+                try:
+                    each = pool.map(partial(_decoded, index, limits), block)
+                    for at, (row, picture) in enumerate(zip(block, each, strict=True)):
+                        if picture is not None:
+                            texts[row.id] = [" ".join(reader.read(picture))]
+                        report(start + at + 1, len(left))
+                finally:  # what was read is kept when it is stopped
+                    _note(index, block, texts)
+                read += len(texts)
+                with_text += sum(bool(text) for (text,) in texts.values())
+    return read, with_text
+
+
+def _unread(index: Index) -> list[ImageRow]:
     with index.catalog.reading() as connection:
         known = documents.images_with(connection, SOURCE)
-    left = [row for row in index.catalog.all_rows()[0] if row.id not in known]
-    read = with_text = 0
-    with ThreadPoolExecutor(1, thread_name_prefix="hasse-decode") as pool:
-        for start in range(0, len(left), _BLOCK):
-            block = left[start : start + _BLOCK]
-            texts: dict[int, list[str]] = {}
-            try:
-                each = pool.map(partial(_decoded, index, limits), block)
-                for at, (row, picture) in enumerate(zip(block, each, strict=True)):
-                    if picture is not None:
-                        texts[row.id] = [" ".join(reader.read(picture))]
-                    report(start + at + 1, len(left))
-            finally:  # what was read is kept when it is stopped
-                _note(index, block, texts)
-            read += len(texts)
-            with_text += sum(bool(text) for (text,) in texts.values())
-    return read, with_text
+    return [row for row in index.catalog.all_rows()[0] if row.id not in known]
 
 
 def _decoded(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Image | None:

@@ -126,8 +126,10 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
 def _follow(settings: Settings) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
     from hasse.index.store import Index
+    from hasse.service.runtime.reading import BackgroundReading
     from hasse.service.runtime.workers import stop_with_parent
     from hasse.service.writing.folders.encoders import Encoders
+    from hasse.service.writing.folders.plan import Counts
     from hasse.service.writing.folders.watch import FolderWatch
     from hasse.service.writing.image_source import ImageSource
 
@@ -136,21 +138,32 @@ def _follow(settings: Settings) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=stop_with_parent, daemon=True).start()
+    reading = BackgroundReading(settings.index)
+
+    def note_change(counts: Counts, generation: int) -> None:
+        if settings.ocr and (counts.added or counts.changed):
+            reading.start()
+        event(
+            "followed",
+            generation=generation,
+            added=counts.added,
+            moved=counts.moved,
+            changed=counts.changed,
+            removed=counts.removed,
+        )
+
     try:
         with Index.open(settings.index, verify="sizes") as index:
+            if settings.ocr:
+                reading.start()
             source = ImageSource(limits=settings.picture_limits)
             FolderWatch(
                 index,
                 Encoders.of(index, settings.model, settings.device, lambda: source),
-                on_change=lambda counts, generation: event(
-                    "followed",
-                    generation=generation,
-                    added=counts.added,
-                    moved=counts.moved,
-                    changed=counts.changed,
-                    removed=counts.removed,
-                ),
+                on_change=note_change,
                 say=lambda line: event("following", logging.WARNING, reason=line),
             ).run(stop)
     except HasseError as error:
         event("following ended", logging.ERROR, reason=str(error))
+    finally:
+        reading.stop()

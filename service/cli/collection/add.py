@@ -56,6 +56,7 @@ def add(
         model,
         encoding,
         dry_run=dry_run,
+        read_text=settings.ocr,
     )
     add_folders(settings.index, folders, options)
 
@@ -94,5 +95,7 @@ def sync(
     if watch and dry_run:
         raise CommandError("give one of --watch and --dry-run")
     settings = configure(library=library)
-    options = SyncOptions(encoding=encoding, allow_empty=allow_empty, dry_run=dry_run)
+    options = SyncOptions(
+        encoding=encoding, allow_empty=allow_empty, dry_run=dry_run, read_text=settings.ocr
+    )
     (follow if watch else sync_folders)(settings.index, options)

@@ -27,6 +27,7 @@ from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.skipped_rows import counted, tell_each
 from hasse.service.plural import count
+from hasse.service.runtime.reading import BackgroundReading, advice
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
 from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, ScanOptions, scan
@@ -48,6 +49,7 @@ class SyncOptions:
     encoding: Encoding = field(default_factory=Encoding)
     allow_empty: bool = False
     dry_run: bool = False
+    read_text: bool = True  # in the background
 
 
 def add_folders(library: Path, paths: Sequence[Path], options: SyncOptions) -> None:
@@ -75,7 +77,11 @@ def follow(library: Path, options: SyncOptions) -> None:
     """Keep a library in step with its folders until Ctrl-C, with a line for each change."""
     from hasse.service.writing.folders.watch import FolderWatch
 
+    reading = BackgroundReading(library)
+
     def report(counts: Counts, generation: int) -> None:
+        if options.read_text and (counts.added or counts.changed):
+            reading.start()
         typer.echo(f"{summary(counts)}; generation {generation}")
 
     with Index.open(library, verify="sizes") as opened:
@@ -86,8 +92,11 @@ def follow(library: Path, options: SyncOptions) -> None:
             on_change=report,
             say=tell,
         )
-        with resumable(lambda: "the library is as it was last told"):
-            watch.run(threading.Event())
+        try:
+            with resumable(lambda: "the library is as it was last told"):
+                watch.run(threading.Event())
+        finally:
+            reading.stop()
 
 
 def folders_of(index: Index) -> list[Path]:
@@ -272,11 +281,21 @@ def _sync(index: Index, paths: Sequence[Path], options: SyncOptions) -> None:
         tell_each(sync.scan.skipped)
     if not options.dry_run:
         merge_small(index)
+        if options.read_text and (counts.added or counts.changed):
+            _read_text(index.folder)
     tell_unknown(sync.unknown, index.model.name)
     for sentence in sync.plan.reasons.values():
         tell(sentence)
     would = "; nothing was changed (--dry-run)" if options.dry_run else ""
     typer.echo(f"{summary(counts)}{counted(sync.scan.skipped)}{would}")
+
+
+def _read_text(library: Path) -> None:
+    """Have the text in new pictures read after this command, or say once what reads it."""
+    if BackgroundReading(library).start(outlives=True):
+        tell("text in the new pictures is read in the background; 'hasse status' says how far")
+    elif line := advice(library):
+        tell(line)
 
 
 def merge_small(index: Index) -> None:

@@ -56,6 +56,10 @@ def print_status(found: Mapping[str, Any]) -> None:
         typer.echo(f"files: {', '.join(differing)}; 'hasse sync' brings them in step")
     elif folders:
         typer.echo("nothing new, changed or gone")
+    if found["text_read"]:
+        left = found["pictures"] - found["text_read"]
+        rest = f"; {left:,} are left, 'hasse ocr' reads them" if left else ""
+        typer.echo(f"text was looked for in {count(found['text_read'], 'picture')}{rest}")
     if found["unreadable"]:
         typer.echo(f"{count(found['unreadable'], 'file')} cannot be read as pictures")
 

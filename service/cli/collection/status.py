@@ -91,6 +91,7 @@ def _status(index: Index) -> dict[str, Any]:
             for path in known
         ),
         "unreadable": len(held.unreadable),
+        "text_read": index.catalog.count_with_text("text in the picture"),
     }
 
 

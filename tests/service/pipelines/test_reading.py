@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from hasse.index.catalog import documents
+from hasse.index.errors import IndexLockedError
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
@@ -59,7 +60,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 def said(index: Index) -> dict[int, str]:
     with index.catalog.reading() as connection:
-        every = documents.texts_of(connection, [1, 2, 3, 4])
+        every = documents.texts_of(connection, range(1, 10))
     return {id_: one.text for id_, texts in every.items() for one in texts if one.source == SOURCE}
 
 
@@ -105,3 +106,27 @@ def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "rapidocr", None)
     with pytest.raises(HasseError, match=r"\[ocr\]"):
         reading.Recogniser()
+
+
+def test_pictures_that_come_while_others_are_read_are_read_too(index: Index) -> None:
+    class AddingReader(SizeReader):
+        def read(self, picture: Image.Image) -> list[str]:
+            if not self.read_sizes:
+                path = index.folder.parent / "late.png"
+                Image.new("RGB", (50, 8), "white").save(path)
+                index.add([ImageRow(9, "late.png", str(path), sha256="9")], np.full((1, 4), 0.5))
+            return super().read(picture)
+
+    read, _ = read_pictures(index, AddingReader(), DEFAULT_LIMITS)
+    assert read == 4
+    assert said(index)[9] == "as wide as 50"
+
+
+def test_second_reader_of_a_library_is_refused_while_the_first_reads(index: Index) -> None:
+    class Other(SizeReader):
+        def read(self, picture: Image.Image) -> list[str]:
+            with pytest.raises(IndexLockedError, match="reading the pictures"):
+                read_pictures(index, SizeReader(), DEFAULT_LIMITS)
+            return super().read(picture)
+
+    assert read_pictures(index, Other(), DEFAULT_LIMITS) == (3, 2)
