@@ -80,9 +80,9 @@ class Selection:
     @property
     def depends_on_generation(self) -> bool:
         """Whether rows may be selected in one generation and not in another: files change."""
-        moving = (self.path_prefix, self.camera, self.rating, self.near, self.has_place)
-        moving += (self.has_captions,)
-        return any(one is not None for one in moving) or bool(self.said or self.unsaid)
+        places = (self.path_prefix, self.near, self.has_place)
+        facts = (self.camera, self.rating, self.has_captions)
+        return any(one is not None for one in (*places, *facts)) or bool(self.said or self.unsaid)
 
     def ids(self, catalog: Catalog, folder: Path, kind: Kind, among: Ids) -> Ids:
         """Return the selected ids of a kind, in no order: all that are `among` these (R,).

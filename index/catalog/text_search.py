@@ -138,8 +138,10 @@ class _Statement(NamedTuple):
 
     def part(self) -> sql.TextualSelect:
         """Return the statement as a part of others, in which its names are its own."""
-        values = (sql.bindparam(name, value, unique=True) for name, value in self.values.items())
-        return sql.text(self.text).bindparams(*values).columns(_ID)
+        bound: list[sql.BindParameter[Any]] = [
+            sql.bindparam(name, value, unique=True) for name, value in self.values.items()
+        ]
+        return sql.text(self.text).bindparams(*bound).columns(_ID)
 
 
 class _Look:
@@ -251,7 +253,8 @@ def _said_otherwise(look: _Look, term: Term, known: bool) -> Resolved | None:
     if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
         near = look.first_of(list(_off_by_one(term.folded)))
         if near is not None:
-            return Resolved(term, near, "word", *look.counts([near]), known)
+            (documents,) = look.counts([near])
+            return Resolved(term, near, "word", documents, known)
     return None
 
 

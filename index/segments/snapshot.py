@@ -102,7 +102,8 @@ def _bisected(ids: Ids, wanted: Ids) -> Ids:
     rows = np.searchsorted(ids, wanted)
     inside = rows < len(ids)
     rows, wanted = rows[inside], wanted[inside]
-    return rows[ids[rows] == wanted]
+    found: Ids = rows[ids[rows] == wanted]
+    return found
 
 
 def _compared(ids: Ids, wanted: Ids) -> Ids:

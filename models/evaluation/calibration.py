@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
 Floats = NDArray[np.float64]
 Block = tuple[NDArray[np.floating], NDArray[np.bool_]]
+Mass = TypeVar("Mass", float, Floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,8 @@ def further_words(text: str) -> int:
     return max(0, sum(word not in _ARTICLES for word in words(text)) - 1)
 
 
-def mass_added(weight: float, mass: float) -> float:
-    """Return what is added to the violation of a text of this mass."""
+def mass_added(weight: float, mass: Mass) -> Mass:
+    """Return what is added to the violation of a text of this mass, or of several texts."""
     return weight * (LARGE_MASS - mass)
 
 

@@ -60,7 +60,8 @@ def _facts(
     metadata: Metadata,
     texts: Mapping[TextSource, Sequence[str]],
 ) -> Iterator[Fact]:
-    for label, source in (("Title", "title"), ("Description", "description")):
+    labels: Mapping[str, TextSource] = {"Title": "title", "Description": "description"}
+    for label, source in labels.items():
         if source in texts:
             yield Fact(label, "; ".join(dict.fromkeys(texts[source])))
     if moment := _moment(row.taken):

@@ -224,10 +224,10 @@ async def _search(
     elif form.operation == "like":
         plus: list[Part] = [*form.words]
         minus: list[Part] = [*form.without]
-        first, *also = [*[file.content for file in uploads], *form.named(1)]
-        like = LikeQuery(
-            like=first, also=also, less=form.named(-1), plus=plus, minus=minus, **query.options
-        )
+        liked: list[Part] = [*[file.content for file in uploads], *form.named(1)]
+        less: list[Part] = [*form.named(-1)]
+        first, *also = liked
+        like = LikeQuery(like=first, also=also, less=less, plus=plus, minus=minus, **query.options)
         answer = await ask(engine, table.SEARCH_LIKE, like, stages)
         ranked = Ranked.of(answer.hits)
         heading = "Pictures like these" if len(images) > 1 else "Pictures like this"

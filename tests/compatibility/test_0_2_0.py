@@ -28,7 +28,7 @@ class Opened(NamedTuple):
 
     folder: Path
     known: dict[str, Any]
-    index: hasse.LocalIndex
+    local: hasse.LocalIndex
 
 
 def are_there(index: Index) -> bool:
@@ -68,7 +68,7 @@ def test_library_of_0_2_0_gives_the_answers_of_0_2_0(opened: Opened) -> None:
             options["evidence"] = "shows"  # by captions and names, 0.2.0 did not search
         else:
             about = opened.folder / "pictures" / about
-        found = getattr(opened.index, question)(about, **options).hits
+        found = getattr(opened.local, question)(about, **options).hits
         id_ = "caption_id" if question == "search_captions" else "image_id"
         expected = [(hit[id_], pytest.approx(hit["violation"], abs=1e-4)) for hit in asked["hits"]]
         assert [(getattr(hit, id_), hit.violation) for hit in found] == expected, asked
@@ -92,13 +92,13 @@ def test_library_of_0_2_0_finds_its_pictures_where_they_are_now(opened: Opened) 
 
 def test_library_of_0_2_0_takes_a_picture_and_removes_one(opened: Opened) -> None:
     picture = (opened.folder / "pictures" / "0001.jpg").read_bytes() + b"another"
-    added = opened.index.add_image(picture, ["a dog in a park"])
+    added = opened.local.add_image(picture, ["a dog in a park"])
     assert added.image_id > max(opened.known["images"])
     gone = opened.known["images"][0]
-    opened.index.remove_image(gone)
-    hits = opened.index.search_images("a dog in a park", k=50, evidence="shows").hits
+    opened.local.remove_image(gone)
+    hits = opened.local.search_images("a dog in a park", k=50, evidence="shows").hits
     assert {hit.image_id for hit in hits} == {*opened.known["images"], added.image_id} - {gone}
-    assert opened.index.search_images("dog park", k=1, evidence="says").hits
+    assert opened.local.search_images("dog park", k=1, evidence="says").hits
     assert verify(opened.folder / "library").ok
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from hasse.service.runtime import reading
 from hasse.service.runtime.reading import BackgroundReading, advice
-from tests.service.cli.collection.test_search import picture
 from tests.service.cli.shell import hasse
+from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
 
 
@@ -52,9 +52,12 @@ def test_add_says_that_text_is_read_after_it(
 ) -> None:
     started: list[bool] = []
     monkeypatch.setenv("HASSE_OCR", "true")
-    monkeypatch.setattr(
-        BackgroundReading, "start", lambda _, outlives=False: started.append(outlives) or True
-    )
+
+    def start(_: BackgroundReading, outlives: bool = False) -> bool:
+        started.append(outlives)
+        return True
+
+    monkeypatch.setattr(BackgroundReading, "start", start)
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     picture(1).save(pictures / "a.png")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,9 +62,12 @@ def test_new_pictures_are_hashed_so_that_duplicates_reads_only_pairs(
     sync()
     read: list[int] = []
     thumbnail = duplicates._thumbnail
-    monkeypatch.setattr(
-        duplicates, "_thumbnail", lambda *of: read.append(of[2].id) or thumbnail(*of)
-    )
+
+    def counted(*of: Any) -> Any:
+        read.append(of[2].id)
+        return thumbnail(*of)
+
+    monkeypatch.setattr(duplicates, "_thumbnail", counted)
     duplicates.hash_pictures(index, DEFAULT_LIMITS, lambda done, total: None)
     assert read == []
     duplicates.find_versions(index, DEFAULT_LIMITS, lambda done, total: None)
