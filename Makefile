@@ -32,7 +32,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage docs dist setup clean stale
+.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage docs dist lock sbom licences setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -105,6 +105,22 @@ fuzz: $(READY_DEV) ## Send all that is hostile, then bytes changed at random (AR
 dist: $(READY_DEV) ## Build the sdist, and the wheel from it, into dist/
 	@rm -rf dist
 	@$(RUN) -m build --no-isolation --outdir dist .
+
+# Every file of every version that is pinned, by its SHA-256, for all platforms and Pythons: without
+# extras, and with all of them.
+lock: $(READY_DEV) ## Write requirements/ anew from pyproject.toml and constraints.txt
+	@for set in base "all --all-extras"; do \
+		set -- $$set; name=$$1; shift; \
+		$(RUN) -m uv pip compile pyproject.toml "$$@" --constraints constraints.txt --universal \
+			--python-version 3.11.0 --generate-hashes --no-annotate --no-header --quiet \
+			--output-file requirements/$$name.txt || exit 1; \
+	done
+
+sbom: $(READY) ## List what is installed for Hasse as CycloneDX (ARGS="heic raw": with extras)
+	@$(RUN) docker/sbom.py $(ARGS)
+
+licences: $(READY) ## List the licence of each package that Hasse needs (ARGS="heic raw")
+	@$(RUN) docker/sbom.py --licences $(ARGS)
 
 setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
 

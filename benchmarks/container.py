@@ -45,6 +45,7 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
     user: str = "root"
+    sizes: list[tuple[str, int]] = field(default_factory=list)  # megabytes after each layer
 
     def program(self, command: list[str], mounts: str = "") -> list[str]:
         """Return the command line that runs a command inside, as the user of the stage.
@@ -63,6 +64,11 @@ class Stage:
             mount -t proc proc "$R/proc"
             exec chroot "$R" sh -c {shlex.quote(inside)}"""
         return ["unshare", "--mount", "sh", "-c", script]
+
+    def note_size(self, name: str, rest: str) -> None:
+        """Note the size after an instruction that makes a layer."""
+        if name in {"FROM", "RUN", "COPY"}:
+            self.sizes.append((f"{name} {rest}"[:60], _megabytes(self.root)))
 
 
 def instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
@@ -113,7 +119,29 @@ def build(folder: Path, arguments: Mapping[str, str]) -> tuple[Stage, dict[str, 
                 pass  # nothing of the file system
             case _:
                 raise SystemExit(f"{name} is not rehearsed: teach it to this program")
+        stage.note_size(name, rest)
     return stage, commands
+
+
+def _megabytes(folder: Path) -> int:
+    done = subprocess.run(
+        ["/usr/bin/du", "-sxm", folder], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout.split()[0])
+
+
+def sizes(stage: Stage) -> Iterator[Line]:
+    """Yield the size of the image, of each of its layers, and of its largest packages."""
+    yield Line("size of the last stage", f"{stage.sizes[-1][1]:,} MB")
+    before = 0
+    for layer, after in stage.sizes:
+        yield Line(f"layer: {layer}", f"{after - before:,} MB")
+        before = after
+    packages = next(_inside(stage, "/opt/hasse").glob("lib/python3*/site-packages")).iterdir()
+    for size, name in sorted(((_megabytes(each), each.name) for each in packages), reverse=True)[
+        :9
+    ]:
+        yield Line(f"package: {name}", f"{size:,} MB")
 
 
 def _base(folder: Path, image: str) -> Path:
@@ -210,12 +238,9 @@ def main() -> None:
     started = time.monotonic()
     stage, commands = build(folder, dict(one.split("=", 1) for one in asked.build_arg))
     took = time.monotonic() - started
-    size = subprocess.run(
-        ["/usr/bin/du", "-sm", stage.root], capture_output=True, text=True, check=True
-    )
     lines = [
         Line("built", f"{took:.0f} s"),
-        Line("size of the last stage", f"{int(size.stdout.split()[0]):,} MB"),
+        *sizes(stage),
         *serve(stage, commands, folder / "data"),
     ]
     finish("docker/Dockerfile without Docker, then its image on a read-only root", lines, at)

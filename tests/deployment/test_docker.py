@@ -54,12 +54,7 @@ def test_compose_service_keeps_its_index_and_has_few_rights(
     name, place = volume.split(":")
     assert name in document["volumes"]
     assert described["environment"]["HASSE_LIBRARY"].startswith(place + "/")
-    assert described["healthcheck"]["test"] == [
-        "CMD",
-        "python",
-        "-m",
-        "hasse.service.runtime.health",
-    ]
+    assert described["healthcheck"]["test"] == ["CMD", "hasse-health"]
     assert described["read_only"] is True
     assert described["cap_drop"] == ["ALL"]
     # The first process of a container is deaf to signals that it has no handler for.
@@ -93,7 +88,8 @@ def test_image_runs_as_another_user_than_root_and_checks_its_health() -> None:
     assert int(user) > 0  # Kubernetes (runAsNonRoot) knows no names
     assert f"useradd --uid {user} " in DOCKERFILE
     (health,) = instructions("HEALTHCHECK")
-    assert health.endswith('CMD ["python", "-m", "hasse.service.runtime.health"]')
+    assert health.endswith('CMD ["hasse-health"]')
+    assert "COPY --chmod=755 docker/health.sh /usr/local/bin/hasse-health" in DOCKERFILE
 
 
 def test_every_copied_file_exists_and_is_sent_to_the_builder() -> None:
