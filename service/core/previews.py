@@ -58,7 +58,8 @@ class PreviewCache:
     def __init__(self, folder: Path, capacity: int) -> None:
         self._folder = folder
         self._capacity = capacity
-        self._unseen = capacity  # bytes written since the folder was read
+        self._total = 0  # bytes in the folder when it was read
+        self._unseen = capacity  # bytes written since then
         self._lock = threading.Lock()
 
     def get(self, version: str) -> bytes | None:
@@ -70,6 +71,18 @@ class PreviewCache:
         except OSError:
             return None
         return content if _is_whole(content) else None
+
+    def has(self, version: str) -> bool:
+        """Return whether a preview is kept."""
+        return self._path(version).exists()
+
+    def is_full(self) -> bool:
+        """Return whether another preview would soon drop one that is kept."""
+        with self._lock:
+            if self._unseen > _LOOKED_AFTER * self._capacity:
+                self._total = sum(size for _, size, _ in self._files())
+                self._unseen = 0
+            return self._total + self._unseen > self._capacity * (1 - 2 * _LOOKED_AFTER)
 
     def put(self, version: str, content: bytes) -> None:
         """Keep a preview, and drop others until all fit."""
@@ -90,19 +103,24 @@ class PreviewCache:
                 self._drop_oldest()
                 self._unseen = 0
 
-    def _drop_oldest(self) -> None:
+    def _files(self) -> list[tuple[int, int, Path]]:
+        """Return when each file was last used, its size and its path."""
         found = []
         for path in self._folder.glob("*/*"):
             with suppress(OSError):
                 facts = path.stat()
                 found.append((facts.st_mtime_ns, facts.st_size, path))
-        total = sum(size for _, size, _ in found)
+        return found
+
+    def _drop_oldest(self) -> None:
+        found = self._files()
+        self._total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
-            if total <= self._capacity * (1 - _LOOKED_AFTER):
+            if self._total <= self._capacity * (1 - _LOOKED_AFTER):
                 break
             with suppress(OSError):
                 path.unlink()
-            total -= size
+            self._total -= size
 
     def _path(self, version: str) -> Path:
         return self._folder / version[:2] / (version + _SUFFIX)

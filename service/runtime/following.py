@@ -126,6 +126,7 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
 def _follow(settings: Settings) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
     from hasse.index.store import Index
+    from hasse.service.runtime.previewing import keep_previews
     from hasse.service.runtime.reading import BackgroundReading
     from hasse.service.runtime.workers import stop_with_parent
     from hasse.service.writing.folders.encoders import Encoders
@@ -156,6 +157,8 @@ def _follow(settings: Settings) -> None:
         with Index.open(settings.index, verify="sizes") as index:
             if settings.ocr:
                 reading.start()
+            # It ends with the process: each preview is written whole or not at all.
+            threading.Thread(target=keep_previews, args=(index, settings), daemon=True).start()
             source = ImageSource(limits=settings.picture_limits)
             FolderWatch(
                 index,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 import pytest
@@ -22,9 +23,10 @@ from hasse.service.core.previews import (
     encode_preview,
     preview_size,
 )
+from hasse.service.runtime.previewing import make_previews
 from hasse.service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection, picture
+from tests.service.collection import IMAGES, make_collection, picture
 from tests.service.hostile_pictures import GOOD
 
 SIDES = st.integers(1, 60_000)
@@ -121,3 +123,28 @@ def test_preview_is_made_once_and_kept_across_restarts(
 
         monkeypatch.setattr(client.engine.pictures, "_decode", refused)
         assert client.get("/images/1001/preview/medium").content == first
+
+
+def test_previews_made_ahead_are_those_that_the_service_sends(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    (tmp_path / "pictures" / "picture-4.png").unlink()
+    settings = Settings(library=folder, device="cpu")
+    with Index.open(folder, threads=1) as index:
+        assert make_previews(index, settings) == IMAGES - 1
+        assert make_previews(index, settings) == 0
+    kept = {path.read_bytes() for path in (folder / "previews").rglob("*.webp")}
+    with Client(create_app(settings)) as client:
+        sent = {client.get(f"/images/{1000 + at}/preview/medium").content for at in (0, 1, 2)}
+    assert sent <= kept
+
+
+def test_previews_made_ahead_drop_no_other(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    with Index.open(folder, threads=1) as index:
+        make_previews(index, Settings(library=folder))
+        size = sum(path.stat().st_size for path in (folder / "previews").rglob("*.webp"))
+        rmtree(folder / "previews")
+        small = Settings(library=folder, preview_cache_bytes=size // 2)
+        made = make_previews(index, small)
+    assert 0 < made < IMAGES // 2 + 1
+    assert len(list((folder / "previews").rglob("*.webp"))) == made
