@@ -21,6 +21,15 @@ from hasse.index.catalog.selection import captioned_images
 MOST_ROWS = 300_000
 _CELLS_PER_DEGREE = 10  # of latitude and longitude: pictures of one cell have one place
 
+_MOST_KEYWORDS = 200
+_KEYWORDS = (
+    sql.select(TEXTS.c.text, sql.func.count())
+    .where(TEXTS.c.source.in_(("keyword", "added keyword")))
+    .group_by(TEXTS.c.text)
+    .order_by(sql.func.count().desc(), TEXTS.c.text)
+    .limit(_MOST_KEYWORDS)
+)
+
 
 class PlaceCount(NamedTuple):
     """A place, with the middle of its pictures in degrees; `name` is "" if nobody named it."""
@@ -41,6 +50,7 @@ class Overview:
         cameras: by camera, the most used first.
         places: those with most pictures first.
         captioned: with captions of people.
+        keywords: those of most pictures, by keyword, the most used first.
     """
 
     folders: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +58,7 @@ class Overview:
     cameras: Mapping[str, int] = field(default_factory=dict)
     places: Sequence[PlaceCount] = ()
     captioned: int = 0
+    keywords: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def outermost(self) -> list[tuple[str, int]]:
@@ -90,6 +101,7 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
         used = Counter(cameras)
         places = _places(connection)
         captioned = captioned_images().subquery().c.image_id
+        keywords = connection.execute(_KEYWORDS).all()
         by_people = connection.execute(sql.select(sql.func.count(captioned.distinct())))
     counts = Counter(above for path in paths for above in _folders_above(name_of(path) or ""))
     each, numbers = np.unique(months, return_counts=True)
@@ -99,6 +111,7 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
         dict(used.most_common()),
         places,
         by_people.scalar_one(),
+        {row[0]: row[1] for row in keywords},
     )
 
 

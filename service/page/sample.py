@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SHOWN = 24
 EXAMPLES = 5
 _THINGS = 10  # examples of things that pictures show
+_FOLDERS = 200  # whose names are suggested
 _SAMPLED = 120  # images whose captions give the examples
 _LONGEST = 44  # characters of an example
 
@@ -119,6 +121,9 @@ def draw(index: Index) -> Sample:
         for image_id, rows in index.catalog.captions_of(image_ids).items()
     }
     sizes = index.catalog.images(image_ids[:SHOWN])
+    overview = read_overview(index.catalog, index.folder)
+    captions = [row.text for rows in rows_of.values() for row in rows]
+    folders = [path.rstrip("/").rpartition("/")[2] for path in islice(overview.folders, _FOLDERS)]
     return Sample(
         generation=info.generation,
         images=tuple(
@@ -129,13 +134,13 @@ def draw(index: Index) -> Sample:
             )
             for image_id in image_ids[:SHOWN]
         ),
-        examples=tuple(pick_examples(row.text for rows in rows_of.values() for row in rows)),
+        examples=tuple(pick_examples(captions)),
         facts=(
             f"{count(info.images, 'picture')} and {count(info.captions, 'caption')}, "
             f"answered by the model {info.model.name}."
         ),
-        overview=read_overview(index.catalog, index.folder),
-        suggestions=tuple(dict.fromkeys(row.text for rows in rows_of.values() for row in rows)),
+        overview=overview,
+        suggestions=tuple(dict.fromkeys((*captions, *overview.keywords, *folders))),
     )
 
 

@@ -60,6 +60,7 @@
   function goHome() {
     box.value = "";
     shownPicture()?.remove();
+    for (const form of [search, upload]) for (const name of FILTERS) form.elements[name].value = "";
     htmx.trigger(search, "submit");
     box.focus();
   }

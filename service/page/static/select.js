@@ -14,7 +14,9 @@
 
   function set(card, on) {
     card.classList.toggle("chosen", on);
-    card.querySelector(".shot").setAttribute("aria-pressed", String(on));
+    const shot = card.querySelector(".shot"); // a link, until it is a button that chooses
+    shot.setAttribute("role", "button");
+    shot.setAttribute("aria-pressed", String(on));
   }
 
   function tell() {
@@ -25,7 +27,9 @@
 
   function stop() {
     for (const card of chosen()) set(card, false);
-    for (const shot of answer.querySelectorAll(".shot[aria-pressed]")) shot.removeAttribute("aria-pressed");
+    for (const shot of answer.querySelectorAll(".shot[aria-pressed]")) {
+      for (const name of ["role", "aria-pressed"]) shot.removeAttribute(name);
+    }
     document.body.classList.remove("choosing");
     bar.hidden = true;
     last = null;

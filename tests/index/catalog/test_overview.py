@@ -35,7 +35,7 @@ def test_overview_counts_by_folder_month_camera_and_place(
         mutations.raise_generation(connection, model())
         mutations.insert_images(connection, rows)
         mutations.remember_folders(connection, [FolderRow("/root", "/root", "../root", 1)])
-        near = (("place", "Schlachtensee, Berlin, Germany"),)
+        near = (("place", "Schlachtensee, Berlin, Germany"), ("keyword", "swans"))
         places = [(52.44, 13.21), (52.43, 13.22), (-33.9, 18.4)]
         metadata = {
             at: Metadata(near if at else (), f"camera {at % 2}", None, *place)  # type: ignore[arg-type]
@@ -44,6 +44,7 @@ def test_overview_counts_by_folder_month_camera_and_place(
         mutations.replace_metadata(connection, metadata)
         captions = [CaptionRow(1, 0, "a"), CaptionRow(2, 0, "b"), CaptionRow(3, 1, "c", "a model")]
         mutations.insert_captions(connection, captions)
+        mutations.replace_texts(connection, "added keyword", {0: ["Anna", "swans"]})
     found = read_overview(catalog, tmp_path)
     monkeypatch.setattr(overview, "MOST_ROWS", 3)
     assert read_overview(catalog, tmp_path) == Overview()
@@ -53,6 +54,7 @@ def test_overview_counts_by_folder_month_camera_and_place(
     assert found.years == [("2026", 2), ("1969", 1)]
     assert list(found.cameras.items()) == [("camera 0", 2), ("camera 1", 1)]
     assert [(one.name, one.images) for one in found.places][1:] == [(near[0][1], 1)]
+    assert list(found.keywords.items()) == [("swans", 3), ("Anna", 1)]
     assert found.places[0].latitude == pytest.approx(52.435)
     assert found.captioned == 1
 

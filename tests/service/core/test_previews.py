@@ -144,7 +144,7 @@ def test_previews_made_ahead_drop_no_other(tmp_path: Path) -> None:
         make_previews(index, Settings(library=folder))
         size = sum(path.stat().st_size for path in (folder / "previews").rglob("*.webp"))
         rmtree(folder / "previews")
-        small = Settings(library=folder, preview_cache_bytes=size // 2)
+        small = Settings(library=folder, preview_cache_bytes=9 * size // 10)
         made = make_previews(index, small)
-    assert 0 < made < IMAGES // 2 + 1
+    assert 0 < made < IMAGES
     assert len(list((folder / "previews").rglob("*.webp"))) == made
