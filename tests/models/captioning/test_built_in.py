@@ -9,7 +9,7 @@ from hasse.scenes import draw, holds, scene_and_captions
 from hasse.scenes.reading import names_main_thing, read
 from tests.service.collection import picture
 
-COUNT = 60
+COUNT = 24
 
 
 def test_first_captions_written_for_scenes_are_true_and_name_what_is_done() -> None:
