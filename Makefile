@@ -20,7 +20,8 @@ PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11 py
 
 RUN := $(VENV)/bin/python
 # In the order of folders, so that files which share a browser or a service follow each other.
-PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 \
+# Where eatmydata is installed no test waits for the disk: tests kill processes, not machines.
+PYTEST := $(shell command -v eatmydata) $(RUN) -m pytest --numprocesses auto --maxprocesses 8 \
 	--dist loadfile --no-loadscope-reorder
 # Tests start many processes: compiled modules are kept, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE

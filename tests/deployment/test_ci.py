@@ -35,7 +35,8 @@ def machine(tmp_path: Path) -> Path:
         real = shutil.which(name)
         assert real
         (folder / name).symlink_to(real)
-    for name in ("make", "chromium", "apt-get", "python3", "chown", "initdb", "pg_ctl"):
+    programs = ("make", "chromium", "apt-get", "python3", "chown", "initdb", "pg_ctl", "eatmydata")
+    for name in programs:
         stand_in(folder, name, "exit 0")
     stand_in(folder, "runuser", 'shift 3; exec "$@"')
     stand_in(folder, "fc-list", "echo a-font")
@@ -81,6 +82,7 @@ def test_run_starts_a_database_server_before_the_tests_and_stops_it(machine: Pat
 
 def test_run_on_a_bare_machine_installs_what_is_missing(machine: Path) -> None:
     (machine / "chromium").unlink()
+    (machine / "eatmydata").unlink()
     (machine / "pg_ctl").rename(machine / "packaged")
     stand_in(machine, "apt-get", f'[ "$1" = update ] || mv "{machine}/packaged" "{machine}/pg_ctl"')
     stand_in(machine, "python3", "exit 1")
@@ -88,7 +90,7 @@ def test_run_on_a_bare_machine_installs_what_is_missing(machine: Path) -> None:
     status, calls = run_ci(machine)
     assert status == 0
     (install,) = [call for call in calls if call.startswith("apt-get install")]
-    wanted = {"python3-venv", "chromium", "fonts-dejavu-core", "postgresql"}
+    wanted = {"python3-venv", "chromium", "fonts-dejavu-core", "postgresql", "eatmydata"}
     assert wanted <= set(install.split())
     assert calls.index("apt-get update -q") < calls.index(install)
 

