@@ -11,12 +11,14 @@ import pytest
 import sqlalchemy as sql
 
 from hasse.index.catalog import documents
+from hasse.index.catalog.searches import save_search, saved_searches
 from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.text_search import Said, said
+from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.text.query import TextQuery
-from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow
+from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow, VersionRow
 from hasse.index.verify import verify
 from tests.index.samples import embeddings, model
 from tests.postgresql import new_database, place_catalog
@@ -185,15 +187,38 @@ def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
     texts = [" ".join(rng.choice(lexicon, rng.integers(1, 9))) for _ in range(400)]
     queries = [" ".join(rng.choice(lexicon, rng.integers(1, 4))) for _ in range(120)]
     queries += [query[1:] for query in queries[:40]] + [query[:-1] for query in queries[:40]]
-    answers = []
+    answers: list[list[Said]] = []
+    others: list[list[object]] = []
     with new_database() as url:
         for folder in (tmp_path / "index", place_catalog(tmp_path / "server", url)):
             with Index.create(folder, model()) as index:
                 rows = [ImageRow(id_, f"{id_}.jpg", "") for id_ in range(100)]
                 captions = [CaptionRow(at, at % 100, text) for at, text in enumerate(texts)]
-                points = embeddings(rng, 500, 16)
-                index.add(rows, points[:100], captions, points[100:])
+                points = embeddings(np.random.default_rng(0), 500, 16)
+                titles = {at: Metadata((("title", text),)) for at, text in enumerate(texts[:50])}
+                same = [VersionRow(id_, "ab", id_ // 7 * 7) for id_ in range(100)]
+                own = {"metadata": titles, "versions": same}
+                index.change(Change(rows, points[:100], captions, points[100:], **own))  # type: ignore[arg-type]
+                save_search(index.catalog, "ä", '{"caption":"京"}', [2**60, 1])
                 known = KNOWN | set(lexicon[::2])
+                hits, _ = index.catalog.image_hits(range(100))
+                every = np.arange(100)
+                others.append(
+                    [
+                        index.catalog.hit_texts(hits),
+                        index.versions(Query("image", 5), range(100)),
+                        [(one.name, one.seen) for one in saved_searches(index.catalog)],
+                        *(
+                            sorted(one.ids(index.catalog, folder, "image", every).tolist())
+                            for query in queries[:20]
+                            for one in (Selection(said=(query,)), Selection(unsaid=(query, "京")))
+                        ),
+                        *(
+                            index.search(Query("image", 5, selection=one), points[0]).ids.tolist()
+                            for one in (Selection(said=(query,)) for query in queries[:20])
+                        ),
+                    ]
+                )
                 with index.catalog.reading() as connection:
                     answers.append(
                         [
@@ -203,6 +228,7 @@ def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
                     )
     assert len(queries) == 200
     assert answers[0] == answers[1]
+    assert others[0] == others[1]
     assert sum(bool(one.everything) for one in answers[0]) > 50
 
 

@@ -146,7 +146,7 @@ def test_pages_of_hits_follow_each_other(said: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["felix*", "fel_x", "NEAR(felix cat)", 'felix"', "people : felix"]
+    "query", ["felix*", "fel_x", "fel%", "NEAR(felix cat)", 'felix"', "people : felix"]
 )
 def test_operators_and_wildcards_are_text(said: Client, query: str) -> None:
     answer = search(said, query, evidence="says")
@@ -158,6 +158,7 @@ def test_operators_and_wildcards_are_text(said: Client, query: str) -> None:
     [
         ({"caption": "-dog"}, "caption"),
         ({"caption": "🐕"}, "caption"),
+        ({"caption": "%"}, "caption"),
         ({"caption": "felix " * 10_000}, "caption"),
         ({"caption": "a dog", "near": "91,0,1"}, "near"),
         ({"caption": "a dog", "near": "here"}, "near"),
@@ -168,3 +169,8 @@ def test_operators_and_wildcards_are_text(said: Client, query: str) -> None:
 def test_query_out_of_bounds_is_refused(said: Client, body: dict[str, Any], field: str) -> None:
     found = problem(said.post("/search/images", json=body), 422, "invalid")
     assert found.errors[0].field == field
+
+
+def test_query_of_64_kilobytes_is_not_read(said: Client) -> None:
+    body = {"caption": "felix " * 11_000}
+    problem(said.post("/search/images", json=body), 413, "body_too_large")
