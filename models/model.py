@@ -98,10 +98,13 @@ class OrderEmbedding(nn.Module):
         self._text_inference: TextInference | None = None
         self._correction: HubnessCorrection | None = None
 
-    def for_inference(self) -> None:
-        """Prepare to encode only: weights and device may not change any longer."""
+    def for_inference(self, dtype: torch.dtype = torch.float32) -> None:
+        """Prepare to encode only: weights and device may not change any longer.
+
+        The network of pictures computes in `dtype`.
+        """
         if hasattr(self, "images"):
-            self.images.backbone = self.images.backbone.for_inference()
+            self.images.backbone = self.images.backbone.for_inference(dtype)
         self._text_inference = text_inference(self.captions)
         self._correction = None if self.hubness is None else self.hubness.correction()
 

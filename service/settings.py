@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from hasse.models.encoders.names import Runtime
 from hasse.models.home import home
 from hasse.models.images.limits import PictureLimits
 from hasse.service.addresses import PREFIX, networks_of
@@ -52,6 +53,13 @@ class Settings(BaseSettings):
     device: str = Field(
         default="auto",
         description="Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present.",
+    )
+    encoder_runtime: Runtime = Field(
+        default="auto",
+        description=(
+            "How pictures are encoded: float32, bfloat16, or auto for bfloat16 on processors that "
+            "have it (AVX-512 BF16, AMX, Arm BF16)."
+        ),
     )
     host: str = Field(
         default="127.0.0.1",

@@ -40,7 +40,7 @@ from hasse.models.checkpoints.model_folder import (
 from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.encoders.model_config import ModelConfig
-from hasse.models.encoders.names import full_name
+from hasse.models.encoders.names import Runtime, full_name
 from hasse.models.encoders.units.registry import text_units
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
@@ -188,12 +188,13 @@ def load(
     *,
     to_learn: bool = False,
     with_pictures: bool = True,
+    runtime: Runtime = "float32",
 ) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
     `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, to be saved again
-    or to teach. Without `with_pictures` it encodes captions only, and where Hasse trained it with a
-    GRU, without torch.
+    or to teach; its pictures are encoded by `runtime`. Without `with_pictures` it encodes captions
+    only, and where Hasse trained it with a GRU, without torch.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
@@ -209,18 +210,33 @@ def load(
             trained = _trained(folder, config, with_pictures=with_pictures)
             trained.to(device).eval()
             if not to_learn:
-                trained.for_inference()
+                trained.for_inference(_dtype(runtime, device))
             model = trained
         elif kind is GROUNDED_KIND:
-            base = load(folder / BASE, device, to_learn=to_learn, with_pictures=with_pictures)
+            base = load(
+                folder / BASE,
+                device,
+                to_learn=to_learn,
+                with_pictures=with_pictures,
+                runtime=runtime,
+            )
             model = _grounded(folder, config, base, with_pictures=with_pictures)
         else:
-            model = _dual_encoder(folder, config, with_pictures=with_pictures).to(device).eval()
+            dual = _dual_encoder(folder, config, with_pictures=with_pictures).to(device).eval()
+            if with_pictures and not to_learn:
+                dual.images = dual.images.for_inference(_dtype(runtime, device))
+            model = dual
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
     calibration = calibration.reading(model.mass)
     return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
+
+
+def _dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
+    from hasse.models.encoders.mixed_precision import inference_dtype
+
+    return inference_dtype(runtime, device)
 
 
 def calibrate(folder: Path, calibration: Calibrations) -> None:

@@ -1,4 +1,4 @@
-"""Matrix products in bfloat16, while all else stays in float32."""
+"""Products in bfloat16: of training, while all else stays in float32, and of encoding pictures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import platform
 
 import torch
 from torch import Tensor
+
+from hasse.models.encoders.names import Runtime
+
+
+def inference_dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
+    """Return the type that encodes pictures: `auto` is bfloat16 on processors that have it.
+
+    Cards compute in float32, since they are quick enough.
+    """
+    if runtime != "auto":
+        return torch.bfloat16 if runtime == "bfloat16" else torch.float32
+    fast = torch.device(device).type == "cpu" and supports_bfloat16(device)
+    return torch.bfloat16 if fast else torch.float32
 
 
 def supports_bfloat16(device: str | torch.device, machine: str = platform.machine()) -> bool:

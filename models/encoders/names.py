@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
+Runtime: TypeAlias = Literal["auto", "float32", "bfloat16"]  # how pictures are encoded
+
 LITE = "timm/tf_efficientnet_lite2"
 _OLD_LITE, _TORCHVISION = "efficientnet_lite2", "torchvision/"
 

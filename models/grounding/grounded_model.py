@@ -66,10 +66,6 @@ class GroundedModel(GroundedTexts, nn.Module):
         """Where the weights are."""
         return self.base.device
 
-    def for_inference(self) -> None:
-        """Prepare to encode only: weights and device may not change any longer."""
-        self.base.for_inference()
-
     def feature_points(self, features: Tensor) -> Tensor:
         """Encode features of regions: (B, REGIONS, F) -> (B, N)."""
         points = self.base.feature_points(features)

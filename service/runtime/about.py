@@ -29,7 +29,8 @@ def introduction(engine: Engine, url: str) -> str:
         f"Collection  {count(info.images, 'image')}, {count(info.captions, 'caption')} "
         f"({info.folder})",
         f"Model       {engine.checkpoint.name}: {info.model.score}, "
-        f"{info.model.dimension} dimensions, on {engine.checkpoint.model.device}",
+        f"{info.model.dimension} dimensions, on {engine.checkpoint.model.device}, pictures in "
+        f"{str(engine.checkpoint.model.backbone.dtype).removeprefix('torch.')}",
         f"Limits      {settings.in_flight} searches at a time and {settings.queued} waiting, "
         f"{settings.deadline_seconds:g} s each, pictures up to "
         f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels",

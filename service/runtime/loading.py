@@ -24,8 +24,9 @@ from hasse.index.store import Index
 from hasse.index.types import Kind
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.encoders.names import Runtime
 from hasse.models.score import penalties_between
-from hasse.service.runtime.device import pick_device
+from hasse.service.runtime.device import load_encoder, pick_device
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
@@ -44,13 +45,13 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
     # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
     texts_anywhere = not with_pictures and settings.device == "auto"
     device = "cpu" if texts_anywhere else pick_device(settings.device)
-    loaded = None
+    loaded, runtime = None, settings.encoder_runtime
     if settings.model is not None:
         folder = named_models.find(settings.model)
-        loaded = checkpoint.load(folder, device, with_pictures=with_pictures)
+        loaded = checkpoint.load(folder, device, with_pictures=with_pictures, runtime=runtime)
     index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
     with closed_on_failure(index):
-        loaded = loaded or _its_own_model(index, device, with_pictures)
+        loaded = loaded or _its_own_model(index, device, runtime, with_pictures=with_pictures)
     return loaded, index
 
 
@@ -74,8 +75,10 @@ def model_for(index: Index, settings: Settings) -> Checkpoint:
     """
     device = pick_device(settings.device)
     if settings.model is None:
-        return _its_own_model(index, device, with_pictures=True)
-    loaded = checkpoint.load(named_models.find(settings.model), device, with_pictures=True)
+        return _its_own_model(index, device, settings.encoder_runtime)
+    loaded = load_encoder(
+        named_models.find(settings.model), settings.device, settings.encoder_runtime
+    )
     index.require_model(loaded.fingerprint)
     return loaded
 
@@ -86,20 +89,22 @@ def model_without_index(settings: Settings) -> Checkpoint:
     Raises:
         Exception: as `model_and_index`.
     """
-    device = pick_device(settings.device)
+    device, runtime = settings.device, settings.encoder_runtime
     if settings.model is not None:
-        return checkpoint.load(named_models.find(settings.model), device)
+        return load_encoder(named_models.find(settings.model), device, runtime)
     if settings.library is None and not settings.index.exists():
-        return checkpoint.load(named_models.pretrained("photographs"), device)
+        return load_encoder(named_models.pretrained("photographs"), device, runtime)
     with Index.open(settings.index, verify="sizes") as index:  # its points are not read
-        return _its_own_model(index, device, with_pictures=True)
+        return _its_own_model(index, pick_device(device), runtime)
 
 
-def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
+def _its_own_model(
+    index: Index, device: str, runtime: Runtime, *, with_pictures: bool = True
+) -> Checkpoint:
     """Load the checkpoint that built an index."""
     model = index.model
     named = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
-    loaded = checkpoint.load(named, device, with_pictures=with_pictures)
+    loaded = checkpoint.load(named, device, with_pictures=with_pictures, runtime=runtime)
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(
             f"the checkpoint {named} has changed since {index.folder} was built with it: "

@@ -22,6 +22,7 @@ from hasse.index.errors import (
 from hasse.index.store import Index
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.home import home
+from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
@@ -182,15 +183,17 @@ def _encoders(
     def source() -> ImageSource:
         return options.encoding.source(skipped=skipped)
 
-    return Encoders.of(index, options.model, options.encoding.device, source)
+    def load(folder: Path) -> Checkpoint:
+        return loaded(folder, options.encoding.device)
+
+    return Encoders.of(index, options.model, load, source)
 
 
 def loaded(folder: Path, device: str) -> Checkpoint:
     """Load a checkpoint onto a device."""
-    from hasse.models.checkpoints import checkpoint
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.runtime.device import load_encoder
 
-    return checkpoint.load(folder, pick_device(device))
+    return load_encoder(folder, device, configure().encoder_runtime)
 
 
 def built(

@@ -24,14 +24,17 @@ class Encoders:
 
     @classmethod
     def of(
-        cls, index: Index, model: Path | None, device: str, source: Callable[[], ImageSource]
+        cls,
+        index: Index,
+        model: Path | None,
+        load_from: Callable[[Path], Checkpoint],
+        source: Callable[[], ImageSource],
     ) -> Encoders:
         """Return what encodes for an index: `model`, or by default the model it remembers."""
 
         @functools.cache
         def load() -> Checkpoint:
-            from hasse.models.checkpoints import checkpoint, named_models
-            from hasse.service.runtime.device import pick_device
+            from hasse.models.checkpoints import named_models
 
             own = index.model
             found = (
@@ -39,7 +42,7 @@ class Encoders:
                 if model is None
                 else named_models.find(model)
             )
-            loaded = checkpoint.load(found, pick_device(device))
+            loaded = load_from(found)
             index.require_model(loaded.fingerprint)
             return loaded
 

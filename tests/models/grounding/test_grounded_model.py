@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
@@ -125,3 +126,19 @@ def test_evidence_of_a_batch_is_that_of_each_picture(model: GroundedModel) -> No
         together = model.evidence(features)
         alone = torch.cat([model.evidence(one[None]) for one in features])
     torch.testing.assert_close(together, alone, atol=1e-4, rtol=0)
+
+
+def test_points_in_bfloat16_are_nearly_those_in_float32_and_the_same_alone(
+    model: GroundedModel,
+) -> None:
+    rough = checkpoint.load(pretrained("photographs"), runtime="bfloat16").model
+    noise = np.random.default_rng(0).integers(0, 255, (2, 9, 12, 3), np.uint8)
+    pictures = [Image.fromarray(pixels).resize((300, 200)) for pixels in noise]
+    expected, found = model.encode_images(pictures), rough.encode_images(pictures)
+    assert found.dtype == np.float32
+    cosines = (expected * found).sum(1)
+    cosines /= np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
+    assert cosines.min() > 0.99
+    alone = np.concatenate([rough.encode_images([picture]) for picture in pictures])
+    np.testing.assert_allclose(alone, found, atol=1e-6)
+    assert rough.backbone.fingerprint() == model.backbone.fingerprint()
