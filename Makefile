@@ -53,7 +53,7 @@ test: $(READY_DEV) ## Set up if need be, then run the tests, but for slow ones (
 test-all: $(READY_DEV) ## Run all tests, also the slow ones, as .ci/run does
 	@$(PYTEST) $(ARGS)
 
-# Also measures the processes that tests start. About 1.5 times as long as `make test`.
+# Also measures the processes that tests start.
 coverage: $(READY_DEV) ## Run the quick tests; print coverage of lines and branches, lowest first
 	@$(RUN) -m coverage erase
 	@$(RUN) -m coverage run -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
@@ -69,7 +69,7 @@ lint: $(READY_DEV) ## Check style and formatting
 	@$(RUN) -m ruff format --check .
 
 types: $(READY_DEV) ## Check types, strictly
-	@$(RUN) -m mypy hasse tests benchmarks
+	@$(RUN) -m mypy hasse tests benchmarks docs/draw.py docs/hooks.py docker/sbom.py
 
 format: $(READY_DEV) ## Rewrite the code in the house format
 	@$(RUN) -m ruff check --fix .

@@ -110,12 +110,12 @@ def licence_of(installed: Distribution) -> str:
     metadata = installed.metadata
     if (read := _READ.get(name_of(metadata["Name"]))) is not None:
         return read
-    if expression := metadata.get("License-Expression"):
-        return str(expression)
-    named = (metadata.get("License") or "").strip().splitlines()
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    named = metadata["License"].strip().splitlines() if "License" in metadata else []
     said = [named[0]] if len(named) == 1 else []
     classified = [
-        each.rpartition(" :: ")[2]
+        str(each).rpartition(" :: ")[2]
         for each in metadata.get_all("Classifier", [])
         if each.startswith("License :: ") and each != "License :: OSI Approved"
     ]
