@@ -107,10 +107,12 @@ dist: $(READY_DEV) ## Build the sdist, and the wheel from it, into dist/
 	@rm -rf dist
 	@$(RUN) -m build --no-isolation --outdir dist .
 
-# Every file of every version that is pinned, by its SHA-256, for all platforms and Pythons: without
-# extras, and with all of them.
+# Every file of every version that is installed, by its SHA-256, for all platforms and Pythons:
+# without extras, and with all of them. Tools of development are pinned by version alone.
+EXTRAS = $(shell $(RUN) -c "import tomllib; print(*sorted(tomllib.load(open('pyproject.toml', 'rb'))\
+	['project']['optional-dependencies'].keys() - {'dev'}))")
 lock: $(READY_DEV) ## Write requirements/ anew from pyproject.toml and constraints.txt
-	@for set in base "all --all-extras"; do \
+	@for set in base "all $(EXTRAS:%=--extra %)"; do \
 		set -- $$set; name=$$1; shift; \
 		$(RUN) -m uv pip compile pyproject.toml "$$@" --constraints constraints.txt --universal \
 			--python-version 3.11.0 --generate-hashes --no-annotate --no-header --quiet \
