@@ -7,10 +7,12 @@ capitals (`HASSE_PORT=8080`). The command line wins.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from hasse.models.encoders.names import Runtime
@@ -22,6 +24,55 @@ _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
 _HOST_NAME = re.compile(r"\*|(\*\.)?[a-z0-9._-]+")
 _ORIGIN = re.compile(r"https?://[^\s/?#,]+")
 Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait for ever
+# Settings that a running service takes again, see `service.runtime.reloading`.
+RELOADED = (
+    *("read_keys", "write_keys", "keys_file", "open_writes"),
+    *("searches_per_minute", "writes_per_minute"),
+    *("in_flight", "queued", "deadline_seconds", "writes_in_flight", "write_seconds"),
+    *("json_bytes", "picture_bytes", "export_bytes", "body_seconds", "buffered_bytes"),
+    *("caption_words", "caption_characters", "image_captions", "k_maximum", "log_level"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysFile:
+    """The content of a file of keys: the SHA-256 of each, by name.
+
+    A line is `read NAME:SHA-256` or `write NAME:SHA-256`; what follows a # is a remark.
+    """
+
+    path: Path
+    readers: Mapping[str, str] = field(default_factory=dict)
+    writers: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @classmethod
+    def read(cls, given: object) -> object:
+        """Read the file of a path; None where it is empty, and ValueError for a wrong line."""
+        if not isinstance(given, (str, Path)):
+            return given
+        if not str(given):
+            return None
+        path = Path(given)
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} cannot be read ({error})") from None
+        entries: dict[str, list[str]] = {"read": [], "write": []}
+        for number, line in enumerate(lines, start=1):
+            words = line.partition("#")[0].split()
+            if words:
+                if len(words) != 2 or words[0] not in entries or not _KEY.fullmatch(words[1]):
+                    raise ValueError(
+                        f"line {number} of {path} is not 'read NAME:SHA-256' or 'write "
+                        "NAME:SHA-256', as 'hasse lab key NAME' prints it"
+                    )
+                entries[words[0]].append(words[1])
+        if not any(entries.values()):  # it would let all in
+            raise ValueError(f"there is no key in {path}: write one, or leave the setting empty")
+        return cls(path, *(keys_of(",".join(lines)) for lines in entries.values()))
 
 
 class Settings(BaseSettings):
@@ -175,6 +226,13 @@ class Settings(BaseSettings):
         default="",
         description="Keys that may write and read, likewise; when empty, nobody may write.",
     )
+    keys_file: Annotated[KeysFile | None, BeforeValidator(KeysFile.read)] = Field(
+        default=None,
+        description=(
+            "File with further keys, `read NAME:SHA-256` or `write NAME:SHA-256` in each line; "
+            "when empty, none."
+        ),
+    )
     open_writes: bool = Field(
         default=False,
         description="Whether all who may read may write too, where there are no write keys.",
@@ -309,6 +367,14 @@ class Settings(BaseSettings):
         default="info", description="Least serious log line that is written."
     )
 
+    settings_file: Path | None = Field(
+        default=None,
+        description=(
+            "File with further settings, as HASSE_QUEUED=64 in each line; the environment and the "
+            "command line win; when empty, none."
+        ),
+    )
+
     @property
     def index(self) -> Path:
         """Folder of the index of the library."""
@@ -322,15 +388,31 @@ class Settings(BaseSettings):
     @property
     def takes_writes(self) -> bool:
         """Whether writing is allowed at all."""
-        return bool(self.write_keys) or self.open_writes
+        return bool(self.writers) or self.open_writes
 
     @property
     def writes_need_key(self) -> bool:
         """Whether writing needs a key: one to write, or else the one to read."""
-        return bool(self.write_keys or self.read_keys)
+        return bool(self.writers or self.readers)
+
+    @property
+    def readers(self) -> dict[str, str]:
+        """The SHA-256 of each key that may read, by name."""
+        return keys_of(self.read_keys) | dict(self.keys_file.readers if self.keys_file else {})
+
+    @property
+    def writers(self) -> dict[str, str]:
+        """The SHA-256 of each key that may write, by name."""
+        return keys_of(self.write_keys) | dict(self.keys_file.writers if self.keys_file else {})
+
+    def adopt(self, other: Settings) -> None:
+        """Take over those of `RELOADED`: all parts of a service share this one value."""
+        vars(self).update({name: getattr(other, name) for name in RELOADED})
 
     @field_validator(
-        "library", "model", "captioner", "searches_per_minute", "writes_per_minute", mode="before"
+        *("library", "model", "captioner", "settings_file"),
+        *("searches_per_minute", "writes_per_minute"),
+        mode="before",
     )
     @classmethod
     def _absent(cls, given: object) -> object:

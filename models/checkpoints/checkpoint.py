@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,6 +36,7 @@ from hasse.models.checkpoints.model_folder import (
     CheckpointError,
     ModelKind,
     kind_of,
+    read_sums,
 )
 from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
@@ -237,6 +238,23 @@ def _dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
     from hasse.models.encoders.mixed_precision import inference_dtype
 
     return inference_dtype(runtime, device)
+
+
+def recalibrated(loaded: Checkpoint) -> Checkpoint:
+    """Return a model with the calibration that its folder has now.
+
+    Raises:
+        CheckpointError: it cannot be read, or is not what the checksums say.
+    """
+    path = loaded.folder / CALIBRATION
+    try:
+        content = path.read_bytes()
+        found = Calibrations.from_json(json.loads(content))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}): restore it") from error
+    if (read_sums(loaded.folder) or {}).get(CALIBRATION) != hashlib.sha256(content).hexdigest():
+        raise CheckpointError(f"{path} is not what its checksum says: restore it")
+    return replace(loaded, calibration=found.reading(loaded.model.mass))
 
 
 def calibrate(folder: Path, calibration: Calibrations) -> None:

@@ -72,6 +72,16 @@ class Admission:
         """Return the admission of what Python makes one by one, whatever the number of threads."""
         return cls(_MADE_TOGETHER, settings.queued, settings.deadline_seconds)
 
+    def resize(self, queued: int, deadline: float, capacity: int | None = None) -> None:
+        """Take other limits; whoever has a place, or waits for one, keeps it."""
+        self._queued, self._deadline = queued, deadline
+        self._capacity = capacity or self._capacity
+        if self._costly is not None:
+            self._costly.resize(queued, deadline)
+        while self.in_flight < self._capacity and self._waiting:
+            self.in_flight += 1
+            self._release()
+
     @property
     def waiting(self) -> int:
         """Count the searches that wait for their turn."""
@@ -153,7 +163,7 @@ class Admission:
 
     def _release(self) -> None:
         """Give the place to the first that waits and still wants it."""
-        while self._waiting:
+        while self._waiting and self.in_flight <= self._capacity:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)

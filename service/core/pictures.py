@@ -78,7 +78,7 @@ class PictureReader:
         self._slow_places = Semaphore((workers + 1) // 2)
         self._pool = ThreadPoolExecutor(3 * workers, thread_name_prefix="decode")
         self._running: set[Cancellation] = set()
-        self._free = settings.in_flight + settings.queued
+        self._waiting = 0
         self._thumbnails = ThumbnailCache(settings.thumbnail_cache_bytes)
         self._previews = previews
 
@@ -147,9 +147,9 @@ class PictureReader:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def _in_turn(self, source: bytes | Path, work: Work[Result]) -> Result:
-        if self._free <= 0:
+        if self._waiting >= self._settings.in_flight + self._settings.queued:
             raise ServiceError("busy", "too many pictures wait to be decoded", retry_after=1)
-        self._free -= 1
+        self._waiting += 1
         try:
             async with self._places[bytes if isinstance(source, bytes) else Path]:
                 attempt = asyncio.create_task(self._attempt(work))
@@ -162,7 +162,7 @@ class PictureReader:
             async with self._slow_places:
                 return await (self._attempt(work) if again else attempt)
         finally:
-            self._free += 1
+            self._waiting -= 1
 
     async def _attempt(self, work: Work[Result]) -> Result:
         """Run in a thread. The picture is no longer decoded when this is cancelled."""

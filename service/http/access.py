@@ -20,7 +20,7 @@ from starlette.datastructures import Headers
 
 from hasse.service.errors import ServiceError
 from hasse.service.plural import count
-from hasse.service.settings import Settings, keys_of
+from hasse.service.settings import Settings
 
 Purpose: TypeAlias = Literal["read", "search", "write"]
 
@@ -41,13 +41,17 @@ class Access:
     """Keys and quotas of one application. Belongs to one event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        self._readers = keys_of(settings.read_keys)
-        self._writers = keys_of(settings.write_keys)
+        self._quotas = {"search": Quota(None), "write": Quota(None)}
+        self.take(settings)
+
+    def take(self, settings: Settings) -> None:
+        """Take the keys and limits of settings; counts of limits that stay go on."""
+        self._readers, self._writers = settings.readers, settings.writers
         self._open_writes = settings.open_writes
-        self._quotas = {
-            "search": Quota(settings.searches_per_minute),
-            "write": Quota(settings.writes_per_minute),
-        }
+        limits = {"search": settings.searches_per_minute, "write": settings.writes_per_minute}
+        for purpose, limit in limits.items():
+            if limit != self._quotas[purpose].per_minute:
+                self._quotas[purpose] = Quota(limit)
         # Whether reading and searching need no key and have no limit.
         has_keys = bool(self._readers or self._writers)
         self.is_open = not has_keys and settings.searches_per_minute is None
@@ -107,24 +111,24 @@ class Quota:
     """
 
     def __init__(self, per_minute: int | None, clock: Callable[[], float] = monotonic) -> None:
-        self._capacity = per_minute
+        self.per_minute = per_minute
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
         """Take one token; raises ServiceError `quota` when the bucket is empty."""
-        if self._capacity is None:
+        if self.per_minute is None:
             return
         now = self._clock()
-        bucket = self._buckets.setdefault(name, _Bucket(self._capacity, now))
-        per_second = self._capacity / 60
-        bucket.left = min(self._capacity, bucket.left + (now - bucket.filled) * per_second)
+        bucket = self._buckets.setdefault(name, _Bucket(self.per_minute, now))
+        per_second = self.per_minute / 60
+        bucket.left = min(self.per_minute, bucket.left + (now - bucket.filled) * per_second)
         bucket.filled = now
         if bucket.left < 1:
             who = "this key" if name else "all who come without a key"
             raise ServiceError(
                 "quota",
-                f"{who} may make {count(self._capacity, 'such request')} in a minute, and no more",
+                f"{who} may make {count(self.per_minute, 'such request')} in a minute, and no more",
                 retry_after=math.ceil((1 - bucket.left) / per_second),
             )
         bucket.left -= 1

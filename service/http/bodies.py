@@ -42,9 +42,6 @@ class Bodies:
         """
         self._settings = settings
         self._linger_seconds = linger_seconds
-        # No form has more captions than that of a new picture.
-        captions = UPLOAD_CAPTIONS_MAXIMUM * settings.caption_characters * _CHARACTER_BYTES
-        self._form_bytes = settings.picture_bytes + captions + _FORM_OVERHEAD
         self._held = 0
 
     async def json(self, request: Request, model: type[Model]) -> Model:
@@ -75,6 +72,12 @@ class Bodies:
         if sum(len(file.content) for file in form.files) > self._settings.picture_bytes:
             raise _too_large(self._settings.picture_bytes)
         return form
+
+    @property
+    def _form_bytes(self) -> int:
+        # No form has more captions than that of a new picture.
+        captions = UPLOAD_CAPTIONS_MAXIMUM * self._settings.caption_characters * _CHARACTER_BYTES
+        return self._settings.picture_bytes + captions + _FORM_OVERHEAD
 
     @property
     def held(self) -> int:

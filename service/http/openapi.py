@@ -160,10 +160,10 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
 def _secure(document: dict[str, Any], settings: Settings) -> None:
     """Mark the operations that need a key under these settings."""
     locked = {
-        "search": bool(settings.read_keys),
-        "lattice": bool(settings.read_keys),
-        "collection": bool(settings.read_keys),
-        "writing": bool(settings.write_keys) or not settings.open_writes,
+        "search": bool(settings.readers),
+        "lattice": bool(settings.readers),
+        "collection": bool(settings.readers),
+        "writing": bool(settings.writers) or not settings.open_writes,
     }
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for methods in document["paths"].values():

@@ -44,9 +44,14 @@ def configure(
             logger.removeHandler(old)
         logger.addHandler(_Enqueue(_waiting))
         logger.propagate = False
-    LOGGER.setLevel(level.upper())
+    set_level(level)
     # No line shows these facts, and each costs time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
+def set_level(level: str) -> None:
+    """Set the least serious line that is written."""
+    LOGGER.setLevel(level.upper())
 
 
 def event(message: str, level: int = logging.INFO, **facts: Any) -> None:

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -20,8 +21,9 @@ from fastapi import FastAPI
 from hasse.service.app import SEARCH_ROUTES, create_app
 from hasse.service.core.engine import Engine
 from hasse.service.http.connection import connections_of
-from hasse.service.runtime import about, logs
+from hasse.service.runtime import about, hang_ups, logs
 from hasse.service.runtime.readiness import Phase
+from hasse.service.runtime.reloading import Reloading, Reread
 from hasse.service.runtime.sockets import BACKLOG, ServeError, address_of
 from hasse.service.runtime.startup import Open
 from hasse.service.services import services_of
@@ -41,6 +43,7 @@ def run(
     say: Callable[[str], None],
     open_engine: Open = Engine.open,
     beat: Callable[[], None] = lambda: None,
+    reread: Reread | None = None,
 ) -> None:
     """Serve on a socket until a signal comes; return when all requests in flight are answered.
 
@@ -50,6 +53,7 @@ def run(
         say: gets a few lines for a person, once searches are answered.
         open_engine: makes the engine.
         beat: called a few times a second while the event loop runs.
+        reread: reads the settings again at SIGHUP; by default they stay.
 
     Raises:
         ServeError: the engine cannot be opened, or a worker thread died.
@@ -63,7 +67,11 @@ def run(
 
     app = create_app(settings, open_engine, on_failure)
     server = _Server(
-        app, settings, lambda engine: say(about.introduction(engine, address_of(listener))), beat
+        app,
+        settings,
+        lambda engine: say(about.introduction(engine, address_of(listener))),
+        beat,
+        Reloading(services_of(app), reread or (lambda: settings)),
     )
     try:
         server.run([listener])
@@ -86,6 +94,7 @@ class _Server(uvicorn.Server):
         settings: Settings,
         on_serving: Callable[[Engine], None],
         beat: Callable[[], None],
+        reloading: Reloading,
     ) -> None:
         services = services_of(app)
         super().__init__(
@@ -108,6 +117,7 @@ class _Server(uvicorn.Server):
         self._metrics = services.metrics
         self._on_serving = on_serving
         self._beat = beat
+        self._reloading = reloading
         self._announced = self._stop_requested = self._stopping = False
         limit = settings.drain_seconds + settings.shutdown_seconds + _CLOSE_SECONDS
         self.exit_timer = threading.Timer(limit, _exit)
@@ -116,7 +126,17 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, with a beat that goes on until the event loop ends."""
         self._keep_beating()
+        if threading.current_thread() is threading.main_thread() and sys.platform != "win32":
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+            if hang_ups.was_missed():
+                self._hang_up()
         await super().startup(sockets)
+
+    def _hang_up(self) -> None:
+        if hang_ups.terminal_is_gone():
+            self.handle_exit(signal.SIGHUP, None)
+        else:
+            self._reloading.reload()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal to stop; a second one stops at once."""

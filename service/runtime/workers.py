@@ -14,38 +14,49 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from socket import socket
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn import Config
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from hasse.service.runtime import logs
+from hasse.models.errors import HasseError
+from hasse.service.runtime import hang_ups, logs
 from hasse.service.runtime.sockets import ServeError, listen, reserve, share
 from hasse.service.settings import Settings
+
+if TYPE_CHECKING:  # it imports torch, which this process does not need
+    from hasse.service.runtime.reloading import Reread
 
 _STOP_SECONDS = 20.0  # after SIGTERM, until a worker is killed
 _ROUND_SECONDS = 1.0  # most that one look at a worker counts, should this process stand still too
 
 
-def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
+def serve(
+    settings: Settings, say: Callable[[str], None] = print, reread: Reread | None = None
+) -> None:
     """Serve until SIGTERM or Ctrl-C; return when all requests in flight are answered.
 
     Args:
         settings: all limits and paths, and the number of processes.
         say: gets a few lines for a person, once the service answers.
+        reread: reads the settings again at SIGHUP; it is sent to other processes, too.
 
     Raises:
         ServeError: the port is taken, or the engine cannot be opened or has failed.
     """
+    hang_ups.hold()
     logs.configure(settings.log_format, settings.log_level)
+    reread = reread or partial(Settings.model_copy, settings)
     if settings.processes == 1:
         from hasse.service.runtime.server import run
 
         with listen(settings.host, settings.port) as listener:
-            run(settings, listener, say)
+            run(settings, listener, say, reread=reread)
         return
     if sys.platform != "linux":
         raise ServeError("several processes share a port on Linux only: leave processes at 1")
@@ -54,7 +65,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         TemporaryDirectory(prefix="hasse-metrics-") as metrics,
     ):
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics  # the workers inherit it
-        supervisor = Supervisor(settings.processes, partial(Worker, settings, port), say)
+        supervisor = Supervisor(settings.processes, partial(Worker, settings, reread, port), say)
         supervisor.run()
     if supervisor.failure:
         raise ServeError(supervisor.failure)
@@ -65,14 +76,15 @@ class Worker(Process):
 
     Args:
         settings: those of the service.
+        reread: reads them again.
         port: a socket of the port, see `service.runtime.sockets.reserve`.
         number: which of the workers it is, from 0.
     """
 
-    def __init__(self, settings: Settings, port: socket, number: int) -> None:
+    def __init__(self, settings: Settings, reread: Reread, port: socket, number: int) -> None:
         super().__init__(Config("", log_config=None), [port])
         self.process.daemon = True  # ends with the parent process, should that fail
-        self.settings, self.port, self.number = settings, port, number
+        self.settings, self.reread, self.port, self.number = settings, reread, port, number
         self.introduction = self.failure = ""  # sent once it serves, and when it ends
         self.replace_at: float | None = None  # by the monotonic clock, once it has ended
         self.beats = multiprocessing.get_context("spawn").RawValue("Q", 0)
@@ -83,6 +95,9 @@ class Worker(Process):
         # Before any library makes as many threads as there are cores.
         every = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores_of(every, self.number, self.settings.processes))
+        hang_ups.hold()
+        with suppress(HasseError):  # this process may replace another after a reload
+            self.settings.adopt(self.reread())
         logs.configure(self.settings.log_format, self.settings.log_level)
         threading.Thread(target=stop_with_parent, daemon=True).start()
         try:
@@ -101,6 +116,7 @@ class Worker(Process):
                 listener,
                 lambda words: self.child_conn.send(("serving", words)),
                 beat=self.beat,
+                reread=self.reread,
             )
 
     def beat(self) -> None:
@@ -160,6 +176,7 @@ class Supervisor(Multiprocess):
         self._retry_seconds = retry_seconds
         self._silent_seconds = silent_seconds
         self._introduced = False
+        signal.signal(signal.SIGHUP, self._hang_up)
 
     def init_processes(self) -> None:
         """Start all workers."""
@@ -195,6 +212,15 @@ class Supervisor(Multiprocess):
         """Stop on a signal that ends a program, and ignore the others that uvicorn knows."""
         if {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.intersection(self.signal_queue):
             self.should_exit.set()
+
+    def _hang_up(self, sig: int, _frame: object) -> None:
+        """Pass SIGHUP on at once, unless it says that the terminal is gone."""
+        if hang_ups.terminal_is_gone():
+            self.signal_queue.append(sig)
+            return
+        for worker in self.processes:
+            if worker.pid is not None and worker.process.is_alive():
+                os.kill(worker.pid, sig)
 
     def _start(self, number: int) -> Worker:
         worker = self._make(number)

@@ -44,6 +44,25 @@ def test_compose_sets_only_settings_that_exist(service: str) -> None:
     assert given - ENTRYPOINT_SETTINGS <= settings_names()
 
 
+def test_compose_gives_keys_as_a_file_and_none_by_default() -> None:
+    document = compose()
+    file = document["secrets"]["keys"]["file"]
+    assert file == "${HASSE_KEYS:-/dev/null}"
+    for name in ("hasse", "hasse-gpu"):
+        described = document["services"][name]
+        assert described["secrets"] == ["keys"]
+        assert described["environment"]["HASSE_KEYS_FILE"] == "${HASSE_KEYS:+/run/secrets/keys}"
+
+
+def test_systemd_unit_reloads_by_sighup_and_sets_only_settings_that_exist() -> None:
+    unit = (ROOT / "docker" / "hasse.service").read_text()
+    given = set(re.findall(r"^Environment=(\w+)=", unit, re.M))
+    assert {"HASSE_KEYS_FILE", "HASSE_SETTINGS_FILE"} < given
+    assert given - {"HASSE_HOME"} <= settings_names()
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in unit
+    assert "hasse serve\n" in unit
+
+
 @pytest.mark.parametrize("service", ["hasse", "hasse-gpu"])
 def test_compose_service_keeps_its_index_and_has_few_rights(
     service: str,

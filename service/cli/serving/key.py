@@ -22,7 +22,7 @@ def key(
 
     The key is printed once, on standard output, and stored nowhere: the service only needs its
     SHA-256. Give the key to the client, and the setting to the service, as HASSE_WRITE_KEYS or
-    HASSE_READ_KEYS. Separate several with commas.
+    HASSE_READ_KEYS, separated by commas, or as lines of the file that HASSE_KEYS_FILE names.
 
     \b
     Examples:
@@ -34,4 +34,6 @@ def key(
         raise CommandError("use up to 32 letters, digits, dots, dashes or underscores for the name")
     made = new_key()
     typer.echo(made)
-    typer.echo(f"for the service: HASSE_WRITE_KEYS={name}:{fingerprint(made)}", err=True)
+    entry = f"{name}:{fingerprint(made)}"
+    typer.echo(f"for the service: HASSE_WRITE_KEYS={entry}", err=True)
+    typer.echo(f"or a line of HASSE_KEYS_FILE: write {entry}", err=True)

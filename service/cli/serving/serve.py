@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -60,7 +61,7 @@ def serve(
     """Serve the library and follow its folders: the page at /, the API documented at /docs.
 
     Give any setting here, or as an environment variable: HASSE_ and the name in capitals. Ctrl-C
-    or SIGTERM finishes the requests in flight, then stops.
+    or SIGTERM finishes the requests in flight, then stops. SIGHUP takes changed keys and limits.
 
     \b
     Examples:
@@ -68,7 +69,8 @@ def serve(
       hasse serve --host 0.0.0.0 --port 80 --set k_maximum=100
       hasse serve --settings
     """
-    chosen = place.settings(more=more or (), host=host, port=port, processes=processes)
+    reread = partial(place.settings, more=more or (), host=host, port=port, processes=processes)
+    chosen = reread()
     warn_of_misspelt_variables()
     if settings:
         print_settings(chosen)
@@ -77,4 +79,4 @@ def serve(
     from hasse.service.runtime.workers import serve as run
 
     with following(chosen):
-        run(chosen, typer.echo)
+        run(chosen, typer.echo, reread)

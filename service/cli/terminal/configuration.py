@@ -41,14 +41,17 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
             f"there is no setting '{unknown[0]}': 'hasse serve --settings' lists them"
         )
     chosen |= {name: value for name, value in given.items() if value is not None}
+    named = chosen.get("settings_file", os.environ.get("HASSE_SETTINGS_FILE"))
+    if named and not os.access(named, os.R_OK):
+        raise CommandError(f"HASSE_SETTINGS_FILE: {named} cannot be read")
     try:
-        return Settings(**chosen)
+        return Settings(_env_file=named or None, **chosen)
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0])
+        name = str(first["loc"][0]).lower().removeprefix("hasse_")
         source = f"--set {name}" if name in chosen else f"HASSE_{name.upper()}"
         # A key given by mistake instead of its SHA-256 must not end up in a log.
-        value = "" if name.endswith("_keys") else f" (it is {first['input']!r})"
+        value = "" if "keys" in name else f" (it is {first['input']!r})"
         raise CommandError(f"{source}: {reason_of(first)}{value}") from None
 
 

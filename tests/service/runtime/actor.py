@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from socket import socket
 
@@ -23,7 +24,7 @@ class Actor(Worker):
     """
 
     def __init__(self, folder: Path, port: socket, number: int) -> None:
-        super().__init__(Settings(processes=2), port, number)
+        super().__init__(Settings(processes=2), partial(Settings, processes=2), port, number)
         self.folder = folder
 
     def serve(self) -> None:

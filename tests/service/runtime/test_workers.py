@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
+from hasse.service.http.access import fingerprint, new_key
 from hasse.service.runtime import logs
 from hasse.service.runtime.workers import Supervisor, cores_of
 from tests.service.collection import IMAGES, make_collection, png
@@ -44,6 +47,7 @@ class Service:
     process: subprocess.Popen[str]
     lines: list[str]
     log: Path
+    library: Path
 
     @property
     def url(self) -> str:
@@ -81,7 +85,7 @@ def serving(index: Path, log: Path, *settings: str) -> Iterator[Service]:
         process = subprocess.Popen(
             command(index, *settings), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True
         )
-    service = Service(process, [], log)
+    service = Service(process, [], log, index)
     try:
         assert process.stdout is not None
         for line in process.stdout:
@@ -122,6 +126,61 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings = ("open_writes=true", "refresh_seconds=600", "ready_seconds=0")
     with serving(make_collection(folder), folder / "log", *settings) as service:
         yield service
+
+
+@pytest.mark.slow
+def test_keys_change_under_load_without_a_wrong_answer_by_any_worker(
+    service: Service, tmp_path: Path
+) -> None:
+    keys = {name: new_key() for name in ("old", "new", "always")}
+    lines = {name: f"read {name}:{fingerprint(key)}\n" for name, key in keys.items()}
+    file = tmp_path / "keys"
+    file.write_text(lines["old"] + lines["always"])
+    answers: list[tuple[str, float, float, int]] = []  # name, begin, end and status
+    stop = threading.Event()
+    library = service.library
+
+    def ask(url: str, name: str) -> None:
+        while not stop.is_set():
+            began = time.monotonic()
+            connection = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
+            connection.request("GET", "/images/1000", headers={"X-API-Key": keys[name]})
+            status = connection.getresponse().status
+            connection.close()
+            answers.append((name, began, time.monotonic(), status))
+
+    def statuses(name: str, after: float = 0.0, before: float = math.inf) -> set[int]:
+        return {one[3] for one in answers if one[0] == name and after < one[1] and one[2] < before}
+
+    with serving(library, tmp_path / "log", f"keys_file={file}", "ready_seconds=0") as keyed:
+        threads = [
+            threading.Thread(target=ask, args=(keyed.url, name)) for name in [*keys, "always"]
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: sum(one[3] == 200 for one in answers) > 20)
+            file.write_text(lines["old"] + lines["new"] + lines["always"])
+            keyed.process.send_signal(signal.SIGHUP)
+            until(lambda: (tmp_path / "log").read_text().count("readers +new") == 2)
+            added = time.monotonic()
+            file.write_text(f"nonsense\n{lines['new']}")
+            keyed.process.send_signal(signal.SIGHUP)
+            until(lambda: (tmp_path / "log").read_text().count("not reloaded") == 2)
+            removing = time.monotonic()
+            file.write_text(lines["new"] + lines["always"])
+            keyed.process.send_signal(signal.SIGHUP)
+            until(lambda: (tmp_path / "log").read_text().count("readers -old") == 2)
+            removed = time.monotonic()
+            until(lambda: bool(statuses("old", removed) and statuses("new", removed)))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    assert statuses("always") == {200}
+    assert statuses("new", after=added) == {200}
+    assert statuses("old", before=removing) == {200}
+    assert statuses("old", after=removed) == {401}
 
 
 def test_service_of_two_workers_introduces_itself_once(service: Service) -> None:

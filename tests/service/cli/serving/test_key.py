@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from starlette.datastructures import Headers
 
@@ -11,13 +13,21 @@ from tests.service.cli.shell import hasse
 
 
 @pytest.mark.parametrize("name", ["alice", "A.b-c_9", "a" * 32])
-def test_key_prints_a_setting_that_admits_the_key_without_containing_it(name: str) -> None:
+def test_key_prints_settings_that_admit_the_key_without_containing_it(
+    name: str, tmp_path: Path
+) -> None:
     made = hasse("lab key", name)
     (key,) = made.out.splitlines()
-    line = made.err.removeprefix("for the service: HASSE_WRITE_KEYS=").rstrip("\n")
-    assert key not in line
-    access = Access(Settings(write_keys=line))
-    assert access.admit(Headers({"Authorization": f"Bearer {key}"}), "write") == name
+    assert key not in made.err
+    setting, line = (part.partition(": ")[2] for part in made.err.splitlines())
+    file = tmp_path / "keys"
+    file.write_text(f"# of today\n\n{line}\n")
+    for settings in (
+        Settings(write_keys=setting.removeprefix("HASSE_WRITE_KEYS=")),
+        Settings.model_validate({"keys_file": file}),
+    ):
+        access = Access(settings)
+        assert access.admit(Headers({"Authorization": f"Bearer {key}"}), "write") == name
     assert hasse("lab key", name).out != made.out
 
 
