@@ -107,14 +107,14 @@ def test_model_is_calibrated_on_class_pictures_too(tmp_path: Path, sources: Text
     assert stored.fingerprint == trained.fingerprint
 
 
-@pytest.mark.slow
 def test_training_with_texts_stopped_and_resumed_ends_with_the_same_weights(
     tmp_path: Path, sources: TextSources
 ) -> None:
-    train(tmp_path / "whole", sources)
+    short = replace(LEARNS, epochs=4, validate_every=2)
+    train(tmp_path / "whole", sources, config=short)
     with pytest.raises(TrainingStopped):
-        train(tmp_path / "stopped", sources, stop_after(7))
-    train(tmp_path / "stopped", sources)
+        train(tmp_path / "stopped", sources, stop_after(3), config=short)
+    train(tmp_path / "stopped", sources, config=short)
     assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
 
 
