@@ -11,8 +11,9 @@ from hasse.service.errors import ServiceError, validated
 from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View, render
+from hasse.service.page.writers import admit_writer, require_writes
 from hasse.service.schemas import UploadFields
-from hasse.service.services import Services, ServicesHere
+from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
@@ -28,7 +29,7 @@ _FORM = View(
 @router.get(_URL)
 async def form(request: Request, services: ServicesHere) -> Response:
     """Show the form."""
-    _require_writes(services)
+    require_writes(services)
     return await render(request, PageQuery(), _FORM)
 
 
@@ -36,7 +37,7 @@ async def form(request: Request, services: ServicesHere) -> Response:
 async def add(request: Request, services: ServicesHere) -> Response:
     """Add the picture of the form."""
     services.hosts.require_same_origin(request.headers)
-    _require_writes(services)
+    require_writes(services)
     typed = ""
     try:
         engine = services.engine
@@ -63,23 +64,3 @@ async def add(request: Request, services: ServicesHere) -> Response:
     return await render(
         request, PageQuery(), replace(_FORM, announcement=announcement, context=context)
     )
-
-
-def admit_writer(request: Request, services: Services, key: str) -> None:
-    """Refuse a form without a key that may write, where one is needed.
-
-    The key is a field of the form, and no password that browsers send by themselves. So another
-    site cannot make them use it.
-
-    Raises:
-        ServiceError: `unauthorized`, `forbidden` or `quota`.
-    """
-    _require_writes(services)
-    if services.settings.writes_need_key and not key.strip():
-        raise ServiceError("unauthorized", "type the key that lets you write here")
-    request.scope["hasse.key"] = services.access.admit_key(key.strip(), "write") or None
-
-
-def _require_writes(services: Services) -> None:
-    if not services.settings.takes_writes:
-        raise ServiceError("forbidden", "this service does not let anybody add pictures")

@@ -7,9 +7,9 @@ from starlette.responses import RedirectResponse, Response
 
 from hasse.service.errors import invalid, validated
 from hasse.service.exporting import images_of
-from hasse.service.page.add_image import admit_writer
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
+from hasse.service.page.writers import admit_writer
 from hasse.service.routes.exporting import as_file
 from hasse.service.schemas import ANNOTATED_MAXIMUM, AnnotationFields, image_id_of
 from hasse.service.services import ServicesHere
@@ -22,7 +22,6 @@ _FIELDS = {"caption": "captions", "keyword": "keywords"}
 @router.post("/page/annotate")
 async def annotate(request: Request, services: ServicesHere) -> Response:
     """Add or take away one text of a picture, and show the picture."""
-    services.hosts.require_same_origin(request.headers)
     fields = request.state.fields = dict((await services.bodies.form(request)).texts)
     admit_writer(request, services, fields.get("key", ""))
     query = PageQuery.read(fields, services.settings).about(fields.get("image", ""))

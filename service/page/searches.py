@@ -14,6 +14,7 @@ from hasse.service.errors import ServiceError, invalid, validated
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
+from hasse.service.page.writers import admit_writer
 from hasse.service.questions import saved
 from hasse.service.questions.requests import ImageQuery
 from hasse.service.services import Services, ServicesHere
@@ -63,24 +64,9 @@ async def forget(request: Request, services: ServicesHere) -> Response:
 
 
 async def _fields(request: Request, services: Services) -> Mapping[str, str]:
-    """Return the fields of a form that changes what is kept.
-
-    The key is a field of it: see `add_image`.
-
-    Raises:
-        ServiceError: it may not be changed from here, or not by this key.
-    """
-    services.hosts.require_same_origin(request.headers)
+    """Return the fields of a form that changes what is kept; raises as `admit_writer`."""
     fields = request.state.fields = dict((await services.bodies.form(request)).texts)
-    key = fields.get("key", "").strip()
-    if services.settings.writes_need_key and not key:
-        raise ServiceError("forbidden", "type the key that lets you keep searches here")
-    try:
-        request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
-    except ServiceError as error:
-        if error.reason != "unauthorized":  # of which the browser would ask for a password
-            raise
-        raise ServiceError("forbidden", error.detail) from None
+    admit_writer(request, services, fields.get("key", ""))
     return fields
 
 

@@ -59,9 +59,9 @@ def test_add_picture_twice_reports_added_then_known(keyed: Client) -> None:
 @pytest.mark.parametrize(
     ("key", "content", "status", "words"),
     [
-        ("", png(72), 401, "Type the key"),
-        ("wrong", png(72), 401, "This key is not known here"),
-        ("käse ☃", png(72), 401, "This key is not known here"),
+        ("", png(72), 403, "Type the key"),
+        ("wrong", png(72), 403, "This key is not known here"),
+        ("käse ☃", png(72), 403, "This key is not known here"),
         (KEY, b"text", 415, "not a picture Hasse can read"),
         (KEY, b"", 415, "not a picture Hasse can read"),
     ],
@@ -115,7 +115,7 @@ def test_add_page_with_open_writes_and_read_keys_asks_for_a_key(
         assert 'name="key"' in client.get("/page/add", **browser).text
         form = {"files": {"image": ("a.png", png(73))}, **browser}
         none = client.post("/page/add", **form)
-        assert none.status_code == 401
+        assert none.status_code == 403
         assert "Type the key" in none.text
         assert "Added: " in client.post("/page/add", data={"key": KEY}, **form).text
 

@@ -49,7 +49,7 @@ def test_caption_and_keyword_are_added_and_taken_away_on_the_page(keyed: Client)
 
 def test_annotation_without_key_picture_or_kind_is_refused(keyed: Client, client: Client) -> None:
     fields = {"image": "1003", "text": "a dog", "kind": "caption"}
-    assert annotate(keyed, **fields)[0] == 401
+    assert annotate(keyed, **fields)[0] == 403
     assert annotate(keyed, **fields | {"key": KEY, "kind": "x"})[0] == 422
     assert annotate(keyed, **fields | {"key": KEY, "image": ""})[0] == 422
     assert annotate(keyed, **fields | {"key": KEY, "image": "7"})[0] == 404
