@@ -231,14 +231,24 @@ def test_openapi_document_names_operations_that_need_a_key(locked: Client, clien
             if "security" in operation
         }
 
-    assert secured(client) == {"post /images", "delete /images/{image_id}"}
+    assert secured(client) == {
+        "post /images",
+        "delete /images/{image_id}",
+        "post /annotations",
+        "post /annotations/remove",
+        "put /searches/{name}",
+        "delete /searches/{name}",
+        "post /searches/{name}/looked",
+    }
     assert "security" not in str(create_app(Settings(open_writes=True)).openapi()["paths"])
     assert "post /search/images" in secured(locked)
     assert "get /livez" not in secured(locked)
     for operation in secured(locked):  # and they do
         method, path = operation.split()
         problem(
-            locked.request(method, path.format(image_id=1, caption_id=1, size="large")),
+            locked.request(
+                method, path.format(image_id=1, caption_id=1, size="large", name="dogs")
+            ),
             401,
             "unauthorized",
         )
