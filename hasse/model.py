@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hasse.models.captioning import DRAWS
-from hasse.models.captioning.writing import Writer
+from hasse.models.captioning.writing import Describer, writer_of
 from hasse.models.checkpoints import named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
@@ -71,8 +71,8 @@ class Model:
         return describing.without_index(self._writer, self._opened(picture), request)
 
     @cached_property
-    def _writer(self) -> Writer:
-        return Writer.of(self._loaded, Settings().captioner)
+    def _writer(self) -> Describer:
+        return writer_of(self._loaded, Settings().captioner)
 
     def _opened(self, picture: Picture) -> Image.Image:
         size = self._loaded.model.preprocessing.resize

@@ -6,16 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning import DRAWS, checkpoint
+from hasse.models.captioning import DRAWS, checkpoint, phrases
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint
+from hasse.models.captioning.phrases import PhraseWriter
 from hasse.models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.checkpoints.model_folder import kind_of
 from hasse.models.embedding_model import Points
 from hasse.models.grounding.grounded_texts import GroundedTexts
 
@@ -41,6 +43,11 @@ class Writer:
             CheckpointError: there is none, it cannot be used, or it is that of another model.
         """
         return cls(encoder, checkpoint.load(folder or checkpoint.folder_of(encoder), encoder))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the captioner's weights."""
+        return self.captioner.fingerprint
 
     def draw(self, picture: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for a picture (N,)."""
@@ -101,6 +108,21 @@ class Writer:
                 encoder.calibration.image,
             )
         return self._rarity
+
+
+Describer: TypeAlias = Writer | PhraseWriter  # what writes captions for pictures
+
+
+def writer_of(encoder: Checkpoint, folder: Path | None = None) -> Describer:
+    """Load what writes captions, from a folder, by default that in the folder of the model.
+
+    Raises:
+        CheckpointError: there is none, it cannot be used, or it is that of another model.
+    """
+    found = folder or checkpoint.folder_of(encoder)
+    if kind_of(found) == phrases.KIND.name:
+        return PhraseWriter(encoder, phrases.load(found, encoder))
+    return Writer.of(encoder, found)
 
 
 def spelled(text: str) -> str:

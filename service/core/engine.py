@@ -36,7 +36,7 @@ from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
-    from hasse.models.captioning.writing import Writer
+    from hasse.models.captioning.writing import Describer
 
 Result = TypeVar("Result")
 
@@ -153,7 +153,7 @@ class Engine:
         return cls(loaded, index, settings, absolute_paths=True)
 
     @cached_property
-    def writer(self) -> Writer | None:
+    def writer(self) -> Describer | None:
         """The captioner with its encoder, if there is one; raises CheckpointError."""
         return loading.writer(self.settings, self.checkpoint)
 

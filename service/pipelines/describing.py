@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hasse.index.store import Index
 from hasse.index.text.query import terms_of
 from hasse.index.types import ImageRow
 from hasse.models.captioning import DRAWS
-from hasse.models.captioning.writing import Writer
+from hasse.models.captioning.ranking import WrittenCaption
+from hasse.models.captioning.writing import Describer
 from hasse.models.images.sidecars import write_sidecar
+from hasse.service.verdict import is_true
 from hasse.service.writing.draft import Draft
 
 _BLOCK = 256  # pictures whose captions become visible together
@@ -17,11 +19,11 @@ _BLOCK = 256  # pictures whose captions become visible together
 
 def describe_index(
     index: Index,
-    writer: Writer,
+    writer: Describer,
     *,
     draws: int = DRAWS,
     report: Callable[[int, int], None] = lambda done, total: None,
-) -> int:
+) -> tuple[int, int]:
     """Add the first caption written for each picture without captions of people.
 
     Pictures that this captioner has written for are left out, so a call goes on where an earlier
@@ -29,24 +31,34 @@ def describe_index(
     meanwhile.
 
     Returns:
-        How many captions were added.
+        How many captions were added, and how many pictures got none because nothing is surely true
+        of them.
     """
-    author = f"{writer.encoder.name} {writer.captioner.fingerprint[:12]}"
+    author = f"{writer.encoder.name} {writer.fingerprint[:12]}"
     images, captions = index.catalog.all_rows()
     described = {row.image_id for row in captions if row.written_by in (None, author)}
     left = [image for image in images if image.id not in described]
-    added = 0
+    added = without = 0
     for start in range(0, len(left), _BLOCK):
         block = {image.id: image for image in left[start : start + _BLOCK]}
         points = index.points("image", list(block))
         texts: dict[int, str] = {}
         try:
             for at, (image_id, point) in enumerate(points.items(), start=start + 1):
-                texts[image_id] = writer.describe(point, draws)[0].text
+                text = next(_true(writer.describe(point, draws)), None)
+                if text is None:
+                    without += 1
+                else:
+                    texts[image_id] = text
                 report(at, len(left))
         finally:  # what was written is kept when it is stopped
             added += _add(index, writer, author, texts, block)
-    return added
+    return added, without
+
+
+def _true(written: Iterable[WrittenCaption]) -> Iterator[str]:
+    """Yield the captions that are called true; all those of a model that is not calibrated."""
+    return (one.text for one in written if one.probability is None or is_true(one.probability))
 
 
 def write_sidecars(index: Index) -> tuple[int, int]:
@@ -78,7 +90,7 @@ def write_sidecars(index: Index) -> tuple[int, int]:
 
 def _add(
     index: Index,
-    writer: Writer,
+    writer: Describer,
     author: str,
     texts: Mapping[int, str],
     images: Mapping[int, ImageRow],

@@ -18,7 +18,7 @@ from hasse.service.questions.requests import DescribeQuery
 
 if TYPE_CHECKING:
     from hasse.models.captioning.ranking import WrittenCaption
-    from hasse.models.captioning.writing import Writer
+    from hasse.models.captioning.writing import Describer
 
 
 async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fields:
@@ -42,7 +42,7 @@ async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fiel
     return _fields(await asyncio.to_thread(writer.ranked, point, candidates, points), request.k)
 
 
-def without_index(writer: Writer, picture: Image.Image, request: DescribeQuery) -> Description:
+def without_index(writer: Describer, picture: Image.Image, request: DescribeQuery) -> Description:
     """Generate captions for a picture, whatever the request names."""
     (point,) = writer.encoder.model.encode_images([picture])
     return Description.model_validate(_fields(writer.describe(point, request.draws), request.k))

@@ -31,7 +31,7 @@ from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
-    from hasse.models.captioning.writing import Writer
+    from hasse.models.captioning.writing import Describer
 
 
 def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:
@@ -113,21 +113,21 @@ def _its_own_model(
     return loaded
 
 
-def writer(settings: Settings, model: Checkpoint) -> Writer | None:
+def writer(settings: Settings, model: Checkpoint) -> Describer | None:
     """Load the captioner that the settings name, or that in the model's folder.
 
     Raises:
         CheckpointError: it cannot be used, or was trained for another model.
     """
     from hasse.models.captioning.checkpoint import folder_of
-    from hasse.models.captioning.writing import Writer
+    from hasse.models.captioning.writing import writer_of
 
     if settings.captioner is None and not folder_of(model).is_dir():
         return None
-    return Writer.of(model, settings.captioner)
+    return writer_of(model, settings.captioner)
 
 
-def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Writer | None:
+def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Describer | None:
     """Sweep, compile and load the captioner; return it if there is one.
 
     Raises:

@@ -15,6 +15,7 @@ from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 from hasse.studies.photographs.ground_command import ground
 from hasse.studies.photographs.learning_command import calibrate, evaluate, train
+from hasse.studies.photographs.phrases_command import phrases
 
 photographs = Commands(
     help="Prepare texts and classes for a model of photographs, such as the built-in one.",
@@ -219,3 +220,4 @@ photographs.add(train)
 photographs.add(calibrate)
 photographs.add(evaluate)
 photographs.add(ground)
+photographs.add(phrases)

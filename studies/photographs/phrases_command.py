@@ -1,0 +1,53 @@
+"""`hasse study photographs phrases`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hasse.service.plural import count
+
+
+def phrases(
+    *,
+    model: Annotated[
+        Path, typer.Option("--model", "-m", metavar="DIR", help="The calibrated model.")
+    ],
+    features: Annotated[
+        list[Path],
+        typer.Option(
+            "--features",
+            "-f",
+            metavar="DIR",
+            help="Features of pictures of all kinds, of 'hasse lab features'; repeat it for "
+            "several.",
+        ),
+    ],
+) -> None:
+    """Let a model of photographs put captions together from phrases, instead of a captioner.
+
+    What somebody does and where counts where few of the pictures are nearer to it. The phrases go
+    to the folder `captioner` of the model.
+
+    \b
+    Example:
+      hasse study photographs phrases --model data/grounded \\
+          --features data/class-features
+    """
+    import numpy as np
+
+    from hasse.models.captioning.checkpoint import folder_of
+    from hasse.models.captioning.phrases import limits_of, save
+    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.models.features.feature_store import FeatureStore
+    from hasse.studies.photographs.usual_phrases import USUAL
+
+    loaded = checkpoint.load(named_models.find(model))
+    stores = [FeatureStore.open(folder) for folder in features]
+    rows = [store.select(np.unique(store.image_ids), regions=True) for store in stores]
+    points = np.concatenate([loaded.model.encode_features(each) for each in rows])
+    folder = folder_of(loaded)
+    save(folder, USUAL, limits_of(USUAL, points, loaded), loaded)
+    typer.echo(f"{folder}: {count(len(USUAL.limited), 'limit')} by {count(len(points), 'picture')}")
