@@ -20,19 +20,16 @@ For rows that are more specific than the query, their heaviest coordinates propo
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-import faiss as _faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index import durable
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.types import Orientation, Points
-
-faiss: Any = _faiss
 
 PREFILTER = "prefilter.faiss"
 
@@ -50,6 +47,14 @@ _TINY = np.float32(1e-30)  # no length is divided by less
 _ALIKE = 0.1  # squared lengths that deviate by so small a share of their mean say nothing of g
 
 
+@cache
+def _library() -> Any:
+    """Return FAISS, which few segments need: its import takes longer than most searches."""
+    import faiss
+
+    return faiss
+
+
 class Prefilter:
     """The FAISS index of one segment. Searching it changes nothing, so threads may share it."""
 
@@ -60,6 +65,7 @@ class Prefilter:
     @classmethod
     def open(cls, path: Path) -> Prefilter:
         """Read the file, whose checksum must have been compared already."""
+        faiss = _library()
         return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY))
 
     @property
@@ -80,6 +86,7 @@ class Prefilter:
 
     def candidates(self, queries: Points, count: int, excluded: NDArray[np.bool_]) -> Candidates:
         """Return up to `count` live rows for each query (B, N)."""
+        faiss = _library()
         if self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
             queries = _raised(queries)
         some = faiss.SearchParametersIVF(nprobe=self._probed)
@@ -97,6 +104,7 @@ def write_prefilter(path: Path, points: Points, orientation: Orientation) -> Non
     # A search adds up tables that share one scale of eight bits: a rotation makes them alike.
     together = next(size for size in (2, 3, 5, 1) if dimension % size == 0)
     cosine = orientation is Orientation.COSINE
+    faiss = _library()
     index = faiss.index_factory(
         dimension,
         f"RR{dimension},IVF{lists},PQ{dimension // together}x4fs",
@@ -130,6 +138,7 @@ def _raised(queries: Points) -> Points:
 
 def _lists(index: Any) -> Any:
     """Return the inverted file behind the rotation."""
+    faiss = _library()
     return faiss.downcast_index(faiss.extract_index_ivf(index))
 
 

@@ -1,4 +1,4 @@
-"""Decode pictures in threads, a few batches ahead of the network."""
+"""Decode pictures in threads, a few batches ahead of the networks that encode them."""
 
 from __future__ import annotations
 
@@ -64,3 +64,27 @@ def _finished(batch: list[tuple[Item, Future[Result]]]) -> DecodedBatch[Item, Re
         except PictureError as error:
             done.unusable.append((item, error))
     return done
+
+
+def beside_each_other(
+    items: Iterable[Item],
+    work: Callable[[Item], Result],
+    threads: int,
+    begin: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[Item, Result]]:
+    """Yield items with what `work` makes of them, in order; `threads` of them at a time.
+
+    Each thread calls `begin` first.
+    """
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="encode", initializer=begin)
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > threads:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from prometheus_client import Histogram
 
 from hasse.index.types import Points
 from hasse.models.embedding_model import EmbeddingModel, Words, encode_pixels
@@ -17,6 +16,9 @@ from hasse.service.core.batching import After, Batcher, Done, Next
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid, shown
 from hasse.service.settings import Settings
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
 
 
 class EncodeKey(NamedTuple):

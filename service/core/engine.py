@@ -32,11 +32,11 @@ from hasse.service.core.write_queue import WriteQueue
 from hasse.service.errors import ServiceError, reaching_catalog, writing_catalog
 from hasse.service.runtime import loading
 from hasse.service.runtime.logs import event
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
     from hasse.models.captioning.writing import Describer
+    from hasse.service.runtime.metrics import Metrics
 
 Result = TypeVar("Result")
 
@@ -52,7 +52,7 @@ class Engine:
         paths: how answers show where files lie.
         specificity: how specific captions are.
         upkeep: merges segments in the background.
-        stage_seconds: histograms of the stages of answers.
+        stage_seconds: histograms of the stages of answers, if these are counted.
         probe_seconds: maximum time of a probe for readiness.
     """
 
@@ -67,7 +67,7 @@ class Engine:
         *,
         absolute_paths: bool = False,
     ) -> None:
-        kept = metrics or Metrics()
+        batch_size = None if metrics is None else metrics.batch_size
         admission = admission or Admission.of(settings)
         self.checkpoint = checkpoint
         self.index = index
@@ -81,13 +81,13 @@ class Engine:
             previews=PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes),
         )
         self.encoder = EncodingQueue(
-            checkpoint.model, settings, batch_size=kept.batch_size, on_death=on_death
+            checkpoint.model, settings, batch_size=batch_size, on_death=on_death
         )
         self.searcher = SearchQueue(
             index,
             settings,
             admission=admission,
-            batch_size=kept.batch_size,
+            batch_size=batch_size,
             on_death=on_death,
         )
         self.writing = WriteQueue(
@@ -97,11 +97,11 @@ class Engine:
             settings,
             self.paths,
             on_change=self._changed,
-            batch_size=kept.batch_size,
+            batch_size=batch_size,
             on_death=on_death,
         )
         self.specificity = Specificity(checkpoint.model)
-        self.stage_seconds = kept.stage_seconds
+        self.stage_seconds = {} if metrics is None else metrics.stage_seconds
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from operator import itemgetter
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from prometheus_client import Histogram
 
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
@@ -24,6 +23,9 @@ from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.stages import Stages
 from hasse.service.errors import UNREADABLE, ServiceError, unreachable
 from hasse.service.settings import Settings
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
 
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
-from prometheus_client import Histogram
 
 from hasse.index.errors import CatalogUnreachableError, IndexLockedError
 from hasse.index.store import Index
@@ -31,6 +31,9 @@ from hasse.service.writing.batch_writer import (
     Write,
     WriteResult,
 )
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
 
 _BATCH = 64
 

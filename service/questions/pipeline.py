@@ -84,9 +84,9 @@ async def run(
 
 
 def _count(engine: Engine, stages: Stages) -> None:
-    for stage, seconds in stages.seconds.items():
-        if seconds:
-            engine.stage_seconds[stage].observe(seconds)
+    for stage, histogram in engine.stage_seconds.items():
+        if seconds := stages.seconds[stage]:
+            histogram.observe(seconds)
 
 
 def check(engine: Engine, request: QuestionRequest) -> None:

@@ -11,9 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from hasse.models.datasets import Dataset, DatasetError, Image
-from hasse.models.embedding_model import EmbeddingModel, Points, encode_pixels
+from hasse.models.embedding_model import (
+    EmbeddingModel,
+    Points,
+    encode_pixels,
+    encoders_beside_each_other,
+)
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
-from hasse.models.features.prefetch import decode_ahead
+from hasse.models.features.prefetch import DecodedBatch, beside_each_other, decode_ahead
 from hasse.models.images.decoding import decode, taken_at
 from hasse.models.images.inspection import InspectedPicture, PictureFacts, inspect
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
@@ -105,9 +110,13 @@ class ImageSource:
         def inspected(image: Image) -> InspectedPicture:
             return inspect(image.path, decode(image.path, self.limits, looks.resize), looks)
 
-        for batch in decode_ahead(images, inspected, self.batch_size, self.workers):
+        def encoded(batch: DecodedBatch[Image, InspectedPicture]) -> Points:
+            return encode_pixels(model, [picture.pixels for picture in batch.results])
+
+        decoded = decode_ahead(images, inspected, self.batch_size, self.workers)
+        encoders = encoders_beside_each_other(model)
+        for batch, points in beside_each_other(decoded, encoded, *encoders):
             facts = [picture.facts for picture in batch.results]
-            points = encode_pixels(model, [picture.pixels for picture in batch.results])
             yield EncodedImages(batch.items, facts, points, batch.unusable)
 
     def _from_features(

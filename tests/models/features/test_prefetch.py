@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from PIL import Image as Pillow
 
 from hasse.models.datasets import Image
-from hasse.models.features.prefetch import BATCHES_AHEAD, decode_ahead
+from hasse.models.features.prefetch import BATCHES_AHEAD, beside_each_other, decode_ahead
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 
@@ -57,3 +60,25 @@ def test_damaged_picture_is_left_out_of_its_batch_alone(tmp_path: Path) -> None:
     assert len(batch.results) == 2
     ((image, error),) = batch.unusable
     assert (image, error.reason) == (whole[1], "not_a_picture")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_work_beside_each_other_comes_in_order_after_each_thread_has_begun(threads: int) -> None:
+    begun: list[int] = []
+
+    def begin() -> None:
+        begun.append(threading.get_ident())
+
+    def work(item: int) -> int:
+        assert threading.get_ident() in begun
+        time.sleep(0.002 * (item % 3))
+        return item * item
+
+    found = list(beside_each_other(iter(range(10)), work, threads, begin))
+    assert found == [(item, item * item) for item in range(10)]
+    assert len(begun) <= threads
+
+
+def test_work_beside_each_other_raises_what_it_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(beside_each_other([1, 0, 2], lambda item: 1 / item, 2))
