@@ -93,6 +93,7 @@ soak: $(READY_DEV) ## Ask 100,000 times and look for anything that grows (ARGS="
 chaos: $(READY_DEV) ## Stop, swap, kill and fill the disk, SEED and COUNT times at each
 	@$(RUN) -m benchmarks.reliability.stop data/reliability
 	@$(RUN) -m benchmarks.reliability.swaps data/reliability
+	@$(RUN) -m benchmarks.reliability.backup data/reliability
 	@$(RUN) -m benchmarks.reliability.crashes --seed $(SEED) --count $(COUNT)
 	@$(RUN) -m tests.service.writing.folders.histories data/reliability/histories $(SEED) $(COUNT)
 

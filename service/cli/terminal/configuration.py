@@ -45,7 +45,7 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
     if named and not os.access(named, os.R_OK):
         raise CommandError(f"HASSE_SETTINGS_FILE: {named} cannot be read")
     try:
-        return Settings(_env_file=named or None, **chosen)
+        return Settings(**{"_env_file": named or None, **chosen})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]).lower().removeprefix("hasse_")
