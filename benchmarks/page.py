@@ -39,6 +39,7 @@ from hasse.service.writing.indexing import identity_of
 
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _SCREEN = 3840, 2160
+_PATIENCE = 600_000  # milliseconds; the first look at a view makes thumbnails and previews
 _QUERY = "a dog on a beach"
 
 # What Lighthouse scores: paints, shifts, and tasks over 50 ms after the first paint.
@@ -110,6 +111,7 @@ def _in_browser(url: str, pictures: int, photographs: Sequence[Path]) -> list[Li
         browser = playwright.chromium.launch(executable_path=which("chromium"), args=_FLAGS)
         for name, path in (("home", "/"), ("results", f"/?q={_QUERY}"), ("picture", "/?image=1")):
             context = browser.new_context(viewport={"width": 1350, "height": 940})
+            context.set_default_timeout(_PATIENCE)
             page = context.new_page()
             page.add_init_script(_WATCH)
             page.goto(url + path)  # once, so that thumbnails are there
@@ -119,6 +121,7 @@ def _in_browser(url: str, pictures: int, photographs: Sequence[Path]) -> list[Li
             lines.append(_paints(page, name))
             context.close()
         context = browser.new_context(viewport={"width": 1350, "height": 940})
+        context.set_default_timeout(_PATIENCE)
         page = context.new_page()
         page.goto(url)
         lines.append(_first_results(page))
@@ -126,6 +129,7 @@ def _in_browser(url: str, pictures: int, photographs: Sequence[Path]) -> list[Li
         context.close()
         width, height = _SCREEN
         context = browser.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(_PATIENCE)
         lines.append(_full_screen(context.new_page(), url, photographs))
         browser.close()
     return lines
