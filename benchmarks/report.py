@@ -36,7 +36,7 @@ def machine() -> str:
     )
 
 
-def megabytes(size: int) -> str:
+def megabytes(size: float) -> str:
     """Return a number of bytes."""
     return f"{size / 1e6:,.0f} MB"
 
