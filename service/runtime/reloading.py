@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hasse.models.checkpoints.checkpoint import recalibrated
 from hasse.models.errors import HasseError
@@ -47,7 +47,7 @@ class Reloading:
             if engine.checkpoint.calibration != checkpoint.calibration:
                 engine.checkpoint = checkpoint
                 changed.append("calibration")
-        restart = {"after_restart": ", ".join(others)} if others else {}
+        restart: dict[str, Any] = {"after_restart": ", ".join(others)} if others else {}
         logs.set_level("info")  # whoever reloads wants to see the line, whatever the level
         logs.event("reloaded", changed=", ".join(changed) or "nothing", **restart)
         logs.set_level(settings.log_level)
