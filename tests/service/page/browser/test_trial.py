@@ -63,7 +63,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     with Index.create(folder, identity_of(loaded), threads=1) as index:
         sync = FolderSync(index, scan([tmp_path / "Pictures"]), remove=False)
         assert sync.apply(Encoders(lambda: loaded, ImageSource)).added == PICTURES
-    settings = Settings(library=folder, model=str(tmp_path / "model"), device="cpu")
+    settings = Settings(library=folder, model=tmp_path / "model", device="cpu")
     app = create_app(settings.model_copy(update={"open_writes": True}))
     with serving(app) as found:
         yield found
