@@ -102,7 +102,15 @@ async def _keep_writing(service: Served, writes: Writes, rate: float) -> None:
 
 def back_up(library: Path, place: Path) -> str:
     """Run 'hasse backup'; return the moment that it prints."""
-    command = [sys.executable, "-m", "hasse", "backup", place, "--library", library]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "hasse",
+        "backup",
+        place,
+        "--library",
+        library,
+    ]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"answered before (\S+)", said)
     assert found is not None, said
@@ -112,7 +120,15 @@ def back_up(library: Path, place: Path) -> str:
 def restored(place: Path, library: Path) -> tuple[set[int], tuple[str, ...]]:
     """Restore a backup; return the ids in it, and what is wrong with it."""
     shutil.rmtree(library, ignore_errors=True)
-    command = [sys.executable, "-m", "hasse", "restore", place, "--library", library]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "hasse",
+        "restore",
+        place,
+        "--library",
+        library,
+    ]
     subprocess.run(command, capture_output=True, check=True)
     findings = verify(library).findings
     with Index.open(library, threads=1) as index:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,11 @@ class Service:
         self.keys, self.file = folder / "keys", folder / "settings"
         self.keys.write_text(LINES["ann"])
         self.write()
-        self._given = {"library": collection, "device": "cpu", "settings_file": str(self.file)}
+        self._given: dict[str, Any] = {
+            "library": collection,
+            "device": "cpu",
+            "settings_file": str(self.file),
+        }
         self.app = create_app(self.reread())
         self.client = Client(self.app)
 
@@ -49,7 +54,7 @@ class Service:
     def reload(self) -> Mapping[str, Any]:
         """Reload, and return the facts of the one line that is logged."""
         lines: list[Any] = []
-        handle, LOGGER.handle = LOGGER.handle, lines.append  # type: ignore[method-assign]
+        handle, LOGGER.handle = LOGGER.handle, lines.append  # type: ignore[method-assign,assignment]
         try:
             Reloading(services_of(self.app), self.reread).reload()
         finally:
@@ -101,7 +106,7 @@ def test_reload_of_anything_wrong_leaves_everything_as_it_was(
     if wrong == "calibration":
         copy = shutil.copytree(before.folder, tmp_path / "model")
         (copy / "calibration.json").write_text("{}")
-        engine.checkpoint = checkpoint.replace(before, folder=copy)
+        engine.checkpoint = replace(before, folder=copy)
     found = service.reload()
     assert found["event"] == "not reloaded"
     assert {"keys": "HASSE_KEYS_FILE", "limit": "QUEUED", "unknown": "COLOUR"}.get(
@@ -114,7 +119,7 @@ def test_reload_takes_another_calibration_of_the_model(service: Service, tmp_pat
     engine = services_of(service.app).readiness.engine
     assert engine is not None
     folder = shutil.copytree(engine.checkpoint.folder, tmp_path / "model")
-    engine.checkpoint = checkpoint.replace(engine.checkpoint, folder=folder)
+    engine.checkpoint = replace(engine.checkpoint, folder=folder)
     checkpoint.calibrate(folder, Calibrations())
     assert service.reload()["changed"] == "calibration"
     headers = {"X-API-Key": KEYS["ann"]}
