@@ -193,7 +193,8 @@ class PhraseWriter:
 
     def _violations(self, picture: NDArray[np.float32], points: Points) -> Floats:
         score = self.encoder.model.config.score
-        return penalties_between(score, picture[None], points)[0].astype(np.float64)
+        found: Floats = penalties_between(score, picture[None], points)[0].astype(np.float64)
+        return found
 
 
 def _composed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from hasse.service.questions.pipeline import Fields, encode
 from hasse.service.questions.requests import DescribeQuery
 
 if TYPE_CHECKING:
+    from hasse.models.captioning.captioner import Candidates
+    from hasse.models.captioning.phrases import Composed
     from hasse.models.captioning.ranking import WrittenCaption
     from hasse.models.captioning.writing import Describer
 
@@ -37,9 +39,13 @@ async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fiel
             f"'hasse study captioner train', and name it by HASSE_CAPTIONER",
         )
     (point,) = await encode(engine, [request.image_id], stages)
-    candidates = await asyncio.to_thread(writer.draw, point, request.draws)
-    points = await engine.encoder.captions(candidates.texts, stages)
-    return _fields(await asyncio.to_thread(writer.ranked, point, candidates, points), request.k)
+    # Each kind of writer ranks what it has drawn itself.
+    ranked: Callable[..., list[WrittenCaption]] = writer.ranked
+    drawn: Candidates | Composed = await asyncio.to_thread(
+        lambda: writer.draw(point, request.draws)
+    )
+    points = await engine.encoder.captions(drawn.texts, stages)
+    return _fields(await asyncio.to_thread(ranked, point, drawn, points), request.k)
 
 
 def without_index(writer: Describer, picture: Image.Image, request: DescribeQuery) -> Description:
