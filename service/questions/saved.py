@@ -21,7 +21,8 @@ from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.requests import ImageQuery
 
 SAVED_MAXIMUM = 100  # all are run to list them
-NAME_PATTERN = r"^[^\s/@.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99}$"
+# Without \s, which Python and JSON Schema read differently.
+NAME_PATTERN = r"^[^/@.\u0000-\u0020\u007f-\u00a0][^/\u0000-\u001f\u007f]{0,99}$"
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,13 +93,13 @@ def dispatch(page: Page, kind: str, event: str, content: bytes) -> None:
     )
 
 
-def choose_mode(page: Page, name: str) -> None:
+def choose_mode(page: Page, mode: str) -> None:
     """Choose how thoroughly to search."""
     if page.locator("#options[open]").count() == 0:
         page.locator("#options > summary").click()
     if page.locator(".advanced[open]").count() == 0:
         page.locator(".advanced > summary").click()
-    page.get_by_label(name).check()
+    page.locator(f'#options input[name="mode"][value="{mode}"]').check()
 
 
 def open_captions(page: Page) -> None:

@@ -65,7 +65,7 @@ def test_shared_link_opens_the_same_answer(page: Page, url: str) -> None:
 def test_changed_options_repeat_the_search(page: Page) -> None:
     page.fill("#q", "a dog")
     expect(page.locator(".proof")).to_contain_text("Checked all")
-    choose_mode(page, "Exhaustive")
+    choose_mode(page, "exact")
     expect(page.locator(".proof")).to_contain_text("one by one")
     assert address(page) == "/?q=a+dog&mode=exact"
     page.keyboard.press("Escape")
@@ -78,9 +78,9 @@ def test_changed_options_repeat_the_search(page: Page) -> None:
 def test_going_back_restores_the_options(page: Page) -> None:
     page.fill("#q", "a dog")
     expect(page.locator("h1")).to_contain_text("a dog")
-    choose_mode(page, "Fast")
+    choose_mode(page, "fast")
     page.wait_for_url("**/?q=a+dog&mode=fast")  # one that is overtaken has no place in history
-    choose_mode(page, "Exhaustive")
+    choose_mode(page, "exact")
     expect(page.locator(".proof")).to_contain_text("one by one")
     page.go_back()
     page.go_back()
