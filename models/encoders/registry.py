@@ -56,10 +56,10 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
         return open_clip.build_images(name, weights)
     if name == LITE:
         from hasse.models.encoders.libraries import efficientnet_lite
-        from hasse.models.encoders.libraries.torchvision import TorchvisionBackbone
+        from hasse.models.encoders.libraries.classifiers import ClassifierBackbone
 
         network = efficientnet_lite.pretrained()
-        backbone: Backbone = TorchvisionBackbone(name, network, efficientnet_lite.PREPROCESSING)
+        backbone: Backbone = ClassifierBackbone(name, network, efficientnet_lite.PREPROCESSING)
     elif library == "timm":
         from hasse.models.encoders.libraries import timm
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,15 @@ def test_features_are_what_the_classifier_of_timm_reads(name: str, tmp_path: Pat
         expected = whole.forward_head(whole.forward_features(given), pre_logits=True)
         torch.testing.assert_close(backbone(given), expected, rtol=1e-5, atol=1e-6)
     assert backbone(given).shape == (2, backbone.feature_dimension)
+
+
+def test_built_in_network_is_built_without_torchvision() -> None:
+    program = (
+        "import sys; from hasse.models.encoders.registry import LITE, build_backbone\n"
+        "build_backbone(LITE).for_inference()\n"
+        "assert 'torchvision' not in sys.modules, 'it takes seconds to import'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("size", [(500, 375), (300, 900), (40, 30)])
