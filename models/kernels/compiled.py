@@ -31,6 +31,8 @@ def processor_threads() -> int:
     """
     if (torch := sys.modules.get("torch")) is not None:
         return int(torch.get_num_threads())
-    processors = len(os.sched_getaffinity(0))
+    # macOS does not tell which processors a process may use.
+    known = hasattr(os, "sched_getaffinity")
+    processors = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     given = os.environ.get("OMP_NUM_THREADS", "")
     return min(processors, int(given)) if given.isdecimal() and int(given) else processors

@@ -93,8 +93,9 @@ class Worker(Process):
     def target(self, sockets: list[socket] | None = None) -> None:
         """Serve, in the new process."""
         # Before any library makes as many threads as there are cores.
-        every = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores_of(every, self.number, self.settings.processes))
+        if hasattr(os, "sched_setaffinity"):  # not on macOS
+            every = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, cores_of(every, self.number, self.settings.processes))
         hang_ups.hold()
         with suppress(HasseError):  # this process may replace another after a reload
             self.settings.adopt(self.reread())
