@@ -89,7 +89,7 @@ def _device() -> str:
 def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[EncodedImages]:
     from hasse.models.checkpoints.checkpoint import load
 
-    model = load(checkpoint, _device(), runtime="auto").model
+    model = load(checkpoint, _device()).model
     return lambda images: next(source.batches(model, images))
 
 

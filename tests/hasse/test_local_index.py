@@ -152,6 +152,7 @@ def test_local_index_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> None:
+    # The index may encode pictures in bfloat16.
     model = hasse.load_model(folder.parent / "model", device="cpu")
     pictures = model.encode_pictures([png(1), Image.open(folder.parent / "pictures/picture-1.png")])
     captions = model.encode_captions(["a cat runs", "a dog"])
@@ -162,10 +163,10 @@ def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> No
         if hit.caption_id == 10010
     ]
     violations = model.violations(pictures, captions)
-    assert violations[0, 0] == pytest.approx(hit.violation, abs=1e-6)
+    assert violations[0, 0] == pytest.approx(hit.violation, abs=2e-3)
     for premise in ("a red dog", png(1), picture(1)):
         told = model.entails(premise, "a cat")
-        assert told.violation == pytest.approx(index.entails(premise, "a cat").violation, abs=1e-6)
+        assert told.violation == pytest.approx(index.entails(premise, "a cat").violation, abs=2e-3)
         assert told.entailed is index.entails(premise, "a cat").entailed
     with pytest.raises(hasse.HasseError):
         model.encode_pictures([b"text"])

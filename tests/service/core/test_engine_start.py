@@ -53,7 +53,7 @@ def test_engine_that_cannot_open_closes_its_index(
         let_go.append(index)
         close(index)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken")
 
     monkeypatch.setattr(Index, "close", closed)

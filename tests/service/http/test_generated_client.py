@@ -68,7 +68,7 @@ def generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     )
     for warning in openapi_python_client.generate(config=config):
         # Files are read as bytes.
-        assert re.search("image/|text/csv|jsonl|zip", str(warning.detail)), warning
+        assert re.search("image/|text/csv|jsonl|zip|atom", str(warning.detail)), warning
     monkeypatch.syspath_prepend(tmp_path)
     return importlib.import_module(PACKAGE)
 

@@ -49,7 +49,7 @@ def test_add_picture_with_the_keyboard_alone(context: BrowserContext, writable: 
     page.get_by_label("Your key").fill("wrong")
     page.get_by_label("Your key").press("Enter")
     expect(page.get_by_role("status")).to_contain_text("This key is not known here")
-    expect(page.locator("#added")).to_contain_text("A key is needed")
+    expect(page.locator("#added")).to_contain_text("This key is not known here")
     expect(page.get_by_label("What is true of it")).to_have_value(re.compile("red animal"))
     page.get_by_label("Your key").fill(KEY)
     page.get_by_label("Your key").press("Enter")
