@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from hasse.index.types import DescribedImage
 from hasse.service.addresses import address, image_url
+from hasse.service.core.records import instant
 
 MEDIA_TYPE = "application/atom+xml"
 ENTRIES = 50
@@ -43,13 +43,13 @@ def atom(title: str, here: str, entries: Sequence[Entry], since: int) -> bytes:
     """
     feed = Element("feed", xmlns=_NAMESPACE)
     _texts(feed, id=f"urn:hasse:search:{quote(title, safe='')}", title=title)
-    _texts(feed, updated=_date(max((one.added for one in entries), default=since)))
+    _texts(feed, updated=instant(max((one.added for one in entries), default=since)))
     _texts(SubElement(feed, "author"), name="Hasse")
     SubElement(feed, "link", rel="self", type=MEDIA_TYPE, href=here)
     for one in entries:
         name = f"urn:sha256:{one.sha256}" if one.sha256 else f"urn:hasse:image:{one.id}"
         entry = SubElement(feed, "entry")
-        _texts(entry, id=name, title=one.title, updated=_date(one.added), summary=one.summary)
+        _texts(entry, id=name, title=one.title, updated=instant(one.added), summary=one.summary)
         SubElement(entry, "link", href=address(f"/?image={one.id}"))
         SubElement(entry, "link", rel="enclosure", href=image_url(one.id))
     return bytes(tostring(feed, "utf-8", xml_declaration=True))
@@ -58,8 +58,3 @@ def atom(title: str, here: str, entries: Sequence[Entry], since: int) -> bytes:
 def _texts(parent: Element, **texts: str) -> None:
     for name, text in texts.items():
         SubElement(parent, name).text = _UNWRITABLE.sub("\ufffd", text)
-
-
-def _date(milliseconds: int) -> str:
-    when = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

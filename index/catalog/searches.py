@@ -45,11 +45,13 @@ def saved_searches(catalog: Database) -> list[SavedSearch]:
     return sorted(each, key=lambda one: one.name)
 
 
-def save_search(catalog: Database, name: str, request: str, seen: Iterable[int]) -> None:
+def save_search(catalog: Database, name: str, request: str, seen: Iterable[int]) -> SavedSearch:
     """Keep a search by its name, in place of one of that name; `seen` were looked at now."""
+    saved = _looked_at_now(name, request, seen)
     with catalog.writing() as connection:
         _delete(connection, name)
-        _insert(connection, name, request, seen)
+        _insert(connection, saved)
+    return saved
 
 
 def note_seen(catalog: Database, name: str, seen: Iterable[int]) -> None:
@@ -59,7 +61,7 @@ def note_seen(catalog: Database, name: str, seen: Iterable[int]) -> None:
         request = connection.execute(same).scalar()
         if request is not None:
             _delete(connection, name)
-            _insert(connection, name, request, seen)
+            _insert(connection, _looked_at_now(name, request, seen))
 
 
 def delete_search(catalog: Database, name: str) -> bool:
@@ -72,12 +74,16 @@ def _delete(connection: Connection, name: str) -> bool:
     return connection.execute(SEARCHES.delete().where(SEARCHES.c.name == name)).rowcount > 0
 
 
-def _insert(connection: Connection, name: str, request: str, seen: Iterable[int]) -> None:
+def _looked_at_now(name: str, request: str, seen: Iterable[int]) -> SavedSearch:
+    return SavedSearch(name, request, frozenset(seen), time.time_ns() // 1_000_000)
+
+
+def _insert(connection: Connection, one: SavedSearch) -> None:
     values = {
-        "name": name,
-        "request": request,
-        "seen": json.dumps(sorted(seen)),
-        "looked": time.time_ns() // 1_000_000,
+        "name": one.name,
+        "request": one.request,
+        "seen": json.dumps(sorted(one.seen)),
+        "looked": one.looked,
     }
     row = values | {"checksum": row_checksum(*values.values())}
     connection.execute(SEARCHES.insert(), [row])

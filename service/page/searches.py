@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -38,9 +39,12 @@ async def keep(request: Request, services: ServicesHere) -> Response:
     fields = await _fields(request, services)
     name = " ".join(fields.get("name", "").split())
     query = PageQuery.read(fields, services.settings)
-    options = {key: value for key, value in query.options.items() if value is not None}
-    kept = {key: value for key, value in options.items() if key not in ("k", "offset")}
-    asked = validated(ImageQuery, {"caption": query.text, "evidence": query.evidence, **kept})
+    options = {
+        key: value
+        for key, value in query.options.items()
+        if value is not None and key not in ("k", "offset")
+    }
+    asked = validated(ImageQuery, {"caption": query.text, "evidence": query.evidence, **options})
     await saved.save(services.engine, name, asked)
     return _shown(name)
 
@@ -49,8 +53,7 @@ async def keep(request: Request, services: ServicesHere) -> Response:
 async def looked(request: Request, services: ServicesHere) -> Response:
     """Count what a kept search finds as seen, and show it."""
     name = (await _fields(request, services)).get("name", "")
-    await named(services.engine, name)
-    await saved.note_looked(services.engine, name)
+    await saved.note_looked(services.engine, await named(services.engine, name))
     return _shown(name)
 
 
@@ -58,8 +61,8 @@ async def looked(request: Request, services: ServicesHere) -> Response:
 async def forget(request: Request, services: ServicesHere) -> Response:
     """Forget a kept search, and show the first page."""
     name = (await _fields(request, services)).get("name", "")
-    await named(services.engine, name)
-    await saved.forget(services.engine, name)
+    with _of_that_name():
+        await saved.forget(services.engine, name)
     return RedirectResponse(address("/"), 303)
 
 
@@ -72,8 +75,15 @@ async def _fields(request: Request, services: Services) -> Mapping[str, str]:
 
 async def named(engine: Engine, name: str) -> saved.Current:
     """Return a kept search; raises ServiceError `invalid` where there is none of that name."""
-    try:
+    with _of_that_name():
         return await saved.current(engine, name)
+
+
+@contextmanager
+def _of_that_name() -> Iterator[None]:
+    """Raise ServiceError `invalid` in place of `not_found`: what was typed names no search."""
+    try:
+        yield
     except ServiceError as error:
         if error.reason != "not_found":
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from hasse.index.catalog.searches import (
     SavedSearch,
@@ -14,6 +13,7 @@ from hasse.index.catalog.searches import (
     saved_searches,
 )
 from hasse.service.core.engine import Engine
+from hasse.service.core.records import instant
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid
 from hasse.service.questions import evidence
@@ -50,8 +50,7 @@ class Current:
     @property
     def looked(self) -> str:
         """When somebody last looked, as an RFC 3339 date and time."""
-        when = datetime.fromtimestamp(self.saved.looked / 1000, UTC)
-        return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return instant(self.saved.looked)
 
     def fields(self) -> Fields:
         """Return the fields of a `SavedSearch` of `answers`."""
@@ -75,8 +74,8 @@ async def current(engine: Engine, name: str) -> Current:
     return await _current(engine, await _named(engine, name))
 
 
-async def save(engine: Engine, name: str, request: ImageQuery) -> bool:
-    """Keep a search by a name, in place of one of that name; tell whether the name is new.
+async def save(engine: Engine, name: str, request: ImageQuery) -> tuple[Current, bool]:
+    """Keep a search by a name, in place of one of that name; return it, and if the name is new.
 
     What it finds now counts as seen.
 
@@ -86,21 +85,20 @@ async def save(engine: Engine, name: str, request: ImageQuery) -> bool:
     if not re.fullmatch(NAME_PATTERN, name):
         raise invalid("name", "give up to 100 characters, without / and not beginning with @ or .")
     request = _as_shown(engine, request)
-    seen = await _found(engine, request)
+    found = await _found(engine, request)
     catalog = engine.index.catalog
     every = await engine.in_catalog(lambda: saved_searches(catalog))
     is_new = name not in {one.name for one in every}
     if is_new and len(every) >= SAVED_MAXIMUM:
         raise invalid("name", f"there are {SAVED_MAXIMUM} searches already: remove one")
     stored = request.model_dump_json(exclude_defaults=True)
-    await engine.change_catalog(lambda: save_search(catalog, name, stored, seen))
-    return is_new
+    saved = await engine.change_catalog(lambda: save_search(catalog, name, stored, found))
+    return Current(saved, request, found), is_new
 
 
-async def note_looked(engine: Engine, name: str) -> None:
-    """Note that somebody looked at what a search finds; raises ServiceError `not_found`."""
-    one = await current(engine, name)
-    await engine.change_catalog(lambda: note_seen(engine.index.catalog, name, one.found))
+async def note_looked(engine: Engine, one: Current) -> None:
+    """Note that somebody looked at what a search finds, unless it is gone."""
+    await engine.change_catalog(lambda: note_seen(engine.index.catalog, one.name, one.found))
 
 
 async def forget(engine: Engine, name: str) -> None:

@@ -72,8 +72,7 @@ async def search(name: Name, services: SearchServices) -> Response:
 async def keep(request: Request, name: Name, services: ServicesHere) -> Response:
     """Keep a search by a caption. What it finds now counts as seen."""
     asked = await services.bodies.json(request, SEARCH_IMAGES.request)
-    is_new = await saved.save(services.engine, name, asked)
-    one = await saved.current(services.engine, name)
+    one, is_new = await saved.save(services.engine, name, asked)
     return _json(one.fields(), 201 if is_new else 200)
 
 
@@ -90,7 +89,8 @@ async def keep(request: Request, name: Name, services: ServicesHere) -> Response
 )
 async def looked(name: Name, services: ServicesHere) -> Response:
     """Count what a search finds now as seen."""
-    await saved.note_looked(services.engine, name)
+    engine = services.engine
+    await saved.note_looked(engine, await saved.current(engine, name))
     return Response(status_code=204, headers=_FRESH)
 
 

@@ -35,7 +35,7 @@ def run_saved(settings: Settings, name: str, how: Shown) -> None:
 
         one = await saved.current(engine, name)
         answer = await ask(engine, table.SEARCH_IMAGES, one.request)
-        await saved.note_looked(engine, name)
+        await saved.note_looked(engine, one)
         return answer, one.new, one.looked
 
     answer, new, looked = with_engine(settings, work)
