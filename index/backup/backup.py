@@ -61,13 +61,16 @@ def back_up(folder: Path, place: Path, progress: Progress = lambda done, total: 
         # Segments of this generation and of later ones stay until it is released.
         held = lease(folder, catalog, catalog.generation())
         try:
-            copies.take(_files_of(folder, catalog))
+            copied = _files_of(folder, catalog)
+            for name in copies.take(copied):
+                del copied[name]
             with ExitStack() as stack:
                 with _no_writes(folder, catalog):
                     moment = datetime.now(UTC).isoformat(timespec="milliseconds")
                     instant = stack.enter_context(Instant.of(catalog))
-                    files, counts = _files_of(folder, catalog), catalog.counts()
-                    missing = copies.take(files)
+                    files, counts = _files_of(folder, catalog, copied), catalog.counts()
+                    rest = {name: files[name] for name in files.keys() - copied.keys()}
+                    missing = copies.take(rest)
                 with TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as beside:
                     name, record = copies.add_catalog(instant.copy(Path(beside)))
             if lost := [file for file in missing if not file.startswith(stored_pictures.PICTURES)]:
@@ -119,14 +122,22 @@ class _Copies:
         return name, record
 
 
-def _files_of(folder: Path, catalog: Catalog) -> dict[str, FileRecord]:
-    """Return the files of all segments and stored pictures, by their paths in the index."""
+def _files_of(
+    folder: Path, catalog: Catalog, copied: Mapping[str, FileRecord] = {}
+) -> dict[str, FileRecord]:
+    """Return the files of all segments and stored pictures, by their paths in the index.
+
+    Those that were `copied` are not looked at again: they never change.
+    """
     files = {
         f"{SEGMENTS_FOLDER}/{segment.name}/{name}": record
         for segment in catalog.state().segments
         for name, record in segment.files.items()
     }
     for image in stored_pictures.stored(catalog):
+        if image.path in copied:
+            files[image.path] = copied[image.path]
+            continue
         size = 0
         with suppress(FileNotFoundError):  # it was removed meanwhile, or is missing
             size = (folder / image.path).stat().st_size

@@ -86,11 +86,12 @@ class FolderStore:
             durable.remove(self._folder / damaged)  # the next run copies it
             raise _damaged(self._folder, damaged)
         durable.write_file(self._folder / MANIFEST, manifest.to_json())
+        ours = {*manifest.files, MANIFEST}
         for path in sorted(self._folder.rglob("*"), reverse=True):
             if path.is_dir():
                 with suppress(OSError):  # it is not empty
                     path.rmdir()
-            elif path.relative_to(self._folder).as_posix() not in {*manifest.files, MANIFEST}:
+            elif path.relative_to(self._folder).as_posix() not in ours:
                 durable.remove(path)
 
 
