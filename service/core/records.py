@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hasse.index.types import CaptionRow, DescribedImage
+from hasse.index.types import CaptionRow, DescribedImage, ImageRow, Metadata
 from hasse.service.addresses import image_url, thumbnail_url
 from hasse.service.core.metadata import Known, known_of
 from hasse.service.core.pictures import picture_missing, version_of
@@ -55,14 +55,19 @@ async def known(engine: Engine, record: ImageRecord) -> Known:
     """Return what is known of an image; nothing where a link leads out of its folder."""
     catalog, image_id = engine.index.catalog, record.image_id
 
-    def read() -> Known:
-        row = _row(catalog.images([image_id]), image_id)
+    def read() -> tuple[ImageRow, Metadata]:
+        return _row(catalog.images([image_id]), image_id), catalog.metadata(image_id)
+
+    row, metadata = await engine.in_catalog(read)
+
+    def look() -> Known:
         path = engine.index.path_of(row)
         if engine.index.locations.leads_out(str(path)):
             return Known()
-        return known_of(row, path, record.path, catalog.metadata(image_id))
+        return known_of(row, path, record.path, metadata)
 
-    return await engine.in_catalog(read)
+    # Not in a thread of the catalog: the disk of the picture may take its time.
+    return await asyncio.to_thread(look)
 
 
 async def thumbnail(
