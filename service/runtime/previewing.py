@@ -35,29 +35,33 @@ def keep_previews(index: Index, settings: Settings) -> None:
     """Make the previews that are missing, and those of new pictures, until the process ends."""
     with suppress(OSError, AttributeError):  # of this thread, on Linux
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
-    done = -1
+    done, looked_at = -1, set[tuple[int, str]]()
     while True:
         with suppress(HasseError):  # the catalog does not answer now
             generation = index.catalog.generation()
             if generation != done:
-                make_previews(index, settings)
+                make_previews(index, settings, looked_at)
                 done = generation
         time.sleep(_LOOK_SECONDS)
 
 
-def make_previews(index: Index, settings: Settings) -> int:
+def make_previews(index: Index, settings: Settings, looked_at: set[tuple[int, str]]) -> int:
     """Make the previews that are missing, the last picture first, and return how many.
 
-    None is made for which another one would have to go.
+    None is made for which another one would have to go. Pictures that were `looked_at`, by id and
+    SHA-256, are passed over, and others join them: each look at a file costs its disk.
     """
     cache = PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes)
     made = 0
     rows, _ = index.catalog.all_rows()
     for row in reversed(rows):
+        if (row.id, row.sha256) in looked_at:
+            continue
         if cache.is_full():
             break
         with suppress(ServiceError, PictureError, OSError):
             made += _make(index, settings, cache, row)
+            looked_at.add((row.id, row.sha256))
     return made
 
 

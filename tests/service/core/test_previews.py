@@ -130,8 +130,11 @@ def test_previews_made_ahead_are_those_that_the_service_sends(tmp_path: Path) ->
     (tmp_path / "pictures" / "picture-4.png").unlink()
     settings = Settings(library=folder, device="cpu")
     with Index.open(folder, threads=1) as index:
-        assert make_previews(index, settings) == IMAGES - 1
-        assert make_previews(index, settings) == 0
+        looked_at: set[tuple[int, str]] = set()
+        assert make_previews(index, settings, looked_at) == IMAGES - 1
+        assert len(looked_at) == IMAGES - 1, "one that cannot be read is tried again"
+        assert make_previews(index, settings, set()) == 0
+        assert make_previews(index, settings, looked_at) == 0
     kept = {path.read_bytes() for path in (folder / "previews").rglob("*.webp")}
     with Client(create_app(settings)) as client:
         sent = {client.get(f"/images/{1000 + at}/preview/medium").content for at in (0, 1, 2)}
@@ -141,10 +144,10 @@ def test_previews_made_ahead_are_those_that_the_service_sends(tmp_path: Path) ->
 def test_previews_made_ahead_drop_no_other(tmp_path: Path) -> None:
     folder = make_collection(tmp_path)
     with Index.open(folder, threads=1) as index:
-        make_previews(index, Settings(library=folder))
+        make_previews(index, Settings(library=folder), set())
         size = sum(path.stat().st_size for path in (folder / "previews").rglob("*.webp"))
         rmtree(folder / "previews")
         small = Settings(library=folder, preview_cache_bytes=9 * size // 10)
-        made = make_previews(index, small)
+        made = make_previews(index, small, set())
     assert 0 < made < IMAGES
     assert len(list((folder / "previews").rglob("*.webp"))) == made
