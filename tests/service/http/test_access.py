@@ -14,7 +14,8 @@ from starlette.datastructures import Headers
 from hasse.service.app import create_app
 from hasse.service.errors import ServiceError
 from hasse.service.http.access import Access, Quota, fingerprint, new_key
-from hasse.service.settings import Settings, keys_of
+from hasse.service.keys import keys_of
+from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem
