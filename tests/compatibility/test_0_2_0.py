@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ from hasse.index.verify import verify
 from hasse.service.writing.folders.scan import scan
 from hasse.service.writing.folders.sync import FolderSync
 from tests.compatibility.libraries import KINDS, catalog_placed, unpack
+from tests.programs import outcomes_of
 
 VERSION = "0.2.0"
 
@@ -112,14 +111,6 @@ def test_upgrade_killed_at_any_statement_leaves_the_old_catalog_or_the_new_one(
     folder = unpack(VERSION, kind, tmp_path / kind)
     with catalog_placed(folder):  # skips without a server
         pass
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.compatibility.kills", folder, str(attempts)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stderr
-    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    outcomes = outcomes_of("tests.compatibility.kills", folder, attempts)
     assert len(outcomes) == attempts
     assert [outcome for outcome in outcomes if outcome["fault"]] == []

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import outcomes_of
 
 # Attempts of each kind, with their seed; `python -m tests.index.crashes` does any number.
 WORKS = ["change", "compact", "build", "reencode", "describe"]
@@ -19,15 +17,7 @@ def outcomes(
 ) -> list[dict[str, Any]]:
     attempts, seed = request.param
     folder = tmp_path_factory.mktemp("crashes")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.index.crashes", folder, str(seed), str(attempts)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = outcomes_of("tests.index.crashes", folder, seed, attempts)
     assert len(found) == attempts * 10
     return found
 

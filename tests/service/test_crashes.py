@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import outcomes_of
 
 pytestmark = pytest.mark.slow
 ATTEMPTS = 5  # of each kind; `python -m tests.service.crashes` does any number
@@ -15,15 +13,7 @@ ATTEMPTS = 5  # of each kind; `python -m tests.service.crashes` does any number
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("crashes")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.service.crashes", folder, "0", str(ATTEMPTS)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = outcomes_of("tests.service.crashes", folder, 0, ATTEMPTS)
     assert len(found) == ATTEMPTS * 2
     return found
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +15,7 @@ from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
 from hasse.index.verify import verify
 from tests.index.backup.libraries import answers, library, send, take_back
+from tests.programs import outcomes_of
 
 
 @pytest.mark.parametrize("name", ["backup", "backup.tar"])
@@ -104,15 +102,7 @@ def now() -> str:
 def test_backup_killed_at_any_write_is_refused_or_the_one_before(
     attempts: int, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.index.backup.kills", tmp_path, str(attempts)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    assert done.returncode == 0, done.stderr
-    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    outcomes = outcomes_of("tests.index.backup.kills", tmp_path, attempts)
     assert len(outcomes) == attempts * 3
     assert [outcome for outcome in outcomes if outcome["fault"]] == []
 

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import outcomes_of
 
 # Attempts of each kind, with their seed; `python -m tests.service.writing.crashes` does any.
 ATTEMPTS = [(2, 1), pytest.param((8, 0), marks=pytest.mark.slow)]
@@ -18,15 +16,7 @@ def outcomes(
 ) -> list[dict[str, Any]]:
     attempts, seed = request.param
     folder = tmp_path_factory.mktemp("crashes")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.service.writing.crashes", folder, str(seed), str(attempts)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return outcomes_of("tests.service.writing.crashes", folder, seed, attempts)
 
 
 @pytest.mark.parametrize(("work", "way"), [("sync", "kill"), ("sync", "full"), ("watch", "kill")])
