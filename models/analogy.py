@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hasse.models.embedding_model import Points
 from hasse.models.score import Score
 from hasse.models.vocabulary import words
-
-Points: TypeAlias = NDArray[np.float32]
 
 # Share of the rest that stays, so that what is added counts. With less the exchange holds more
 # often where no picture keeps all else; with nine tenths all else is kept twice as often where one

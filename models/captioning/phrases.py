@@ -65,6 +65,11 @@ class Phrases:
         acts = [f"{_SOMEBODY} {action}" for action in self.actions]
         return [*self.people, *acts, *self.places]
 
+    @property
+    def texts(self) -> list[str]:
+        """The texts of all phrases, those of limited ones first."""
+        return [*self.limited, *self.things, *self.general]
+
     @classmethod
     def read(cls, content: bytes) -> Self:
         """Read JSON; raises ValueError or TypeError for anything else."""
@@ -149,17 +154,14 @@ class PhraseWriter:
 
     @cached_property
     def _points(self) -> Points:
-        phrases = self._phrases
-        texts = [*phrases.limited, *phrases.things, *phrases.general]
-        return self.encoder.model.encode_captions(texts)
+        return self.encoder.model.encode_captions(self._phrases.texts)
 
     def draw(self, picture: NDArray[np.float32], draws: int = 0) -> Composed:
         """Put texts together for a picture (N,), from phrases that it surely shows.
 
         At most `draws`, or all of them if that is 0.
         """
-        phrases = self._phrases
-        texts = [*phrases.limited, *phrases.things, *phrases.general]
+        phrases, texts = self._phrases, self._phrases.texts
         violations = self._violations(picture, self._points)
         each = np.array(self._calibration.of_each(texts, violations))
         limited = len(phrases.limited)

@@ -11,7 +11,7 @@ from pathlib import Path
 from hasse.index.text.sources import TextSource
 from hasse.index.types import ImageRow, Metadata
 
-NEAR_KILOMETRES = 10  # around a picture, to find others taken there
+_NEAR_KILOMETRES = 10  # around a picture, to find others taken there
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,7 @@ def _facts(
         yield Fact("Lens", lens[0])
     if metadata.latitude is not None and metadata.longitude is not None:
         named = texts.get("place") or [coordinates(metadata.latitude, metadata.longitude)]
-        near = f"{metadata.latitude:.4f},{metadata.longitude:.4f},{NEAR_KILOMETRES}"
-        yield Fact("Place", named[-1], {"near": near})
+        yield Fact("Place", named[-1], {"near": near(metadata.latitude, metadata.longitude)})
     elif "place" in texts:
         yield Fact("Place", "; ".join(dict.fromkeys(texts["place"])))
     if folder := shown.rpartition("/")[0]:
@@ -86,6 +85,11 @@ def _facts(
         yield Fact("Size", size)
     if metadata.rating is not None and metadata.rating > 0:
         yield Fact("Rating", "★" * metadata.rating + "☆" * (5 - metadata.rating))
+
+
+def near(latitude: float, longitude: float) -> str:
+    """Return the filter that selects pictures around a place."""
+    return f"{latitude:.4f},{longitude:.4f},{_NEAR_KILOMETRES}"
 
 
 def coordinates(latitude: float, longitude: float) -> str:

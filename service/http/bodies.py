@@ -13,11 +13,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from hasse.service.errors import ServiceError, given_twice, invalid, invalid_fields
+from hasse.service.errors import ServiceError, given_twice, invalid, validated
 from hasse.service.http.multipart import Form
 from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
 from hasse.service.settings import Settings
@@ -54,10 +54,7 @@ class Bodies:
         if media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
         body = await self._receive(request, self._settings.json_bytes)
-        try:
-            return model.model_validate(parse_json(body))
-        except ValidationError as error:
-            raise invalid_fields(error.errors()) from None
+        return validated(model, parse_json(body))
 
     async def form(self, request: Request) -> Form:
         """Read a multipart form. All its files together are bounded as one picture is.

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.index.catalog.overview import Overview, PlaceCount
-from hasse.service.core.metadata import NEAR_KILOMETRES, coordinates
+from hasse.service.core.metadata import coordinates, near
 from hasse.service.page.coast import COAST
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
@@ -132,7 +132,7 @@ def draw_map(places: Sequence[PlaceCount]) -> WorldMap | None:
     drawn = [
         Place(
             place_words(one),
-            f"{one.latitude:.4f},{one.longitude:.4f},{NEAR_KILOMETRES}",
+            near(one.latitude, one.longitude),
             one.images,
             round(x, 3),
             round(y, 3),

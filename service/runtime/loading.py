@@ -73,12 +73,10 @@ def model_for(index: Index, settings: Settings) -> Checkpoint:
         ModelMismatchError: another model made the index.
         service.runtime.device.DeviceError: this machine has no such device.
     """
-    device = pick_device(settings.device)
+    device, runtime = settings.device, settings.encoder_runtime
     if settings.model is None:
-        return _its_own_model(index, device, settings.encoder_runtime)
-    loaded = load_encoder(
-        named_models.find(settings.model), settings.device, settings.encoder_runtime
-    )
+        return _its_own_model(index, pick_device(device), runtime)
+    loaded = load_encoder(named_models.find(settings.model), device, runtime)
     index.require_model(loaded.fingerprint)
     return loaded
 

@@ -82,13 +82,9 @@ def _exchanged(words: Sequence[str]) -> dict[str, list[Part]]:
         if parts is None:
             raise CommandError(f"write + or - before '{word}', as in: + snow - dog")
         parts += [rest] if rest else []
-    plus, minus = ([parse_part(" ".join(part)) for part in found[sign]] for sign in "+-")
-    named = {"also": plus, "less": minus}
-    texts = {"plus": plus, "minus": minus}
-    return {
-        **{
-            name: [part for part in some if not isinstance(part, str)]
-            for name, some in named.items()
-        },
-        **{name: [part for part in some if isinstance(part, str)] for name, some in texts.items()},
-    }
+    named: dict[str, list[Part]] = {}
+    for sign, texts, pictures in (("+", "plus", "also"), ("-", "minus", "less")):
+        some = [parse_part(" ".join(part)) for part in found[sign]]
+        named[texts] = [part for part in some if isinstance(part, str)]
+        named[pictures] = [part for part in some if not isinstance(part, str)]
+    return named
