@@ -194,7 +194,10 @@ class OrderEmbedding(nn.Module):
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32; see `TextInference`."""
         numbered = self._numbered(texts)
-        points = encode_captions(self.captions, numbered, batch_size, self._text_inference)
+        if self._text_inference is not None:
+            points = self._text_inference.points(numbered, batch_size)
+        else:
+            points = encode_captions(self.captions, numbered, batch_size)
         corrected: Points = self._corrected(torch.from_numpy(points), "caption").numpy()
         return corrected
 

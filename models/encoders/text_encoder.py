@@ -218,14 +218,9 @@ def encode_captions(
     encoder: CaptionEncoder | Ensemble,
     captions: Sequence[Sequence[int]],
     batch_size: int,
-    inference: TextInference | None = None,
 ) -> Points:
-    """Return the points of numbered captions: -> (B, N) float32.
-
-    `inference` encodes them, or else one with the weights of now, or else torch.
-    """
-    inference = inference or text_inference(encoder)
-    if inference is not None:
+    """Return the points of numbered captions, with the weights of now: -> (B, N) float32."""
+    if (inference := text_inference(encoder)) is not None:
         return inference.points(captions, batch_size)
     device = encoder.encoders[0].embedding.weight.device
     size = sum(member.dimension for member in encoder.encoders)
