@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,14 +69,17 @@ class _Texts:
         }
         return cls(ids[order], starts, first[place], place, excluded)
 
-    def same(self, caption_id: int) -> list[int]:
-        """Return the ids of the other captions of a text, the first of them."""
-        at = int(np.searchsorted(self.first, caption_id))
-        if at == len(self.first) or self.first[at] != caption_id:
-            return []
-        start, end = self.starts[self.place[at]], self.starts[self.place[at] + 1]
-        others: list[int] = self.ids[start + 1 : min(end, start + 1 + _SAME)].tolist()
-        return others
+    def same(self, caption_ids: Sequence[int]) -> dict[int, list[int]]:
+        """Return the ids of the other captions of each text, the first of them."""
+        if not len(self.first):
+            return {}
+        wanted = np.array(caption_ids, np.int64)
+        at = np.minimum(np.searchsorted(self.first, wanted), len(self.first) - 1)
+        at, wanted = at[self.first[at] == wanted], wanted[self.first[at] == wanted]
+        starts = self.starts[self.place[at]] + 1
+        ends = np.minimum(self.starts[self.place[at] + 1], starts + _SAME)
+        each = zip(wanted.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        return {id_: self.ids[start:end].tolist() for id_, start, end in each}
 
 
 class DistinctTexts:
@@ -107,14 +110,14 @@ class DistinctTexts:
         )
 
     def same(
-        self, generation: int, selection: Selection, ids: Iterable[int]
+        self, generation: int, selection: Selection, ids: Sequence[int]
     ) -> dict[int, list[int]]:
         """Return the ids of other captions that read as each of these, at most a hundred each."""
         with self._lock:
             texts = self._texts.get((generation, selection))
         if texts is None:  # others were searched since
             return {}
-        return {caption_id: texts.same(caption_id) for caption_id in ids}
+        return texts.same(ids)
 
     def _keys_of(self, segments: list[LiveSegment], catalog: Catalog) -> list[Ids]:
         with self._lock:

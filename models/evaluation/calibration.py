@@ -12,7 +12,7 @@ true of a picture, few pairs are certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, TypeVar
 
@@ -42,6 +42,8 @@ Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
 Floats = NDArray[np.float64]
 Block = tuple[NDArray[np.floating], NDArray[np.bool_]]
 Mass = TypeVar("Mass", float, Floats)
+# Whether a text only names things, and what is added to its violations.
+Shift = tuple[bool, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,25 @@ class Calibration:
 
     def of(self, text: str) -> Calibration:
         """Return the calibration of pairs with a text."""
+        names_things, added = self.shift(text)
+        curve = self.things if names_things and self.things is not None else self
+        return curve._added(added)
+
+    def shift(self, text: str) -> Shift:
+        """Return by which curve the probability of a text is read, and where."""
         mass = 0.0 if self.things is None or self.mass is None else self.mass(text)
         if self.things is not None and mass:
-            return self.things._added(mass_added(self.things.mass_weight, mass))
-        return self._added(self.word_weight * further_words(text))
+            return True, mass_added(self.things.mass_weight, mass)
+        return False, self.word_weight * further_words(text)
+
+    def shifted(self, shifts: Sequence[Shift], violations: ArrayLike) -> Floats:
+        """Return the probability of truth of texts, by their shifts, at a violation each: (T,)."""
+        at = np.asarray(violations, np.float64) + [added for _, added in shifts]
+        found = self.probability(at)
+        if self.things is not None:
+            named = np.array([names_things for names_things, _ in shifts], np.bool_)
+            found[named] = self.things.probability(at[named])
+        return found
 
     def _added(self, added: float) -> Calibration:
         """Return the calibration of violations to which a number is added first."""
@@ -107,15 +124,8 @@ class Calibration:
 
     def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
         """Return the probability of truth of each text at its violation, rounded for people."""
-        each = zip(texts, np.asarray(violations, np.float64).tolist(), strict=False)
-        return [round(float(self.of(text).probability(one)), 4) for text, one in each]
-
-    @property
-    def largest_threshold(self) -> float:
-        """A violation above which no pair of any usual text counts as true."""
-        if self.things is None:
-            return self.threshold
-        return max(self.threshold, self.things.threshold)
+        found = self.shifted([self.shift(text) for text in texts], violations)
+        return [round(one, 4) for one in found.tolist()]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

@@ -24,7 +24,6 @@ from hasse.service.client.call import (
     several,
 )
 from hasse.service.client.options import (
-    CaptionOptions,
     DistinctOptions,
     EvidenceOptions,
     ImageOptions,
@@ -102,7 +101,7 @@ class Questions:
 
     @_Method
     def search_captions(
-        self, picture: Picture, **options: Unpack[CaptionOptions]
+        self, picture: Picture, **options: Unpack[DistinctOptions]
     ) -> Ask[CaptionAnswer]:
         """Return the captions that are true of a picture: bytes, a path, or an image of Pillow."""
         return ask(table.SEARCH_CAPTIONS, image=picture_of(picture), **options)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
-from hasse.service.questions.requests import Evidence, Mode, Prefer, Versions
+from hasse.service.questions.requests import Evidence, Mode, Versions
 
 
 class Options(TypedDict, total=False):
@@ -51,9 +51,3 @@ class DistinctOptions(Options, total=False):
 
     distinct: bool
     written: bool
-
-
-class CaptionOptions(DistinctOptions, total=False):
-    """How to search for the captions of a picture."""
-
-    prefer: Prefer

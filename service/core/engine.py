@@ -21,9 +21,9 @@ from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Words
 from hasse.models.evaluation.calibration import Calibrations
-from hasse.models.specificity import Specificity
 from hasse.service.core.admission import Admission
 from hasse.service.core.encoding import EncodingQueue
+from hasse.service.core.leading import Leading
 from hasse.service.core.pictures import PictureReader
 from hasse.service.core.previews import FOLDER, PreviewCache
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
@@ -50,7 +50,6 @@ class Engine:
         checkpoint, index, settings: its parts.
         admission, pictures, encoder, searcher, writing: its queues.
         paths: how answers show where files lie.
-        specificity: how specific captions are.
         upkeep: merges segments in the background.
         stage_seconds: histograms of the stages of answers, if these are counted.
         probe_seconds: maximum time of a probe for readiness.
@@ -86,6 +85,7 @@ class Engine:
         self.searcher = SearchQueue(
             index,
             settings,
+            leading=Leading(checkpoint),
             admission=admission,
             batch_size=batch_size,
             on_death=on_death,
@@ -100,7 +100,6 @@ class Engine:
             batch_size=batch_size,
             on_death=on_death,
         )
-        self.specificity = Specificity(checkpoint.model)
         self.stage_seconds = {} if metrics is None else metrics.stage_seconds
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")

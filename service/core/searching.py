@@ -20,6 +20,7 @@ from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher, Done, Next
 from hasse.service.core.encoding import EncodingQueue
+from hasse.service.core.leading import Leading
 from hasse.service.core.stages import Stages
 from hasse.service.errors import UNREADABLE, ServiceError, unreachable
 from hasse.service.settings import Settings
@@ -40,6 +41,7 @@ class SearchKey(NamedTuple):
     offset: int = 0
     points: int = 1  # of each item
     joint: bool = False  # the points of an item are the parts of one search
+    leads: bool = False  # captions that are likely true and say most come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,7 @@ class SearchQueue:
     Args:
         index: the index to search.
         settings: how many points are searched for together, and by how many threads.
+        leading: puts captions that are likely true and say most first.
         admission: counts the searches in flight.
         batch_size: counts the sizes of batches.
         on_death: see `Batcher`.
@@ -254,11 +257,12 @@ class SearchQueue:
         index: Index,
         settings: Settings,
         *,
+        leading: Leading,
         admission: Admission,
         batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
-        self._index = index
+        self._index, self.leading = index, leading
         self._batch_size = batch_size
         self.batcher: Batcher[SearchKey, Points, list[Found]] = Batcher(
             "search",
@@ -355,7 +359,10 @@ class SearchQueue:
     def _rankings(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
         if key.joint:
             return [self._index.search_jointly(key.query, block) for block in blocks]
-        return self._index.search_batch(key.query, np.concatenate(blocks))
+        points = np.concatenate(blocks)
+        if key.leads:
+            return self.leading.search(self._index, key.query, points)
+        return self._index.search_batch(key.query, points)
 
 
 def batch_limit(batch: int, in_flight: int) -> int:

@@ -183,7 +183,7 @@ async def _picture(
             # No captions of its own, as an upload never has.
             described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
             written = [one for one in described.captions if is_true(one.probability)]
-        by_picture = CaptionQuery(image=picture, prefer="specific", **query.options)
+        by_picture = CaptionQuery(image=picture, **query.options)
         found = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
         alike = SimilarQuery(image=picture, **query.options | {"k": _ALIKE})
         near = await ask(engine, table.SEARCH_SIMILAR, alike)

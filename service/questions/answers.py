@@ -202,7 +202,7 @@ class ImageAnswers(Answer):
 
 
 class CaptionAnswer(SearchFacts):
-    """Captions by ascending violation, ties by id."""
+    """Captions, the best first."""
 
     hits: list[CaptionHit]
 

@@ -34,7 +34,6 @@ DRAWS_MAXIMUM = 1000
 WRITTEN_MAXIMUM = 100
 
 Mode = Literal["certified", "exact", "fast"]
-Prefer = Literal["least_violation", "specific"]
 Versions = Literal["one", "all"]
 Evidence = Literal["any", "shows", "says"]
 Likeness = Literal["alike", "more_specific", "more_general"]
@@ -262,15 +261,6 @@ class CaptionQuery(DistinctOptions):
     parts = ("image",)
 
     image: Picture
-    prefer: Prefer = Field(
-        default="least_violation",
-        description=(
-            "least_violation: by ascending violation. specific: captions likely to be true first, "
-            "those that are true of fewest reference images leading; then the others by violation. "
-            "Likely: the violation is within the threshold of the model's calibration; without a "
-            "calibration no caption is."
-        ),
-    )
 
 
 class AllOfQuery(ImageOptions):

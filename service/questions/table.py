@@ -78,7 +78,7 @@ SEARCH_CAPTIONS = Question(
     answers.CaptionAnswer,
     "Find the captions that are true of a picture",
     "The captions, the best first",
-    """Rank the captions of the collection by how far the picture falls short of each.
+    """Rank the captions of the collection: those likely true that say most, then by violation.
 
     The format of the picture is read from its first bytes, not from its name or content type.
     """,

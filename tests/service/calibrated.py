@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from hasse.models.evaluation.calibration import Calibrations
+from hasse.service.core.leading import Leading
 from tests.service.client import Client
 
 
 def calibrate(client: Client, monkeypatch: pytest.MonkeyPatch, known: Calibrations) -> None:
     """Let the model of an application be calibrated like this until the test ends."""
     engine = client.engine
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    checkpoint = replace(engine.checkpoint, calibration=known)
+    monkeypatch.setattr(engine, "checkpoint", checkpoint)
+    monkeypatch.setattr(engine.searcher, "leading", Leading(checkpoint))
 
 
 def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:

@@ -39,7 +39,7 @@ def captions(
 
     \b
     Examples:
-      hasse lab captions photo.jpg --prefer specific
+      hasse lab captions photo.jpg
       hasse lab captions one.jpg another.jpg
       hasse lab captions "a poodle" "a cat"
     """

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import hasse
-from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint
-from hasse.models.encoders.model_config import ModelConfig, PointLength
-from hasse.models.evaluation.calibration import Calibrations
-from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import OrderEmbedding
-from hasse.models.specificity import Specificity
-from hasse.models.vocabulary import Vocabulary
+from hasse.models.evaluation.calibration import Calibration, Calibrations, further_words
 from hasse.service.errors import ServiceError
 from hasse.service.questions.answers import ImageAnswer
 from hasse.service.questions.handlers import ask
@@ -135,39 +126,37 @@ def test_common_captions_that_read_the_same_are_one_hit(client: Client) -> None:
     assert len(texts()) == len(set(texts())) < len(texts(distinct=False)) == 24
 
 
-class ByWords:
-    """Calls captions specific by how late they come in the alphabet."""
-
-    def of(self, texts: Mapping[int, str], points: object) -> dict[int, float]:
-        """Return how specific captions are, by id."""
-        return {caption_id: ord(text[2]) for caption_id, text in texts.items()}
-
-
-def test_specific_captions_lead_those_likely_to_be_true(
+def test_likely_captions_that_say_most_lead_and_the_others_follow_by_violation(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client.engine, "specificity", ByWords())
-    plain = asked(client, k=100)
-    known = client.engine.calibration.image
-    assert known is not None
-    calibration = replace(known, threshold=plain["hits"][2]["violation"])
-    calibrate(client, monkeypatch, Calibrations(image=calibration))
-    answer = asked(client, k=100, prefer="specific")
-    likely = [hit for hit in plain["hits"] if hit["violation"] <= calibration.threshold]
-    likely.sort(key=lambda hit: -ord(hit["caption"][2]))
-    others = [hit for hit in plain["hits"] if hit["violation"] > calibration.threshold]
-    ids = [hit["caption_id"] for hit in answer["hits"]]
-    assert ids == [hit["caption_id"] for hit in [*likely, *others]]
-    assert [hit["rank"] for hit in answer["hits"]] == list(range(1, len(ids) + 1))
+    def saying(hit: dict[str, Any]) -> float:
+        found: float = hit["violation"] - 0.02 * min(5, further_words(hit["caption"]))
+        return found
+
+    nearest = sorted(asked(client, k=100)["hits"], key=lambda hit: hit["violation"])
+    limit = nearest[2]["violation"]
+    curve = Calibration((limit, limit + 1e-6), (0.9, 0.1), limit, pairs=2, true=1)
+    calibrate(client, monkeypatch, Calibrations(image=curve))
+    answer = asked(client, k=100)
+    hits = answer["hits"]
+    likely, others = hits[:3], hits[3:]
+    assert [hit["probability"] for hit in hits] == [0.9] * 3 + [0.1] * 3
+    assert [saying(hit) for hit in likely] == sorted(saying(hit) for hit in nearest[:3])
+    assert others == sorted(others, key=lambda hit: hit["violation"])
+    assert [hit["rank"] for hit in hits] == list(range(1, len(hits) + 1))
     assert answer["certified"]
-    pages = [asked(client, k=2, offset=at, prefer="specific")["hits"] for at in (0, 2, 4)]
-    assert [hit for page in pages for hit in page] == answer["hits"]
-    assert (len(likely), len(others)) == (3, 3)
+    pages = [asked(client, k=2, offset=at)["hits"] for at in (0, 2, 4)]
+    assert [hit for page in pages for hit in page] == hits
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"distinct": "no"}, {"prefer": "short"}, {"distinct": "yes", "k": "2"}, {"written": "maybe"}],
+    [
+        {"distinct": "no"},
+        {"prefer": "specific"},
+        {"distinct": "yes", "k": "2"},
+        {"written": "maybe"},
+    ],
 )
 def test_captions_with_bad_options_are_refused(client: Client, options: dict[str, str]) -> None:
     response = client.post("/search/captions", data=options, files={"image": ("a.png", png(3))})
@@ -188,42 +177,5 @@ def test_captions_with_a_boolean_as_clients_write_it_are_answered(
 
 
 def test_image_searches_take_no_options_of_captions(client: Client) -> None:
-    for body in (
-        {"caption": "a dog", "distinct": False},
-        {"caption": "a dog", "prefer": "specific"},
-    ):
-        problem(client.post("/search/images", json=body), 422, "invalid")
-
-
-def test_specificity_is_the_mean_violation_over_reference_images() -> None:
-    config = ModelConfig(dimension=8, word_dimension=4, hubness=3)
-    model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(), with_pictures=False)
-    assert model.hubness is not None
-    images = torch.rand(5, 8)
-    model.hubness.fit(images, torch.rand(5, 8), 10.0)
-    points = {at: np.random.default_rng(at).random(8).astype(np.float32) for at in (1, 2)}
-    asked_for: list[list[int]] = []
-
-    def stored(ids: list[int]) -> dict[int, Points]:
-        asked_for.append(ids)
-        return {id_: points[id_] for id_ in ids if id_ in points}
-
-    specificity = Specificity(model)
-    found = specificity.of({1: "a dog", 2: "a cat", 3: "gone"}, stored)
-    for at in (1, 2):
-        expected = pairwise_violation(images[:3].numpy(), points[at][None]).mean()
-        assert np.isclose(found[at], expected, rtol=1e-5)
-    assert found.keys() == {1, 2}
-    assert specificity.of({7: "a dog"}, stored) == {7: found[1]}
-    assert asked_for == [[1, 2, 3]]
-
-
-@pytest.mark.parametrize(("length", "told"), [("learned", {1: 5.0, 2: 2.0}), ("unit", {})])
-def test_specificity_without_reference_images_is_the_length_of_points(
-    length: PointLength, told: dict[int, float]
-) -> None:
-    config = ModelConfig(dimension=2, word_dimension=4, length=length)
-    model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(), with_pictures=False)
-    points = {1: np.array([3, 4], np.float32), 2: np.array([0, 2], np.float32)}
-    found = Specificity(model).of({1: "a dog", 2: "a cat"}, lambda ids: points)
-    assert found == told
+    body = {"caption": "a dog", "distinct": False}
+    problem(client.post("/search/images", json=body), 422, "invalid")
