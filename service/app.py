@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -35,6 +36,9 @@ from hasse.service.runtime.startup import Lifecycle, Open
 from hasse.service.services import Services, requires
 from hasse.service.settings import Settings, origins_of
 
+if TYPE_CHECKING:
+    from hasse.service.runtime.traces import Traces
+
 # Requests that `service.http.connection` may refuse before their body is read.
 SEARCH_ROUTES = question_routes()
 DESCRIPTION = (
@@ -47,6 +51,7 @@ def create_app(
     settings: Settings,
     open_engine: Open = Engine.open,
     on_failure: Callable[[str], None] = LOGGER.error,
+    traces: Traces | None = None,
 ) -> FastAPI:
     """Make the application; its engine is opened in a thread once it runs.
 
@@ -54,6 +59,7 @@ def create_app(
         settings: all limits and paths.
         open_engine: makes the engine; tests give one that fails.
         on_failure: called with one sentence when the engine cannot open or a worker dies.
+        traces: records traces of requests, if given.
     """
     services = Services(
         settings=settings,
@@ -65,6 +71,7 @@ def create_app(
         access=Access(settings),
         bodies=Bodies(settings),
         samples=Samples(),
+        traces=traces,
     )
     services.metrics.watch("hasse_body_bytes", lambda: services.bodies.held)
     services.metrics.watch("hasse_ready", lambda: float(services.readiness.is_ready))
@@ -103,7 +110,10 @@ def create_app(
             CORSMiddleware,
             allow_origins=origins_of(settings.cors_origins),
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"],
+            allow_headers=[
+                *("Authorization", "Content-Type", "X-API-Key", "X-Request-Id"),
+                *("traceparent", "tracestate"),
+            ],
             expose_headers=["ETag", "Location", "Retry-After", "Server-Timing", "X-Request-Id"],
         )
     openapi.describe(app)

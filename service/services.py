@@ -18,13 +18,15 @@ from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
     from hasse.service.core.engine import Engine
+    from hasse.service.runtime.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """The services of one application. The engine is in `readiness`, since it opens later.
 
-    `admission` is of searches, `rendering` of pages that show them.
+    `admission` is of searches, `rendering` of pages that show them. Without `traces` no request is
+    traced.
     """
 
     settings: Settings
@@ -36,6 +38,7 @@ class Services:
     access: Access
     bodies: Bodies
     samples: Samples
+    traces: Traces | None = None
 
     @property
     def engine(self) -> Engine:

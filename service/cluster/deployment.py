@@ -10,18 +10,21 @@ import asyncio
 import re
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from hasse.index.errors import HasseIndexError
 from hasse.service.cluster.connection import ClusterError
 from hasse.service.cluster.shard import Shard
+from hasse.service.core.stages import SPAN, traced
+from hasse.service.runtime.collector import traces_of
 
 Result = TypeVar("Result")
+Trace: TypeAlias = Mapping[str, str]  # headers of W3C Trace Context
 
 _SEARCHES = 2  # batches that one replica works on at a time
 _WAITING = 64  # batches that may wait for one replica
@@ -71,20 +74,28 @@ class Replica:
     ) -> None:
         place = None if copies is None else Path(copies)
         self._shard = Shard(Path(folder), number, shards, threads, place)
+        self._number = number
         self._pool = ThreadPoolExecutor(_SEARCHES)
+        self.traces = traces_of()
 
-    async def search(self, *arguments: Any) -> Any:
+    async def search(self, *arguments: Any, trace: Trace | None = None) -> Any:
         """See `Shard.search`."""
-        return await self._apart(self._shard.search, *arguments)
+        return await self._apart(self._traced, trace, self._shard.search, *arguments)
 
-    async def points(self, *arguments: Any) -> Any:
+    async def points(self, *arguments: Any, trace: Trace | None = None) -> Any:
         """See `Shard.points`."""
-        return await self._apart(self._shard.points, *arguments)
+        return await self._apart(self._traced, trace, self._shard.points, *arguments)
 
     async def check_health(self) -> None:
         """Keep the leases; Serve replaces the replica when this hangs."""
         with suppress(HasseIndexError):  # without the catalog it goes on with its open generations
             await self._apart(self._shard.look)
+
+    def _traced(self, trace: Trace | None, work: Callable[..., Result], *arguments: Any) -> Result:
+        if self.traces is None or trace is None:
+            return work(*arguments)
+        with self.traces.part(trace, f"shard {work.__name__}", shard=self._number):
+            return work(*arguments)
 
     async def _apart(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
@@ -217,6 +228,10 @@ class RayShards:
 
     def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
         """Call a method of every shard that `each` has arguments for; see `Shards`."""
+        with traced("shards"):
+            return self._gathered(method, each)
+
+    def _gathered(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
         results: list[Any] = [None] * len(each)
         waiting = {at: args for at, args in enumerate(each) if args is not None}
         for _ in range(2):
@@ -234,4 +249,6 @@ class RayShards:
         return results
 
     def _send(self, at: int, method: str, args: tuple[Any, ...]) -> Any:
-        return getattr(self._handles[at], method).remote(*args)
+        span = SPAN.get()
+        trace = None if span is None else span.headers()
+        return getattr(self._handles[at], method).remote(*args, trace=trace)

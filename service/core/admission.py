@@ -122,7 +122,8 @@ class Admission:
             async with asyncio.timeout(self._deadline):
                 has_waited = await self._acquire()
                 start = self._clock()
-                stages.seconds["queue"] += start - arrived
+                if has_waited:
+                    stages.wait("admission", arrived, start)
                 try:
                     if has_waited and start - arrived + self._mean_seconds > self._deadline:
                         raise self._busy()  # it would be given up before its answer

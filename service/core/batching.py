@@ -16,10 +16,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
+from hasse.service.core.stages import SPAN, Span
 from hasse.service.errors import ServiceError
 from hasse.service.runtime.logs import event
 
@@ -38,11 +40,21 @@ class WorkerStoppedError(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Result]):
-    """A result, how long its item waited and how long its batch ran, in seconds."""
+    """A result, and when its item was submitted and its batch ran, by `perf_counter`.
+
+    `batch` is the span of the batch, where one of its items is traced.
+    """
 
     result: Result
-    waited: float
-    ran: float
+    submitted: float
+    started: float
+    ended: float
+    batch: Span | None = None
+
+    @property
+    def waited(self) -> float:
+        """How long the item waited, in seconds."""
+        return self.started - self.submitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +78,13 @@ class _Job(Generic[Key, Item]):
     before: tuple[Done[Any], ...] = ()
     number: int = 0
     submitted: float = field(default_factory=perf_counter)
+    span: Span | None = field(default_factory=SPAN.get)
 
     def goes_on(self, then: Next[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
         """Return the job for the next batcher."""
         item = then.item(done.result)
-        return _Job(then.key, item, self.future, self.loop, before=(*self.before, done))
+        before = (*self.before, done)
+        return _Job(then.key, item, self.future, self.loop, before=before, span=self.span)
 
 
 class Batcher(Generic[Key, Item, Result]):
@@ -244,12 +258,18 @@ class Batcher(Generic[Key, Item, Result]):
 
     def _timed(self, key: Key, batch: list[_Job[Key, Item]]) -> list[Done[Result]]:
         start = perf_counter()
-        results = self._run(key, [job.item for job in batch])
-        ran = perf_counter() - start
+        spans = [job.span for job in batch if job.span is not None]
+        # A part of the first traced request, and linked to all.
+        part = (
+            spans[0].begin(f"batch {self.name}", spans, size=len(batch)) if spans else nullcontext()
+        )
+        with part as span:
+            results = self._run(key, [job.item for job in batch])
+        ended = perf_counter()
         if len(results) != len(batch):
             raise ValueError(f"{self.name} got {len(results)} results for {len(batch)} items")
         return [
-            Done(result, start - job.submitted, ran)
+            Done(result, job.submitted, start, ended, span)
             for job, result in zip(batch, results, strict=True)
         ]
 

@@ -111,8 +111,7 @@ class EncodingQueue:
     async def encode(self, item: str | Pixels, stages: Stages) -> Points:
         """Return the point of a caption, or of a preprocessed picture: (N,) float32."""
         done = await self.batcher.submit(_key_of(item), item)
-        stages.seconds["queue"] += done.waited
-        stages.seconds["encode"] += done.ran
+        _count(done, stages)
         return done.result
 
     async def encode_then(
@@ -120,19 +119,21 @@ class EncodingQueue:
     ) -> Done[After]:
         """Return what another batcher makes of the point of a caption or a picture."""
         done, after = await self.batcher.submit_chained(_key_of(item), item, then)
-        stages.seconds["queue"] += done.waited
-        stages.seconds["encode"] += done.ran
+        _count(done, stages)
         return after
 
     async def captions(self, texts: Sequence[str], stages: Stages) -> Points:
         """Return the points of captions: (B, N) float32."""
         if not texts:
             return np.empty((0, self._model.config.dimension), np.float32)
-        each = [Stages() for _ in texts]
-        points = await asyncio.gather(*map(self.encode, texts, each))
-        for stage in ("queue", "encode"):  # they ran beside each other
-            stages.seconds[stage] += max(one.seconds[stage] for one in each)
-        return np.stack(points)
+        submit = self.batcher.submit
+        each = await asyncio.gather(*(submit(_key_of(text), text) for text in texts))
+        # They ran beside each other: the longest counts.
+        waited = max(each, key=lambda done: done.waited)
+        ran = max(each, key=lambda done: done.ended - done.started)
+        stages.wait("encoder", waited.submitted, waited.started)
+        stages.add("encode", ran.started, ran.ended, ran.batch)
+        return np.stack([done.result for done in each])
 
     def _run(self, key: EncodeKey, items: list[str | Pixels]) -> list[Points]:
         if self._batch_size is not None:
@@ -151,6 +152,11 @@ class EncodingQueue:
         if key.kind == "caption":
             return self._model.encode_captions([item for item in items if isinstance(item, str)])
         return encode_pixels(self._model, [item for item in items if isinstance(item, np.ndarray)])
+
+
+def _count(done: Done[Points], stages: Stages) -> None:
+    stages.wait("encoder", done.submitted, done.started)
+    stages.add("encode", done.started, done.ended, done.batch)
 
 
 def _key_of(item: str | Pixels) -> EncodeKey:

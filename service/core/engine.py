@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -245,7 +246,8 @@ class Engine:
                 return await self._apart(write)
 
     async def _apart(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, work)
+        run = copy_context().run  # what is read is part of the request's trace
+        return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, run, work)
 
     def close(self) -> None:
         """End all threads and close the index."""

@@ -375,9 +375,11 @@ def batch_limit(batch: int, in_flight: int) -> int:
 
 
 def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
-    first, seconds = done.result[0], stages.seconds
-    seconds["queue"] += done.waited
-    seconds["prefilter"] += first.prefilter_seconds
-    seconds["rerank"] += first.rerank_seconds
-    seconds["metadata"] += first.metadata_seconds
+    first = done.result[0]
+    described = done.ended - first.metadata_seconds
+    proposed = described - first.rerank_seconds
+    stages.wait("search", done.submitted, done.started)
+    stages.add("prefilter", proposed - first.prefilter_seconds, proposed, done.batch)
+    stages.add("rerank", proposed, described, done.batch)
+    stages.add("metadata", described, done.ended, done.batch)
     return done.result

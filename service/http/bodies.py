@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
+from hasse.service.core.stages import traced
 from hasse.service.errors import ServiceError, given_twice, invalid, validated
 from hasse.service.http.multipart import Form
 from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
@@ -53,7 +54,8 @@ class Bodies:
         """
         if media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
-        body = await self._receive(request, self._settings.json_bytes)
+        with traced("body"):
+            body = await self._receive(request, self._settings.json_bytes)
         return validated(model, parse_json(body))
 
     async def form(self, request: Request) -> Form:
@@ -64,7 +66,8 @@ class Bodies:
         """
         if media_type(request) != FORM:
             raise ServiceError("wrong_media_type", f"send a form as 'Content-Type: {FORM}'")
-        body = await self._receive(request, self._form_bytes)
+        with traced("body"):
+            body = await self._receive(request, self._form_bytes)
         form = Form.read(request.headers["content-type"], body)
         if sum(len(file.content) for file in form.files) > self._settings.picture_bytes:
             raise _too_large(self._settings.picture_bytes)

@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hasse.service.addresses import ROOT_PATH, networks_of, root_path_of, with_root_path
+from hasse.service.core.stages import SPAN
 from hasse.service.errors import ServiceError
 from hasse.service.http.hosts import WRONG_HOST
 from hasse.service.http.problems import problem
@@ -25,6 +26,9 @@ from hasse.service.runtime.logs import LOGGER, event
 from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Phase
 from hasse.service.services import Services
+
+if TYPE_CHECKING:
+    from hasse.service.runtime.traces import TracedSpan
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -115,9 +119,22 @@ class _Exchange:
         }
         self._status = self._unread = 0
         self._is_replaced = False
+        self._span: TracedSpan | None = None
 
     async def serve(self) -> None:
-        """Answer the request, whatever happens, and count and log it."""
+        """Answer the request, whatever happens, count and log it, and trace it if that is on."""
+        traces = self._services.traces
+        if traces is None or self._scope["path"] in _QUIET:
+            await self._serve()
+            return
+        self._span = traces.request(self._scope, self._method, self._id)
+        token = SPAN.set(self._span.recorded)
+        try:
+            await self._serve()
+        finally:
+            SPAN.reset(token)
+
+    async def _serve(self) -> None:
         try:
             if (refusal := self._wrong_host()) is not None:
                 await self._answer(refusal)
@@ -131,7 +148,7 @@ class _Exchange:
             # A client that is gone reads no answer, but it is counted and logged.
             await self._answer(_GONE if is_gone else _STOPPING)
         except Exception:
-            LOGGER.exception("failed", extra={"facts": {"id": self._id}})
+            LOGGER.exception("failed", extra={"facts": _ids(self._id, self._trace)})
             if self._status != 0:
                 raise  # too late for another answer: the server closes the connection
             await self._answer(_INTERNAL)
@@ -194,17 +211,26 @@ class _Exchange:
 
     def _record(self, seconds: float) -> None:
         scope = self._scope
+        route = getattr(scope.get("route"), "path", "other")
+        reason = scope.get("hasse.reason")
+        if self._span is not None:
+            self._span.end(self._method, route, self._status, reason)
         record_answer(
             self._services.metrics,
             self._id,
             method=self._method,
             path=scope["path"],
-            route=getattr(scope.get("route"), "path", "other"),
+            route=route,
             status=self._status,
-            reason=scope.get("hasse.reason"),
+            reason=reason,
             key=scope.get("hasse.key"),
             seconds=seconds,
+            trace=self._trace,
         )
+
+    @property
+    def _trace(self) -> str | None:
+        return None if self._span is None else self._span.trace_id
 
 
 def record_answer(
@@ -218,6 +244,7 @@ def record_answer(
     reason: str | None,
     key: str | None = None,
     seconds: float | None = None,
+    trace: str | None = None,
 ) -> None:
     """Count an answer and log its line.
 
@@ -227,6 +254,7 @@ def record_answer(
         route: where it is counted: the path with its parameters' names.
         key: name of the access key of the request.
         seconds: from head to answer; None for a request that was not let in.
+        trace: id of its trace, if it is traced.
     """
     metrics.requests(route, status).inc()
     if reason is not None:
@@ -236,7 +264,7 @@ def record_answer(
     level = logging.WARNING if status >= 500 else logging.INFO
     if route in _QUIET:
         level = logging.DEBUG
-    facts: dict[str, Any] = {"id": request_id, "method": method, "path": path[:200]}
+    facts: dict[str, Any] = _ids(request_id, trace) | {"method": method, "path": path[:200]}
     if key is not None:
         facts["key"] = key
     facts |= {"status": status, "ms": round(1e3 * (seconds or 0.0), 2)}
@@ -265,6 +293,10 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
     return f"{random.getrandbits(64):016x}"  # identifies log lines; no secret
+
+
+def _ids(request_id: str, trace: str | None) -> dict[str, str]:
+    return {"id": request_id} if trace is None else {"id": request_id, "trace": trace}
 
 
 def _length(start: Message) -> int:

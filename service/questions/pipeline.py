@@ -23,7 +23,7 @@ from hasse.service.core.answering import Made, beside_loop
 from hasse.service.core.encoding import check_caption, check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import Found, SearchKey
-from hasse.service.core.stages import Stages
+from hasse.service.core.stages import Stages, traced
 from hasse.service.errors import invalid, no_image
 from hasse.service.questions.requests import (
     REACH_MAXIMUM,
@@ -292,7 +292,8 @@ def _shows(hit: Fields, stored: Collection[int]) -> bool:
 
 async def finish(request: QuestionRequest, make: Callable[[], Made]) -> Made:
     """Make an answer or its fields: of a costly one in a thread, so that others are answered."""
-    return await beside_loop(make) if cost_of(request) > PLAIN_COST else make()
+    with traced("answer"):
+        return await beside_loop(make) if cost_of(request) > PLAIN_COST else make()
 
 
 def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> list[Fields]:

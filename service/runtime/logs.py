@@ -18,7 +18,7 @@ from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
 # Loggers whose warnings would otherwise have another format than our lines.
-_OTHERS = ("asyncio", "uvicorn")
+_OTHERS = ("asyncio", "opentelemetry", "uvicorn")
 _WAITING_MAXIMUM = 10_000  # records that wait for the writer; beyond them, new ones are lost
 _TRACES = logging.Formatter()
 _REST_SECONDS = 0.02  # of the writer, so that it is not woken for each of many lines

@@ -22,6 +22,7 @@ from hasse.service.app import SEARCH_ROUTES, create_app
 from hasse.service.core.engine import Engine
 from hasse.service.http.connection import connections_of
 from hasse.service.runtime import about, hang_ups, logs
+from hasse.service.runtime.collector import traces_of
 from hasse.service.runtime.readiness import Phase
 from hasse.service.runtime.reloading import Reloading, Reread
 from hasse.service.runtime.sockets import BACKLOG, ServeError, address_of
@@ -65,7 +66,8 @@ def run(
         failures.append(sentence)
         server.should_exit = True
 
-    app = create_app(settings, open_engine, on_failure)
+    traces = traces_of()
+    app = create_app(settings, open_engine, on_failure, traces)
     server = _Server(
         app,
         settings,
@@ -78,6 +80,8 @@ def run(
     finally:
         # After a forced exit the timer stays: Python waits for the threads that are left.
         if not server.force_exit:
+            if traces is not None:
+                traces.close()
             server.exit_timer.cancel()
         gc.unfreeze()  # libraries warn of objects left at exit
         logs.event("stopped")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from hasse.index.catalog.selection import Selection
 from hasse.index.errors import BadShardsError, ChecksumError, ShardUnreachableError
@@ -16,8 +21,10 @@ from hasse.index.segments.compaction import everything
 from hasse.index.shards import make_plan, read_plan, sizes
 from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
+from hasse.service.cluster.deployment import Layout, RayShards, Replica
 from hasse.service.cluster.index import ClusterIndex
 from hasse.service.cluster.shard import Ask, Shard
+from hasse.service.runtime.traces import Traces
 from tests.index.samples import embeddings, model
 from tests.postgresql import new_database, place_catalog
 
@@ -222,3 +229,51 @@ def test_copies_are_resumed_and_made_anew_where_they_changed(whole: Index, tmp_p
     assert plan is not None
     with pytest.raises(ChecksumError, match="differs from the checksum"):
         Shard(whole.folder, plan.shard_of(points.parent.name), COUNT, 1, copies)
+
+
+class OneProcess:
+    """What `RayShards` uses of Ray, without it: replicas are called where they are."""
+
+    def __init__(self, replicas: dict[str, Replica]) -> None:
+        self.serve = SimpleNamespace(get_app_handle=lambda name: _Handle(replicas[name]))
+
+
+class _Handle:
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    def __getattr__(self, method: str) -> Any:
+        def remote(*arguments: Any, **named: Any) -> Any:
+            result = asyncio.run(getattr(self._replica, method)(*arguments, **named))
+            return SimpleNamespace(result=lambda timeout_s: result)
+
+        return SimpleNamespace(remote=remote)
+
+
+def test_search_of_a_shard_is_a_part_of_the_trace_of_its_front_end(whole: Index) -> None:
+    spans = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    layout, traces = Layout(whole.folder, COUNT), Traces(provider)
+    replicas = {
+        layout.application(at): Replica(str(whole.folder), at, COUNT, 1, None)
+        for at in range(COUNT)
+    }
+    for replica in replicas.values():
+        replica.traces = traces
+    shards = RayShards(OneProcess(replicas), layout, 60)
+    with ClusterIndex(whole.folder, shards, COUNT) as index:
+        point = np.zeros(DIMENSION, np.float32)
+        assert len(index.search(Query("image", 3), point).ids) == 3
+        assert not spans.get_finished_spans()
+        with traces.part({}, "front end"):
+            index.search(Query("image", 3), point)
+    for replica in replicas.values():
+        replica._shard.close()
+    found = {span.name: span for span in spans.get_finished_spans()}
+    asked = [span for span in spans.get_finished_spans() if span.name == "shard search"]
+    assert [(span.attributes or {})["hasse.shard"] for span in asked] == [0, 1]
+    for span in asked:
+        assert span.parent is not None
+        assert span.parent.span_id == found["shards"].context.span_id
+        assert span.context.trace_id == found["front end"].context.trace_id

@@ -12,7 +12,8 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow, Points
 from hasse.service.app import create_app
-from hasse.service.core.encoding import EncodingQueue
+from hasse.service.core.batching import Done
+from hasse.service.core.encoding import EncodeKey, EncodingQueue
 from hasse.service.core.records import instant
 from hasse.service.core.stages import Stages
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageAnswers
@@ -223,12 +224,10 @@ def test_captions_encoded_beside_each_other_take_the_time_of_the_slowest(
 ) -> None:
     encoder: EncodingQueue = client.engine.encoder
 
-    async def encode(text: str, stages: Stages) -> Points:
-        stages.seconds["queue"] += 1.0
-        stages.seconds["encode"] += float(text)
-        return np.zeros(4, np.float32)
+    async def submit(_: EncodeKey, text: str) -> Done[Points]:
+        return Done(np.zeros(4, np.float32), 0.0, 1.0, 1.0 + float(text))
 
-    monkeypatch.setattr(encoder, "encode", encode)
+    monkeypatch.setattr(encoder.batcher, "submit", submit)
     stages = Stages()
     client.run(encoder.captions(["2", "3", "1"], stages))
     assert (stages.seconds["queue"], stages.seconds["encode"]) == (1.0, 3.0)
