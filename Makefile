@@ -90,10 +90,11 @@ load: $(READY_DEV) ## Measure throughput with and without batches, then overload
 soak: $(READY_DEV) ## Ask 100,000 times and look for anything that grows (ARGS="--requests 10000")
 	@$(RUN) -m benchmarks.reliability.soak data/reliability $(ARGS)
 
-chaos: $(READY_DEV) ## Stop, swap, kill and fill the disk, SEED and COUNT times at each
+chaos: $(READY_DEV) ## Stop, swap, rotate keys, kill and fill the disk, SEED and COUNT times at each
 	@$(RUN) -m benchmarks.reliability.stop data/reliability
 	@$(RUN) -m benchmarks.reliability.swaps data/reliability
 	@$(RUN) -m benchmarks.reliability.backup data/reliability
+	@$(RUN) -m benchmarks.reliability.rotation data/reliability
 	@$(RUN) -m benchmarks.reliability.crashes --seed $(SEED) --count $(COUNT)
 	@$(RUN) -m tests.service.writing.folders.histories data/reliability/histories $(SEED) $(COUNT)
 

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability import attack, fuzz, hostile, overload, soak, stop, swaps, throughput
+from benchmarks.reliability import (
+    attack,
+    fuzz,
+    hostile,
+    overload,
+    rotation,
+    soak,
+    stop,
+    swaps,
+    throughput,
+)
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import Tally, closed_loop, run, until_normal
@@ -150,6 +160,25 @@ def test_a_service_that_is_stopped_at_work_answers_and_ends_with_0(service: Serv
     assert ending.resets == 0
     assert ending.statuses.total() >= stop.CLIENTS
     assert ending.exit_status == 0
+
+
+def test_the_count_of_a_rotation_names_each_broken_promise_and_nothing_before_a_second() -> None:
+    asked = [("stays", 1.0, 401), ("odd", 10.4, 401), ("even", 10.5, 200), ("even", 11.5, 401)]
+    seen = rotation.Rotations([rotation.Asked(*one) for one in asked], [10.0])
+    assert (seen.refused, seen.served, seen.delay) == (1, 0, 0.5)
+    late = [rotation.Asked("even", 11.5, 200), rotation.Asked("odd", 11.2, 401)]
+    seen = rotation.Rotations(late, [10.0])
+    assert (seen.refused, seen.served, seen.delay) == (1, 1, 1.5)
+
+
+@pytest.mark.slow
+def test_keys_rotated_under_load_refuse_no_good_key_and_serve_no_removed_one(folder: Path) -> None:
+    file = folder / "keys"
+    rotation.write_keys(file, 1)
+    with served(collection(folder, swaps.ROWS), keys_file=file) as service:
+        seen = rotation.rotate(service, file, 2)
+    assert len(seen.asked) > len(seen.signals) * rotation.CLIENTS_EACH
+    assert (seen.refused, seen.served) == (0, 0)
 
 
 @pytest.mark.slow
