@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from math import cos, log1p, radians
+from pathlib import Path
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.index.catalog.overview import Overview, PlaceCount
 from hasse.service.core.metadata import coordinates, near
-from hasse.service.page.coast import COAST
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
@@ -24,6 +25,9 @@ _FOLDERS = 1000  # shown at most, those that lie least deep first
 _DOTS = 500  # on the map
 _SHADES = 4
 _LEAST_DEGREES = 4.0  # of the map, so that one city is not all of it
+# A coast in each line: its name, then longitudes and latitudes in degrees along it. They are drawn by
+# hand, a few hundred kilometres exact.
+_COAST = Path(__file__).with_name("coast.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +146,17 @@ def draw_map(places: Sequence[PlaceCount]) -> WorldMap | None:
     ]
     coast = [
         " ".join(f"{round(longitude * wide, 2)},{-latitude}" for longitude, latitude in line)
-        for line in COAST
+        for line in _coast()
     ]
     box = f"{left:.2f} {top:.2f} {width:.2f} {height:.2f}"
     return WorldMap(box, coast, drawn[:_DOTS])
+
+
+@cache
+def _coast() -> list[list[tuple[float, float]]]:
+    """Return the longitudes and latitudes along each coast of the world."""
+    outlines = (line.partition(": ")[2].split(", ") for line in _COAST.read_text().splitlines())
+    return [[(float(x), float(y)) for x, y in map(str.split, line)] for line in outlines]
 
 
 def _frame(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
