@@ -1,4 +1,4 @@
-"""Every limit and choice of the service, each with one sentence about its purpose.
+"""Every limit and choice of the service, each with a sentence about its purpose below it.
 
 A setting is given on the command line, or in the environment as `HASSE_` and its name in
 capitals (`HASSE_PORT=8080`). The command line wins.
@@ -6,7 +6,12 @@ capitals (`HASSE_PORT=8080`). The command line wins.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,300 +42,143 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HASSE_", frozen=True)
 
-    library: Path | None = Field(
-        default=None,
-        description=(
-            "Folder of the library, which is searched; when empty, the user's own, in the place "
-            "where the platform keeps such things."
-        ),
-    )
-    model: Path | None = Field(
-        default=None,
-        description=(
-            "The checkpoint, a folder or the name of a built-in one; when empty, the one the "
-            "index was built with."
-        ),
-    )
-    captioner: Path | None = Field(
-        default=None,
-        description=(
-            "Folder of the captioner that writes captions for pictures; when empty, `captioner` in "
-            "the folder of the model, if there is one."
-        ),
-    )
-    device: str = Field(
-        default="auto",
-        description="Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present.",
-    )
-    encoder_runtime: Runtime = Field(
-        default="auto",
-        description=(
-            "How pictures are encoded: float32, bfloat16, or auto for bfloat16 on processors that "
-            "have it (AVX-512 BF16, AMX, Arm BF16)."
-        ),
-    )
-    host: str = Field(
-        default="127.0.0.1",
-        description="Address to listen on; 0.0.0.0 lets other machines in.",
-    )
-    port: int = Field(
-        default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one."
-    )
-    root_path: str = Field(
-        default="",
-        description=(
-            "Path prefix under which a proxy offers the service, as in /hasse, whether it takes "
-            "the prefix off or not; when empty, none."
-        ),
-    )
-    trusted_proxies: str = Field(
-        default="",
-        description=(
-            "Addresses or networks of proxies, with commas between, whose X-Forwarded-Prefix "
-            "takes the place of `root_path`; when empty, none."
-        ),
-    )
-    cors_origins: str = Field(
-        default="",
-        description=(
-            "Origins whose pages may use the API, with commas between, as in "
-            "https://example.org; * for all; when empty, none."
-        ),
-    )
-    allowed_hosts: str = Field(
-        default="",
-        description=(
-            "Names under which clients reach the service, with commas between, beside localhost "
-            "and its addresses; *.example.org for all below one, * for all; when empty, no "
-            "further names. A request for another name is 421."
-        ),
-    )
-    processes: int = Field(
-        default=1,
-        ge=1,
-        le=256,
-        description=(
-            "Processes that share the port, each with its share of the cores and limits of its "
-            "own; more than one on Linux only."
-        ),
-    )
-    follow: bool = Field(
-        default=True,
-        description="Whether `hasse serve` follows the folders of the library.",
-    )
-    ocr: bool = Field(
-        default=True,
-        description=(
-            "Whether text in new pictures is read in the background, with the extra `ocr`."
-        ),
-    )
+    library: Path | None = None
+    """Folder of the library, which is searched; when empty, the user's own, in the place where the
+    platform keeps such things."""
+    model: Path | None = None
+    """The checkpoint, a folder or the name of a built-in one; when empty, the one the index was
+    built with."""
+    captioner: Path | None = None
+    """Folder of the captioner that writes captions for pictures; when empty, `captioner` in the
+    folder of the model, if there is one."""
+    device: str = "auto"
+    """Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present."""
+    encoder_runtime: Runtime = "auto"
+    """How pictures are encoded: float32, bfloat16, or auto for bfloat16 on processors that have it
+    (AVX-512 BF16, AMX, Arm BF16)."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets other machines in."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """Port to listen on; 0 takes any free one."""
+    root_path: str = ""
+    """Path prefix under which a proxy offers the service, as in /hasse, whether it takes the prefix
+    off or not; when empty, none."""
+    trusted_proxies: str = ""
+    """Addresses or networks of proxies, with commas between, whose X-Forwarded-Prefix takes the
+    place of `root_path`; when empty, none."""
+    cors_origins: str = ""
+    """Origins whose pages may use the API, with commas between, as in https://example.org; * for
+    all; when empty, none."""
+    allowed_hosts: str = ""
+    """Names under which clients reach the service, with commas between, beside localhost and its
+    addresses; *.example.org for all below one, * for all; when empty, no further names. A request
+    for another name is 421."""
+    processes: int = Field(default=1, ge=1, le=256)
+    """Processes that share the port, each with its share of the cores and limits of its own; more
+    than one on Linux only."""
+    follow: bool = True
+    """Whether `hasse serve` follows the folders of the library."""
+    ocr: bool = True
+    """Whether text in new pictures is read in the background, with the extra `ocr`."""
 
-    json_bytes: int = Field(
-        default=64 * 1024, ge=1024, description="Largest JSON body that is read; beyond it, 413."
-    )
-    picture_bytes: int = Field(
-        default=10_000_000, ge=1024, description="Largest picture that is read; beyond it, 413."
-    )
-    export_bytes: int = Field(
-        default=2_000_000_000,
-        ge=1024,
-        description="Most bytes of originals that are sent as one ZIP; beyond them, 422.",
-    )
-    picture_pixels: int = Field(
-        default=50_000_000,
-        ge=1,
-        description=(
-            "Most pixels of a picture that are decoded, by commands too; a JPEG may have ten times "
-            "as many and is decoded at a reduced size. Beyond, 413."
-        ),
-    )
-    body_seconds: Seconds = Field(
-        default=15.0,
-        gt=0,
-        description="Time a client has to send a whole body; beyond it, 408.",
-    )
-    buffered_bytes: int = Field(
-        default=256_000_000,
-        ge=1024,
-        description=(
-            "Most bytes of bodies of requests held in memory at one time, and of long answers that "
-            "are being sent; beyond them, 429."
-        ),
-    )
-    caption_words: int = Field(
-        default=100,
-        ge=1,
-        description=(
-            "Most words of a caption to ask by; beyond them, 422. One that is stored may have "
-            "more: models read the first."
-        ),
-    )
-    caption_characters: int = Field(
-        default=2_000, ge=1, description="Most characters a caption may have; beyond them, 422."
-    )
-    k_maximum: int = Field(
-        default=1000, ge=1, le=1000, description="Most hits one answer may hold; beyond, 422."
-    )
+    json_bytes: int = Field(default=64 * 1024, ge=1024)
+    """Largest JSON body that is read; beyond it, 413."""
+    picture_bytes: int = Field(default=10_000_000, ge=1024)
+    """Largest picture that is read; beyond it, 413."""
+    export_bytes: int = Field(default=2_000_000_000, ge=1024)
+    """Most bytes of originals that are sent as one ZIP; beyond them, 422."""
+    picture_pixels: int = Field(default=50_000_000, ge=1)
+    """Most pixels of a picture that are decoded, by commands too; a JPEG may have ten times as many
+    and is decoded at a reduced size. Beyond, 413."""
+    body_seconds: Seconds = Field(default=15.0, gt=0)
+    """Time a client has to send a whole body; beyond it, 408."""
+    buffered_bytes: int = Field(default=256_000_000, ge=1024)
+    """Most bytes of bodies of requests held in memory at one time, and of long answers that are
+    being sent; beyond them, 429."""
+    caption_words: int = Field(default=100, ge=1)
+    """Most words of a caption to ask by; beyond them, 422. One that is stored may have more: models
+    read the first."""
+    caption_characters: int = Field(default=2_000, ge=1)
+    """Most characters a caption may have; beyond them, 422."""
+    k_maximum: int = Field(default=1000, ge=1, le=1000)
+    """Most hits one answer may hold; beyond, 422."""
 
-    read_keys: str = Field(
-        default="",
-        description=(
-            "Keys that may read, as name:SHA-256 with commas between; when empty, all may. "
-            "`hasse lab key` makes them."
-        ),
-    )
-    write_keys: str = Field(
-        default="",
-        description="Keys that may write and read, likewise; when empty, nobody may write.",
-    )
-    keys_file: Annotated[KeysFile | None, BeforeValidator(KeysFile.read)] = Field(
-        default=None,
-        description=(
-            "File with further keys, `read NAME:SHA-256` or `write NAME:SHA-256` in each line; "
-            "when empty, none."
-        ),
-    )
-    open_writes: bool = Field(
-        default=False,
-        description="Whether all who may read may write too, where there are no write keys.",
-    )
-    searches_per_minute: int | None = Field(
-        default=None,
-        ge=1,
-        description="Searches that one key may make in a minute; when empty, any number.",
-    )
-    writes_per_minute: int | None = Field(
-        default=None,
-        ge=1,
-        description="Writes that one key may make in a minute; when empty, any number.",
-    )
-    image_captions: int = Field(
-        default=32,
-        ge=0,
-        le=32,
-        description="Most captions that one uploaded picture may bring; beyond them, 422.",
-    )
-    writes_in_flight: int = Field(
-        default=64, ge=1, description="Writes that are worked on at one time; beyond them, 429."
-    )
-    write_seconds: Seconds = Field(
-        default=30.0,
-        gt=0,
-        description=(
-            "Time within which a write is answered or given up, and after which a client that "
-            "reads nothing of its answer is closed."
-        ),
-    )
+    read_keys: str = ""
+    """Keys that may read, as name:SHA-256 with commas between; when empty, all may. `hasse lab key`
+    makes them."""
+    write_keys: str = ""
+    """Keys that may write and read, likewise; when empty, nobody may write."""
+    keys_file: Annotated[KeysFile | None, BeforeValidator(KeysFile.read)] = None
+    """File with further keys, `read NAME:SHA-256` or `write NAME:SHA-256` in each line; when empty,
+    none."""
+    open_writes: bool = False
+    """Whether all who may read may write too, where there are no write keys."""
+    searches_per_minute: int | None = Field(default=None, ge=1)
+    """Searches that one key may make in a minute; when empty, any number."""
+    writes_per_minute: int | None = Field(default=None, ge=1)
+    """Writes that one key may make in a minute; when empty, any number."""
+    image_captions: int = Field(default=32, ge=0, le=32)
+    """Most captions that one uploaded picture may bring; beyond them, 422."""
+    writes_in_flight: int = Field(default=64, ge=1)
+    """Writes that are worked on at one time; beyond them, 429."""
+    write_seconds: Seconds = Field(default=30.0, gt=0)
+    """Time within which a write is answered or given up, and after which a client that reads
+    nothing of its answer is closed."""
 
-    in_flight: int = Field(default=64, ge=1, description="Searches that are worked on at one time.")
-    queued: int = Field(
-        default=256, ge=0, description="Searches that may wait for their turn; beyond them, 429."
-    )
-    deadline_seconds: Seconds = Field(
-        default=5.0,
-        gt=0,
-        description="Time from a search's arrival within which it is answered or given up.",
-    )
-    caption_batch: int = Field(
-        default=64, ge=1, description="Most captions that are encoded together."
-    )
-    picture_batch: int = Field(
-        default=16, ge=1, description="Most pictures that are encoded together."
-    )
-    search_batch: int = Field(default=64, ge=1, description="Most points searched for together.")
-    search_workers: int = Field(
-        default=1, ge=1, le=256, description="Threads that search; each searches with all cores."
-    )
-    batch_seconds: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description=(
-            "Time a batch that is not full waits for company; at 0 a batch is what came in "
-            "while the one before it was worked on."
-        ),
-    )
-    decode_workers: int = Field(
-        default=2,
-        ge=1,
-        le=256,
-        description=(
-            "Pictures that are decoded at a time, of those that clients send; as many thumbnails "
-            "of stored pictures are made beside them."
-        ),
-    )
-    decode_seconds: Seconds = Field(
-        default=10.0,
-        gt=0,
-        description=(
-            "Most processor time to decode one picture, by commands too, rounded up to whole "
-            "seconds; beyond it, 422."
-        ),
-    )
-    thumbnail_size: int = Field(
-        default=320, ge=16, le=2048, description="Longest side of a thumbnail, in pixels."
-    )
-    thumbnail_cache_bytes: int = Field(
-        default=64_000_000, ge=0, description="Memory that holds thumbnails already made."
-    )
-    preview_cache_bytes: int = Field(
-        default=1_000_000_000,
-        ge=0,
-        description="Disk that holds previews already made, below the library; 0 keeps none.",
-    )
+    in_flight: int = Field(default=64, ge=1)
+    """Searches that are worked on at one time."""
+    queued: int = Field(default=256, ge=0)
+    """Searches that may wait for their turn; beyond them, 429."""
+    deadline_seconds: Seconds = Field(default=5.0, gt=0)
+    """Time from a search's arrival within which it is answered or given up."""
+    caption_batch: int = Field(default=64, ge=1)
+    """Most captions that are encoded together."""
+    picture_batch: int = Field(default=16, ge=1)
+    """Most pictures that are encoded together."""
+    search_batch: int = Field(default=64, ge=1)
+    """Most points searched for together."""
+    search_workers: int = Field(default=1, ge=1, le=256)
+    """Threads that search; each searches with all cores."""
+    batch_seconds: float = Field(default=0.0, ge=0, le=1)
+    """Time a batch that is not full waits for company; at 0 a batch is what came in while the one
+    before it was worked on."""
+    decode_workers: int = Field(default=2, ge=1, le=256)
+    """Pictures that are decoded at a time, of those that clients send; as many thumbnails of stored
+    pictures are made beside them."""
+    decode_seconds: Seconds = Field(default=10.0, gt=0)
+    """Most processor time to decode one picture, by commands too, rounded up to whole seconds;
+    beyond it, 422."""
+    thumbnail_size: int = Field(default=320, ge=16, le=2048)
+    """Longest side of a thumbnail, in pixels."""
+    thumbnail_cache_bytes: int = Field(default=64_000_000, ge=0)
+    """Memory that holds thumbnails already made."""
+    preview_cache_bytes: int = Field(default=1_000_000_000, ge=0)
+    """Disk that holds previews already made, below the library; 0 keeps none."""
 
-    partial_answers: bool = Field(
-        default=False,
-        description=(
-            "Whether a search is answered, not certified, while a shard of a cluster does not "
-            "answer; otherwise it is 503."
-        ),
-    )
+    partial_answers: bool = False
+    """Whether a search is answered, not certified, while a shard of a cluster does not answer;
+    otherwise it is 503."""
 
-    refresh_seconds: Seconds = Field(
-        default=1.0,
-        gt=0,
-        description="Time between looks for a generation that another process made.",
-    )
-    compact_seconds: Seconds = Field(
-        default=5.0,
-        ge=0,
-        description="Time between looks for small segments worth merging; 0 never merges.",
-    )
-    ready_seconds: Seconds = Field(
-        default=2.0,
-        ge=0,
-        description="Time for which the answer of a readiness probe is kept.",
-    )
-    stall_seconds: Seconds = Field(
-        default=30.0,
-        gt=0,
-        description="Time after which a batch still being worked on makes the service not ready.",
-    )
-    drain_seconds: Seconds = Field(
-        default=0.3,
-        ge=0,
-        description="Time between failing readiness and closing the port when asked to stop.",
-    )
-    shutdown_seconds: Seconds = Field(
-        default=10.0,
-        gt=0,
-        description="Time that work in flight has to finish when stopping.",
-    )
-    log_format: Literal["text", "json"] = Field(
-        default="text", description="Shape of log lines: text for people, json for collectors."
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least serious log line that is written."
-    )
+    refresh_seconds: Seconds = Field(default=1.0, gt=0)
+    """Time between looks for a generation that another process made."""
+    compact_seconds: Seconds = Field(default=5.0, ge=0)
+    """Time between looks for small segments worth merging; 0 never merges."""
+    ready_seconds: Seconds = Field(default=2.0, ge=0)
+    """Time for which the answer of a readiness probe is kept."""
+    stall_seconds: Seconds = Field(default=30.0, gt=0)
+    """Time after which a batch still being worked on makes the service not ready."""
+    drain_seconds: Seconds = Field(default=0.3, ge=0)
+    """Time between failing readiness and closing the port when asked to stop."""
+    shutdown_seconds: Seconds = Field(default=10.0, gt=0)
+    """Time that work in flight has to finish when stopping."""
+    log_format: Literal["text", "json"] = "text"
+    """Shape of log lines: text for people, json for collectors."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least serious log line that is written."""
 
-    settings_file: Path | None = Field(
-        default=None,
-        description=(
-            "File with further settings, as HASSE_QUEUED=64 in each line; the environment and the "
-            "command line win; when empty, none."
-        ),
-    )
+    settings_file: Path | None = None
+    """File with further settings, as HASSE_QUEUED=64 in each line; the environment and the command
+    line win; when empty, none."""
 
     @property
     def index(self) -> Path:
@@ -407,6 +255,22 @@ class Settings(BaseSettings):
     def _origins(cls, origins: str) -> str:
         origins_of(origins)
         return origins
+
+
+@cache
+def descriptions() -> Mapping[str, str]:
+    """Return the sentence below each setting in this file, by its name.
+
+    They are read when they are shown: pydantic would read them at every import.
+    """
+    (own,) = ast.parse(inspect.getsource(Settings)).body
+    return {
+        ast.unparse(field.target): " ".join(str(text.value.value).split())
+        for field, text in pairwise(own.body if isinstance(own, ast.ClassDef) else ())
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
 
 
 def hosts_of(setting: str) -> frozenset[str]:

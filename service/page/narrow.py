@@ -25,8 +25,8 @@ _FOLDERS = 1000  # shown at most, those that lie least deep first
 _DOTS = 500  # on the map
 _SHADES = 4
 _LEAST_DEGREES = 4.0  # of the map, so that one city is not all of it
-# A coast in each line: its name, then longitudes and latitudes in degrees along it. They are drawn by
-# hand, a few hundred kilometres exact.
+# A coast in each line: its name, then longitudes and latitudes along it, in degrees. They are drawn
+# by hand, a few hundred kilometres exact.
 _COAST = Path(__file__).with_name("coast.txt")
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse
 
 from hasse.service.errors import REASONS
-from hasse.service.settings import Settings
+from hasse.service.settings import Settings, descriptions
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,8 +55,8 @@ async def docs() -> HTMLResponse:
     """Return the page that documents every request and lets people try it."""
     errors = (_row(reason, (reason, kind.status, kind.title)) for reason, kind in REASONS.items())
     settings = (
-        _row(name, (f"HASSE_{name.upper()}", field.default, field.description))
-        for name, field in Settings.model_fields.items()
+        _row(name, (f"HASSE_{name.upper()}", Settings.model_fields[name].default, purpose))
+        for name, purpose in descriptions().items()
     )
     page = _PAGE.format(errors="\n".join(errors), settings="\n".join(settings))
     return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})

@@ -10,7 +10,7 @@ import pytest
 
 from hasse.service.questions.answers import CaptionAnswer, Entailment, ImageAnswer
 from hasse.service.schemas import AddedImage
-from hasse.service.settings import Settings
+from hasse.service.settings import Settings, descriptions
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def test_settings_table_is_that_of_the_service() -> None:
         (
             f"HASSE_{name.upper()}",
             "" if field.default is None else str(field.default),
-            field.description,
+            descriptions()[name],
         )
         for name, field in Settings.model_fields.items()
     ]

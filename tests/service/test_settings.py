@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hasse.service.settings import Settings
+from hasse.service.settings import Settings, descriptions
 from tests.service.client import Client
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_is_described_in_one_sentence(name: str) -> None:
-    description = Settings.model_fields[name].description
-    assert description, f"{name} has no description"
+    description = descriptions()[name]
     assert description[0].isupper()
     assert description.endswith(".")
     assert len(description) > 20
@@ -54,7 +53,7 @@ OPTIONAL = [
 
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    assert "when empty" in str(Settings.model_fields[name].description)
+    assert "when empty" in descriptions()[name]
     for own in ("HASSE_OCR", "HASSE_ENCODER_RUNTIME"):  # those of all tests
         monkeypatch.delenv(own)
     monkeypatch.setenv(f"HASSE_{name.upper()}", "")

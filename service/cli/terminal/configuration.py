@@ -88,9 +88,10 @@ def parse_pairs(given: Sequence[str]) -> dict[str, str]:
 
 def print_settings(settings: Settings) -> None:
     """Print every setting with its value and its purpose."""
+    from hasse.service.settings import descriptions
+
     rows = []
-    for name, field in type(settings).model_fields.items():
+    for name, purpose in descriptions().items():
         value = getattr(settings, name)
-        shown = "" if value is None else str(value)
-        rows.append((f"HASSE_{name.upper()}", shown, field.description or ""))
+        rows.append((f"HASSE_{name.upper()}", "" if value is None else str(value), purpose))
     print_table(("setting", "value", "what it is for"), rows)
