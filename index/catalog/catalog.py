@@ -27,7 +27,6 @@ from hasse.index.catalog.schema import (
     FAR_IDS,
     FORMAT,
     HASHED,
-    IDS_PER_STATEMENT,
     IMAGE_FACTS,
     IMAGES,
     META,
@@ -37,6 +36,7 @@ from hasse.index.catalog.schema import (
     SEGMENTS,
     UNREADABLE_FACTS,
     WRITTEN,
+    parts,
 )
 from hasse.index.errors import DamagedIndexError, FormatVersionError
 from hasse.index.text.sources import TextSource
@@ -111,10 +111,9 @@ class Catalog(Database):
             (meta,) = whole_rows(connection, META)
             names = set(connection.execute(sql.select(SEGMENTS.c.name)).scalars())
             records = [record for name, record in known.items() if name in names]
-            fresh = sorted(names - known.keys())
-            for at in range(0, len(fresh), IDS_PER_STATEMENT):
-                chosen = SEGMENTS.c.name.in_(fresh[at : at + IDS_PER_STATEMENT])
-                records += map(_segment, whole_rows(connection, SEGMENTS, chosen))
+            for part in parts(sorted(names - known.keys())):
+                fresh = whole_rows(connection, SEGMENTS, SEGMENTS.c.name.in_(part))
+                records += map(_segment, fresh)
             seen = min((r.generation for r in records if r.name not in known), default=since)
             after = DELETED.c.generation > min(seen, since)
             deleted = whole_rows(connection, DELETED, after)

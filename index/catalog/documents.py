@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -20,12 +19,12 @@ from sqlalchemy import Column, Connection
 from hasse.index.catalog.schema import (
     CAPTIONS,
     DOCUMENTS,
-    IDS_PER_STATEMENT,
     IMAGES,
     PATHS,
     TEXTS,
     WRITTEN,
-    row_checksum,
+    parts,
+    row_of,
 )
 from hasse.index.text.folding import fold
 from hasse.index.text.sources import TEXT_SOURCES, TextSource
@@ -88,9 +87,7 @@ def _drop_indexes(_table: sql.Table, connection: Connection, **_: object) -> Non
 
 def refresh(connection: Connection, image_ids: Iterable[int]) -> None:
     """Make the documents of images anew, of those that there are."""
-    ids = sorted({int(id_) for id_ in image_ids})
-    for at in range(0, len(ids), _AT_ONCE):
-        part = ids[at : at + _AT_ONCE]
+    for part in parts(sorted({int(id_) for id_ in image_ids}), _AT_ONCE):
         known = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(part))
         before = {row[0]: row for row in connection.execute(known).all()}
         after = {row["image_id"]: row for row in _documents(connection, part)}
@@ -106,8 +103,7 @@ def add_missing(connection: Connection) -> None:
     """Make the documents of all images that have none."""
     known = sql.select(DOCUMENTS.c.image_id)
     missing = connection.execute(sql.select(IMAGES.c.id).where(IMAGES.c.id.not_in(known)))
-    ids = iter(missing.scalars().all())
-    while part := list(islice(ids, _AT_ONCE)):
+    for part in parts(missing.scalars().all(), _AT_ONCE):
         rows = list(_documents(connection, part))
         if rows:
             connection.execute(DOCUMENTS.insert(), rows)
@@ -122,26 +118,19 @@ def rebuild(connection: Connection) -> None:
 
 def outdated(connection: Connection) -> int:
     """Return how many images have no document, or not that of their texts."""
-    ids = iter(connection.execute(sql.select(IMAGES.c.id)).scalars().all())
     count = 0
-    while part := list(islice(ids, _AT_ONCE)):
+    for part in parts(connection.execute(sql.select(IMAGES.c.id)).scalars().all(), _AT_ONCE):
         chosen = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(part))
         known = {tuple(row) for row in connection.execute(chosen)}
         count += sum(tuple(row.values()) not in known for row in _documents(connection, part))
     return count
 
 
-def delete(connection: Connection, image_ids: Sequence[int]) -> None:
-    """Remove the documents of images."""
-    connection.execute(DOCUMENTS.delete().where(DOCUMENTS.c.image_id.in_(image_ids)))
-
-
 def texts_of(connection: Connection, image_ids: Collection[int]) -> dict[int, list[SourcedText]]:
     """Return all texts of each of the images there are, the most telling sources first."""
     found: dict[int, list[SourcedText]] = {}
-    ids = sorted({int(id_) for id_ in image_ids})
-    for at in range(0, len(ids), IDS_PER_STATEMENT):
-        found |= _texts(connection, ids[at : at + IDS_PER_STATEMENT])
+    for part in parts(sorted({int(id_) for id_ in image_ids})):
+        found |= _texts(connection, part)
     return found
 
 
@@ -210,8 +199,7 @@ def _documents(connection: Connection, ids: Sequence[int]) -> Iterator[Mapping[s
     for id_, texts in texts_of(connection, ids).items():
         human = _joined(text for source, text in texts if source != "written caption")
         written = _joined(text for source, text in texts if source == "written caption")
-        row = {"image_id": id_, "human": human, "written": written}
-        yield {**row, "checksum": row_checksum(*row.values())}
+        yield row_of(DOCUMENTS, (id_, human, written))
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from hasse.index.catalog.schema import (
     DOCUMENTS,
     FOLDERS,
     FORMAT,
-    IDS_PER_STATEMENT,
     IMAGES,
     META,
     METADATA,
@@ -35,7 +33,9 @@ from hasse.index.catalog.schema import (
     UNREADABLE,
     VERSIONS,
     WRITTEN,
+    parts,
     row_checksum,
+    row_of,
 )
 from hasse.index.catalog.selection import on_sphere
 from hasse.index.errors import NotAnIndexError
@@ -86,35 +86,26 @@ def make_tables(connection: Connection) -> None:
 def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
     """Return those of `ids` that the catalog already holds."""
     column = (IMAGES if kind == "image" else CAPTIONS).c.id
-    found: set[int] = set()
-    for at in range(0, len(ids), IDS_PER_STATEMENT):
-        part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
-        found.update(connection.execute(sql.select(column).where(column.in_(part))).scalars())
-    return found
+    return set(_selected(connection, sql.select(column), column, ids))
 
 
 def images_of(connection: Connection, caption_ids: Sequence[int]) -> set[int]:
     """Return the ids of the images of captions."""
-    found: set[int] = set()
-    for at in range(0, len(caption_ids), IDS_PER_STATEMENT):
-        part = [int(id_) for id_ in caption_ids[at : at + IDS_PER_STATEMENT]]
-        theirs = sql.select(CAPTIONS.c.image_id).where(CAPTIONS.c.id.in_(part))
-        found.update(connection.execute(theirs).scalars())
-    return found
+    theirs = sql.select(CAPTIONS.c.image_id)
+    return set(_selected(connection, theirs, CAPTIONS.c.id, caption_ids))
 
 
 def insert_images(connection: Connection, rows: Iterable[ImageRow]) -> None:
     """Add images, in blocks, as of now, each with its one path."""
     now = time.time_ns() // 1_000_000
-    every = iter(rows)
-    while block := list(islice(every, _BULK)):
-        _insert(connection, IMAGES, (_image_values(row, now) for row in block))
+    for block in parts(rows, _BULK):
+        _insert(connection, IMAGES, (row._replace(added=now) for row in block))
         insert_paths(connection, (PathRow(row.id, row.path) for row in block if row.path))
 
 
 def insert_paths(connection: Connection, rows: Iterable[PathRow]) -> None:
     """Add files of images, in blocks."""
-    _insert(connection, PATHS, (_path_values(row) for row in rows))
+    _insert(connection, PATHS, rows)
 
 
 def replace_paths(connection: Connection, paths: Mapping[int, Sequence[PathRow]]) -> None:
@@ -125,19 +116,16 @@ def replace_paths(connection: Connection, paths: Mapping[int, Sequence[PathRow]]
 
 def replace_image(connection: Connection, row: ImageRow) -> None:
     """Give an image other facts; its point, its captions and its paths are not touched."""
-    values = _image_values(row, row.added or 0)
-    connection.execute(IMAGES.update().where(IMAGES.c.id == row.id).values(values))
+    values = row_of(IMAGES, row._replace(added=row.added or 0))
+    connection.execute(IMAGES.update().where(IMAGES.c.id == values["id"]).values(values))
 
 
 def remember_folders(connection: Connection, folders: Iterable[FolderRow]) -> None:
     """Note folders, each as it is now."""
     for row in folders:
         connection.execute(FOLDERS.delete().where(FOLDERS.c.name == row.name))
-        values = row._asdict() | {
-            "exclude": json.dumps(row.exclude),
-            "follow_links": int(row.follow_links),
-        }
-        _insert(connection, FOLDERS, [_with_checksum(values)])
+        values = (*row[:-2], json.dumps(row.exclude), int(row.follow_links))
+        _insert(connection, FOLDERS, [values])
 
 
 def remember_removed(connection: Connection, ids: Sequence[int]) -> None:
@@ -147,16 +135,12 @@ def remember_removed(connection: Connection, ids: Sequence[int]) -> None:
     sha256 = sql.func.coalesce(IMAGES.c.sha256, "")
     files = sql.select(sha256, sql.func.coalesce(PATHS.c.path, "")).select_from(IMAGES)
     found: set[tuple[str, str]] = set()
-    for at in range(0, len(ids), IDS_PER_STATEMENT):
-        part = IMAGES.c.id.in_([int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]])
-        rows = connection.execute(files.outerjoin(PATHS).where(part)).all()
+    for part in parts(_plain(ids)):
+        rows = connection.execute(files.outerjoin(PATHS).where(IMAGES.c.id.in_(part))).all()
         # The path of a picture that the index stored itself says nothing about other files.
         found |= {(row[0], row[1] if row[1].startswith("/") else "") for row in rows}
     known = {tuple(row[:2]) for row in connection.execute(sql.select(REMOVED))}
-    fresh = sorted(found - known - {("", "")})
-    _insert(
-        connection, REMOVED, (_with_checksum({"sha256": one, "path": path}) for one, path in fresh)
-    )
+    _insert(connection, REMOVED, sorted(found - known - {("", "")}))
 
 
 def forget_removed(
@@ -164,17 +148,13 @@ def forget_removed(
 ) -> None:
     """Forget that files were removed by name: by their bytes, and at their paths."""
     for sha256, path, _ in connection.execute(sql.select(REMOVED)).all():
-        values = {
-            "sha256": "" if sha256 in sha256s else sha256,
-            "path": "" if path in paths else path,
-        }
-        if values != {"sha256": sha256, "path": path}:
+        left = "" if sha256 in sha256s else sha256, "" if path in paths else path
+        if left != (sha256, path):
             same = REMOVED.c.sha256 == sha256, REMOVED.c.path == path
             connection.execute(REMOVED.delete().where(*same))
-            left = REMOVED.c.sha256 == values["sha256"], REMOVED.c.path == values["path"]
-            there = connection.execute(sql.select(REMOVED).where(*left)).first()
-            if any(values.values()) and there is None:
-                _insert(connection, REMOVED, [_with_checksum(values)])
+            others = REMOVED.c.sha256 == left[0], REMOVED.c.path == left[1]
+            if any(left) and connection.execute(sql.select(REMOVED).where(*others)).first() is None:
+                _insert(connection, REMOVED, [left])
 
 
 def replace_unreadable(connection: Connection, files: Mapping[str, UnreadableFile | None]) -> None:
@@ -182,15 +162,14 @@ def replace_unreadable(connection: Connection, files: Mapping[str, UnreadableFil
     for path, file in files.items():
         connection.execute(UNREADABLE.delete().where(UNREADABLE.c.path == path))
         if file is not None:
-            _insert(connection, UNREADABLE, [_with_checksum(file._asdict())])
+            _insert(connection, UNREADABLE, [file])
 
 
 def replace_versions(connection: Connection, rows: Iterable[VersionRow]) -> None:
     """Note what tells the versions of a picture, for each image anew."""
-    every = iter(rows)
-    while block := list(islice(every, _BULK)):
+    for block in parts(rows, _BULK):
         forget_versions(connection, [row.image_id for row in block])
-        _insert(connection, VERSIONS, (_with_checksum(row._asdict()) for row in block))
+        _insert(connection, VERSIONS, block)
 
 
 def forget_versions(connection: Connection, image_ids: Sequence[int]) -> None:
@@ -200,10 +179,9 @@ def forget_versions(connection: Connection, image_ids: Sequence[int]) -> None:
 
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
     """Add captions, in blocks; their images must be there already."""
-    every = iter(rows)
-    while block := list(islice(every, _BULK)):
-        _insert(connection, CAPTIONS, (_caption_values(row) for row in block))
-        _insert(connection, WRITTEN, (_written_values(row) for row in block if row.written_by))
+    for block in parts(rows, _BULK):
+        _insert(connection, CAPTIONS, (row[:-1] for row in block))
+        _insert(connection, WRITTEN, ((row.id, row.written_by) for row in block if row.written_by))
 
 
 def replace_metadata(connection: Connection, metadata: Mapping[int, Metadata]) -> None:
@@ -232,12 +210,8 @@ def delete_written_captions(
     connection: Connection, image_ids: Iterable[int], generation: int
 ) -> None:
     """Remove the captions that a model wrote for images, from `generation` on."""
-    ids = [int(id_) for id_ in image_ids]
-    gone: list[int] = []
-    for at in range(0, len(ids), IDS_PER_STATEMENT):
-        theirs = CAPTIONS.c.image_id.in_(ids[at : at + IDS_PER_STATEMENT])
-        written = sql.select(CAPTIONS.c.id).join(WRITTEN).where(theirs)
-        gone += connection.execute(written).scalars()
+    written = sql.select(CAPTIONS.c.id).join(WRITTEN)
+    gone = _selected(connection, written, CAPTIONS.c.image_id, image_ids)
     delete_captions(connection, gone, generation)
 
 
@@ -245,14 +219,15 @@ def insert_segments(
     connection: Connection, records: Iterable[SegmentRecord], generation: int
 ) -> None:
     """Make finished segment folders part of `generation`."""
-    _insert(connection, SEGMENTS, (_segment_values(record, generation) for record in records))
+    for record in records:
+        facts = record.name, record.kind, record.rows, record.dimension, record.dtype, record.score
+        files = {name: asdict(file) for name, file in sorted(record.files.items())}
+        _insert(connection, SEGMENTS, [(*facts, json.dumps(files), generation)])
 
 
 def drop_segments(connection: Connection, names: Sequence[str]) -> None:
     """Make segments invisible from now on; their folders stay."""
-    for at in range(0, len(names), IDS_PER_STATEMENT):
-        part = names[at : at + IDS_PER_STATEMENT]
-        connection.execute(SEGMENTS.delete().where(SEGMENTS.c.name.in_(part)))
+    _delete(connection, SEGMENTS.c.name, names)
 
 
 def drop_all_segments(connection: Connection) -> None:
@@ -272,19 +247,12 @@ def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation
         DELETED.c.id < largest_id(connection, kind),
     )
     ids = np.fromiter(connection.execute(old).scalars(), np.int64)
-    gone: list[int] = np.setdiff1d(ids, needed).tolist()
-    for at in range(0, len(gone), IDS_PER_STATEMENT):
-        part = DELETED.c.id.in_(gone[at : at + IDS_PER_STATEMENT])
-        connection.execute(DELETED.delete().where(DELETED.c.kind == kind, part))
+    _delete(connection, DELETED.c.id, np.setdiff1d(ids, needed).tolist(), DELETED.c.kind == kind)
 
 
 def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:
     """Remove images and their captions from `generation` on; return the captions' ids."""
-    gone: list[int] = []
-    for at in range(0, len(ids), IDS_PER_STATEMENT):
-        part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
-        theirs = CAPTIONS.c.image_id.in_(part)
-        gone += connection.execute(sql.select(CAPTIONS.c.id).where(theirs)).scalars()
+    gone = _selected(connection, sql.select(CAPTIONS.c.id), CAPTIONS.c.image_id, ids)
     delete_captions(connection, gone, generation)
     for column in (DOCUMENTS.c.image_id, TEXTS.c.image_id, METADATA.c.image_id, PATHS.c.image_id):
         _delete(connection, column, ids)
@@ -304,11 +272,7 @@ def delete_captions(connection: Connection, ids: Sequence[int], generation: int)
 def delete_points(connection: Connection, kind: Kind, ids: Sequence[int], generation: int) -> None:
     """Hide the points of these ids that are in segments older than `generation`."""
     _delete(connection, DELETED.c.id, ids, DELETED.c.kind == kind)
-    _insert(
-        connection,
-        DELETED,
-        (_with_checksum({"kind": kind, "id": int(id_), "generation": generation}) for id_ in ids),
-    )
+    _insert(connection, DELETED, ((kind, id_, generation) for id_ in ids))
 
 
 def raise_generation(connection: Connection, model: ModelIdentity) -> int:
@@ -330,66 +294,19 @@ def set_model(connection: Connection, model: ModelIdentity, generation: int) -> 
     connection.execute(META.update(), _meta_row(model, generation))
 
 
-def _image_values(row: ImageRow, added: int) -> dict[str, Any]:
-    # Plain int and str: the checksum is of what the database gives back, not of a numpy scalar.
-    return _with_checksum(
-        {
-            "id": int(row.id),
-            "file_name": str(row.file_name),
-            "path": str(row.path),
-            "width": None if row.width is None else int(row.width),
-            "height": None if row.height is None else int(row.height),
-            "split": str(row.split),
-            "sha256": str(row.sha256),
-            "added": added,
-            "taken": None if row.taken is None else int(row.taken),
-        }
-    )
-
-
-def _path_values(row: PathRow) -> dict[str, Any]:
-    return _with_checksum(row._asdict() | {"image_id": int(row.image_id)})
-
-
-def _caption_values(row: CaptionRow) -> dict[str, Any]:
-    return _with_checksum({"id": int(row.id), "image_id": int(row.image_id), "text": str(row.text)})
-
-
-def _written_values(row: CaptionRow) -> dict[str, Any]:
-    return _with_checksum({"caption_id": int(row.id), "written_by": str(row.written_by)})
-
-
-def _metadata_values(image_id: int, found: Metadata) -> dict[str, Any]:
+def _metadata_values(image_id: int, found: Metadata) -> tuple[object, ...]:
     place: tuple[float | None, ...] = (None, None, None)
     if found.latitude is not None and found.longitude is not None:
         place = on_sphere(found.latitude, found.longitude)
-    x, y, z = place
-    return _with_checksum(
-        {
-            "image_id": int(image_id),
-            "camera": found.camera,
-            "rating": found.rating,
-            "latitude": found.latitude,
-            "longitude": found.longitude,
-            "x": x,
-            "y": y,
-            "z": z,
-            "sidecars": found.sidecars,
-        }
-    )
+    facts = found.camera, found.rating, found.latitude, found.longitude
+    return image_id, *facts, *place, found.sidecars
 
 
 def _text_values(
     image_id: int, texts: Iterable[tuple[TextSource, str]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[object, ...]]:
     for at, (source, text) in enumerate(texts):
-        yield _with_checksum(
-            {"image_id": int(image_id), "source": source, "position": at, "text": str(text)}
-        )
-
-
-def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:
-    return {**values, "checksum": row_checksum(*values.values())}
+        yield image_id, source, at, text
 
 
 def _meta_row(model: ModelIdentity, generation: int) -> dict[str, Any]:
@@ -397,39 +314,33 @@ def _meta_row(model: ModelIdentity, generation: int) -> dict[str, Any]:
     return {"id": 1, **facts, "checksum": row_checksum(*facts.values())}
 
 
-def _segment_values(record: SegmentRecord, generation: int) -> dict[str, Any]:
-    files = {name: asdict(file) for name, file in sorted(record.files.items())}
-    return _with_checksum(
-        {
-            "name": record.name,
-            "kind": record.kind,
-            "rows": record.rows,
-            "dimension": record.dimension,
-            "dtype": record.dtype,
-            "score": record.score,
-            "files": json.dumps(files),
-            "generation": generation,
-        }
-    )
+def _plain(ids: Iterable[Any]) -> Iterator[Any]:
+    """Yield ids as Python has them: database drivers take no numpy numbers."""
+    return (id_.item() if isinstance(id_, np.generic) else id_ for id_ in ids)
+
+
+def _selected(
+    connection: Connection, wanted: sql.Select[Any], column: Column[Any], ids: Iterable[int]
+) -> list[int]:
+    """Return what is wanted of the rows whose `column` is one of some ids."""
+    return [
+        found
+        for part in parts(_plain(ids))
+        for found in connection.execute(wanted.where(column.in_(part))).scalars()
+    ]
 
 
 def _delete(
     connection: Connection,
     column: Column[Any],
-    ids: Sequence[int],
+    ids: Iterable[int | str],
     *where: sql.ColumnElement[bool],
 ) -> None:
-    for at in range(0, len(ids), IDS_PER_STATEMENT):
-        part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
+    for part in parts(_plain(ids)):
         connection.execute(column.table.delete().where(column.in_(part), *where))
 
 
-def _insert(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    block: list[Mapping[str, Any]] = []
-    for row in rows:
-        block.append(row)
-        if len(block) == _BULK:
-            connection.execute(table.insert(), block)
-            block = []
-    if block:
-        connection.execute(table.insert(), block)
+def _insert(connection: Connection, table: Table, rows: Iterable[Iterable[object]]) -> None:
+    """Add rows, each with its values in the order of the columns."""
+    for block in parts(rows, _BULK):
+        connection.execute(table.insert(), [row_of(table, row) for row in block])

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from hasse.index.catalog.database import Database
 from hasse.index.catalog.integrity import whole_rows
-from hasse.index.catalog.schema import SEARCHES, row_checksum
+from hasse.index.catalog.schema import SEARCHES, row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,5 @@ def _looked_at_now(name: str, request: str, seen: Iterable[int]) -> SavedSearch:
 
 
 def _insert(connection: Connection, one: SavedSearch) -> None:
-    values = {
-        "name": one.name,
-        "request": one.request,
-        "seen": json.dumps(sorted(one.seen)),
-        "looked": one.looked,
-    }
-    row = values | {"checksum": row_checksum(*values.values())}
+    row = row_of(SEARCHES, (one.name, one.request, json.dumps(sorted(one.seen)), one.looked))
     connection.execute(SEARCHES.insert(), [row])

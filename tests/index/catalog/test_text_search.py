@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from hasse.index.catalog import documents
+from hasse.index.catalog.schema import DOCUMENTS
 from hasse.index.catalog.searches import save_search, saved_searches
 from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.text_search import Said, said
@@ -171,7 +171,7 @@ def test_text_index_follows_changes(index: Index) -> None:
 
 def test_verify_names_a_text_index_that_lags_and_rebuilding_mends_it(index: Index) -> None:
     with index.catalog.writing() as connection:
-        documents.delete(connection, [1])
+        connection.execute(DOCUMENTS.delete().where(DOCUMENTS.c.image_id == 1))
     (finding,) = verify(index.folder).findings
     assert "does not hold what 1 images say" in finding
     with index.writing() as writer:
