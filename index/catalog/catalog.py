@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
@@ -35,6 +35,7 @@ from hasse.index.catalog.schema import (
     REMOVED,
     SEGMENTS,
     UNREADABLE_FACTS,
+    VERSION_FACTS,
     WRITTEN,
     parts,
 )
@@ -52,7 +53,10 @@ from hasse.index.types import (
     PathRow,
     SourcedText,
     UnreadableFile,
+    VersionRow,
 )
+
+_OfImage = TypeVar("_OfImage", CaptionRow, PathRow)
 
 
 class Catalog(Database):
@@ -62,8 +66,7 @@ class Catalog(Database):
         """Name the database; see `Database`."""
         super().__init__(url, lock_seconds)
         self._lookups = {
-            name: Lookup.compiled(by_database, self.dialect)
-            for name, by_database in LOOKUPS.items()
+            name: Lookup.compiled(statement, self.dialect) for name, statement in LOOKUPS.items()
         }
 
     def exists(self) -> bool:
@@ -137,17 +140,17 @@ class Catalog(Database):
     def images(self, ids: Iterable[int]) -> dict[int, ImageRow]:
         """Return the images there are among `ids`, by id."""
         (rows,) = self._look_up("images", ids)
-        return _image_rows(rows)
+        return {row[0]: ImageRow._make(row) for row in rows}
 
     def described_images(self, ids: Iterable[int]) -> dict[int, DescribedImage]:
         """Return what `images`, `captions_of` and `paths_of` do, of one instant."""
         wanted = list(ids)
         images, captions, paths = self._look_up("described images", wanted)
-        captions_of = _captions_by_image(wanted, captions)
-        paths_of = _paths_by_image(wanted, paths)
+        captions_of = _by_image(CaptionRow, wanted, captions)
+        paths_of = _by_image(PathRow, wanted, paths)
         return {
-            image: DescribedImage(row, captions_of[image], paths_of[image])
-            for image, row in _image_rows(images).items()
+            row.id: DescribedImage(row, captions_of[row.id], paths_of[row.id])
+            for row in map(ImageRow._make, images)
         }
 
     def image_hits(self, ids: Iterable[int]) -> tuple[dict[int, NamedImage], int]:
@@ -200,7 +203,7 @@ class Catalog(Database):
         """Return the files of each image, by image id, in order of their paths."""
         wanted = list(image_ids)
         (rows,) = self._look_up("paths of images", wanted)
-        return _paths_by_image(wanted, rows)
+        return _by_image(PathRow, wanted, rows)
 
     def all_paths(self) -> list[PathRow]:
         """Return the files of all images."""
@@ -211,10 +214,14 @@ class Catalog(Database):
         rows = self._read(sql.select(IMAGES.c.id, IMAGES.c.sha256))
         return {row.id: row.sha256 for row in rows}
 
+    def versions(self) -> dict[int, VersionRow]:
+        """Return what is noted of each image that has been looked at, by its id."""
+        rows = map(VersionRow._make, self._read(sql.select(*VERSION_FACTS)))
+        return {row.image_id: row for row in rows}
+
     def sidecars(self) -> dict[int, str]:
         """Return which state of its sidecars was read for each image; see `Metadata`."""
-        with self.reading() as connection:
-            rows = connection.execute(sql.select(METADATA.c.image_id, METADATA.c.sidecars)).all()
+        rows = self._read(sql.select(METADATA.c.image_id, METADATA.c.sidecars))
         return {row.image_id: row.sidecars for row in rows}
 
     def metadata(self, image_id: int) -> Metadata:
@@ -253,13 +260,13 @@ class Catalog(Database):
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
         (rows,) = self._look_up("captions", ids)
-        return _caption_rows(rows)
+        return {row[0]: CaptionRow._make(row) for row in rows}
 
     def captions_of(self, image_ids: Iterable[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id, in order of caption id."""
         wanted = list(image_ids)
         (rows,) = self._look_up("captions of images", wanted)
-        return _captions_by_image(wanted, rows)
+        return _by_image(CaptionRow, wanted, rows)
 
     def count_with_text(self, source: TextSource) -> int:
         """Return how many images have a text of a source, be it an empty one."""
@@ -311,29 +318,12 @@ def _format(connection: Connection) -> int:
     return found
 
 
-def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:
-    return {row[0]: ImageRow._make(row) for row in rows}
-
-
-def _caption_rows(rows: Iterable[Sequence[Any]]) -> dict[int, CaptionRow]:
-    return {row[0]: CaptionRow._make(row) for row in rows}
-
-
-def _captions_by_image(
-    image_ids: Iterable[int], rows: Iterable[list[Any]]
-) -> dict[int, list[CaptionRow]]:
-    found: dict[int, list[CaptionRow]] = {image: [] for image in image_ids}
-    for row in sorted(rows):
-        found[row[1]].append(CaptionRow._make(row))
-    return found
-
-
-def _paths_by_image(
-    image_ids: Iterable[int], rows: Iterable[list[Any]]
-) -> dict[int, list[PathRow]]:
-    found: dict[int, list[PathRow]] = {image: [] for image in image_ids}
-    for row in sorted(rows, key=lambda row: row[1]):
-        found[row[0]].append(PathRow._make(row))
+def _by_image(
+    kind: type[_OfImage], image_ids: Iterable[int], rows: Iterable[list[Any]]
+) -> dict[int, list[_OfImage]]:
+    found: dict[int, list[_OfImage]] = {image: [] for image in image_ids}
+    for row in map(kind._make, sorted(rows)):
+        found[row.image_id].append(row)
     return found
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -64,9 +64,9 @@ class Lookup(NamedTuple):
     places: int | None  # that the ids are given for; None where the parameter has a name
 
     @classmethod
-    def compiled(cls, by_database: Mapping[str, sql.Select[Any]], dialect: sql.Dialect) -> Self:
-        """Return the one of some statements that is for a database; see `lookups`."""
-        found: Any = by_database[dialect.name].compile(dialect=dialect)
+    def compiled(cls, statement: sql.Select[Any], dialect: sql.Dialect) -> Self:
+        """Return a statement of `lookups` for a database."""
+        found: Any = statement.compile(dialect=dialect)
         return cls(str(found), len(found.positiontup) if found.positional else None)
 
     def parameters(self, ids: str) -> dict[str, str] | tuple[str, ...]:

@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from hasse.index.catalog.versions import version_rows
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.self_join import self_join
 from hasse.index.segments.change import Change
@@ -92,7 +91,7 @@ def hash_pictures(index: Index, limits: PictureLimits, report: Progress) -> None
 
     A call that was stopped goes on where it was.
     """
-    known = version_rows(index.catalog)
+    known = index.catalog.versions()
     left = [row for row in index.catalog.all_rows()[0] if row.id not in known]
     with ThreadPoolExecutor(thread_name_prefix="hasse-decode") as pool:
         for start in range(0, len(left), _BLOCK):
@@ -113,7 +112,7 @@ def find_versions(index: Index, limits: PictureLimits, report: Progress) -> None
 
     `report` is called with the pairs of images that may, which are compared.
     """
-    rows = version_rows(index.catalog)
+    rows = index.catalog.versions()
     pictures = Sets()
     for row in rows.values():
         pictures.join(row.image_id, row.picture)
@@ -137,7 +136,7 @@ def find_versions(index: Index, limits: PictureLimits, report: Progress) -> None
 
 def same_files(index: Index) -> list[Group]:
     """Return the files that hold the same bytes, or the same picture as far as that is noted."""
-    rows = version_rows(index.catalog)
+    rows = index.catalog.versions()
     images = {row.id: row for row in index.catalog.all_rows()[0]}
     pictures, first = Sets(), dict[Hashable, int]()
     for id_, image in images.items():

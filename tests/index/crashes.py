@@ -27,7 +27,6 @@ from hasse.index.build import build, reencode
 from hasse.index.catalog import documents
 from hasse.index.catalog.searches import delete_search, note_seen, save_search, saved_searches
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.versions import version_rows
 from hasse.index.errors import DiskFullError, MissingIndexError
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
@@ -212,9 +211,7 @@ def check_describe(folder: Path, acknowledged: int) -> None:
             {text for source, text in texts.get(id_, []) if source in ("title", _READ)}
             for id_ in (50, 3)
         ]
-        versions = {
-            row.picture for row in version_rows(index.catalog).values() if row.image_id == 51
-        }
+        versions = {row.picture for row in index.catalog.versions().values() if row.image_id == 51}
         kept = [(one.request, set(one.seen)) for one in saved_searches(index.catalog)]
         state = (*told, versions, kept[0] if kept else ())
         assert state in DESCRIBED[acknowledged : acknowledged + 2], (state, acknowledged)

@@ -85,8 +85,8 @@ def test_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_blocks(
 @pytest.mark.parametrize("database", ["sqlite", "postgresql+psycopg"])
 def test_lookup_has_no_parameter_but_its_ids(database: str) -> None:
     dialect = sql.make_url(f"{database}://").get_dialect()()
-    for statements in LOOKUPS.values():
-        lookup = Lookup.compiled(statements, dialect)
+    for statement in LOOKUPS.values():
+        lookup = Lookup.compiled(statement, dialect)
         given = lookup.parameters("[1, 2]")
         if isinstance(given, dict):
             assert set(re.findall(r"%\((\w+)\)s", lookup.statement)) == set(given)

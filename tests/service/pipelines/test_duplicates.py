@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.index.catalog.versions import version_rows
 from hasse.index.kernels.threads import Workers
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
@@ -110,7 +109,7 @@ def test_work_that_was_stopped_keeps_what_was_done(index: Index) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         duplicates.hash_pictures(index, DEFAULT_LIMITS, stop)
-    assert len(version_rows(index.catalog)) == 2
+    assert len(index.catalog.versions()) == 2
     assert len(look(index)[0].files) == 4
 
 
@@ -126,7 +125,7 @@ def test_file_that_is_no_picture_any_more_stops_nothing(index: Index) -> None:
     (index.folder.parent / "b.png").write_bytes(b"no picture")
     (index.folder.parent / "c.png").unlink()
     assert len(look(index)) == 1
-    assert set(version_rows(index.catalog)) == {1, 2, 3}
+    assert set(index.catalog.versions()) == {1, 2, 3}
 
 
 def test_burst_is_near_in_time_and_nearly_the_same(index: Index) -> None:
