@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,14 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from hasse.models.datasets import Dataset, DatasetError, Image
+from hasse.models.features.prefetch import decode_ahead
 from hasse.models.files import write_at, write_atomically
 from hasse.models.images.decoding import open_picture, picture_stamp
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 
 PIXELS, MANIFEST = "pixels.u8", "pixels.json"
-CHUNK = 512  # pictures decoded between two commits
+CHUNK = 128  # pictures decoded between two commits; a few times as many are in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +68,18 @@ def cache_pixels(
     if not same or any(now not in (0, then) for now, then in zip(stamps, before, strict=True)):
         contents = {"identity": identity, "stamps": stamps, "done": 0, "image_ids": []}
         _write(folder, contents)  # before its pictures are overwritten
-    while contents["done"] < len(dataset):
-        images = dataset.images[contents["done"] : contents["done"] + chunk]
-        squares = {}
-        for image, pixels in _squares(images, preprocessing, workers, limits):
-            if isinstance(pixels, PictureError):
-                skipped(f"{image.subject}: {pixels}: skipped")
-            else:
-                squares[image.id] = pixels.tobytes()
-        at = len(contents["image_ids"]) * size**2 * 3
-        write_at(folder / PIXELS, at, b"".join(squares.values()))
-        done = contents["done"] + len(images)
-        contents |= {"done": done, "image_ids": [*contents["image_ids"], *squares]}
+
+    def square(image: Image) -> bytes:
+        picture = open_picture(image.path, limits, size)
+        return _square(picture, preprocessing).tobytes()
+
+    for batch in decode_ahead(dataset.images[contents["done"] :], square, chunk, workers):
+        for image, error in batch.unusable:
+            skipped(f"{image.subject}: {error}: skipped")
+        known, new = contents["image_ids"], [image.id for image in batch.items]
+        write_at(folder / PIXELS, len(known) * size**2 * 3, b"".join(batch.results))
+        done = contents["done"] + len(batch.items) + len(batch.unusable)
+        contents |= {"done": done, "image_ids": [*known, *new]}
         _write(folder, contents)
         progress(done, len(dataset))
     ids = np.array(contents["image_ids"], dtype=np.int64)
@@ -117,23 +116,6 @@ def _read(folder: Path, picture_bytes: int) -> dict[str, Any]:
 def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / MANIFEST, json.dumps(manifest).encode())
-
-
-def _squares(
-    images: Sequence[Image],
-    preprocessing: Preprocessing,
-    workers: int | None,
-    limits: PictureLimits,
-) -> Iterator[tuple[Image, NDArray[np.uint8] | PictureError]]:
-    def read(image: Image) -> NDArray[np.uint8] | PictureError:
-        try:
-            picture = open_picture(image.path, limits, preprocessing.resize)
-            return np.asarray(_square(picture, preprocessing))
-        except PictureError as error:
-            return error
-
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        yield from zip(images, pool.map(read, images), strict=True)
 
 
 def _square(picture: Pillow.Image, preprocessing: Preprocessing) -> Pillow.Image:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.model_folder import require_no_model
 from hasse.models.datasets import Dataset, DatasetError, load
 from hasse.models.encoders.registry import build_backbone
+from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
@@ -25,7 +27,6 @@ from hasse.models.training.state import read_notes
 from hasse.models.training.trainer import RetrievalTraining, identity
 from hasse.service.pipelines.training_inputs import (
     Collections,
-    PictureReading,
     Tell,
     from_captions,
     from_features,
@@ -145,8 +146,14 @@ class TrainingPlan:
             # Reading the pictures would replace those of another training.
             require_same(out, identity(config, collections, weights, self.start, lessons))
             with world.in_turn(), bars("reading pictures") as progress:
-                reading = PictureReading(request.workers, request.limits, progress, tell)
-                inputs = from_pictures(config, weights, collections, out / "pictures", reading)
+                cached = partial(
+                    cache_pixels,
+                    workers=request.workers,
+                    limits=request.limits,
+                    progress=progress,
+                    skipped=tell,
+                )
+                inputs = from_pictures(config, weights, collections, out / "pictures", cached)
         return RetrievalTraining(config, out, replace(inputs, start=self.start), lessons, world)
 
 

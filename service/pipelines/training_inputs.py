@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,9 @@ from hasse.models.datasets import Dataset
 from hasse.models.encoders.model_config import ImagePooling
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
-from hasse.models.features.pixel_store import cache_pixels
+from hasse.models.features.pixel_store import PixelCache, cache_pixels
 from hasse.models.files import write_atomically
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
+from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import (
     FeatureInput,
@@ -27,22 +27,6 @@ from hasse.models.training.inputs import (
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 Tell = Callable[[str], None]
 WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the path of the network's weights
-
-
-@dataclass(frozen=True, slots=True)
-class PictureReading:
-    """How pictures are decoded.
-
-    Attributes:
-        workers: threads; None for one per core.
-        progress: called with the numbers of pictures done and of all.
-        skipped: called with a line for each picture that cannot be read.
-    """
-
-    workers: int | None = None
-    limits: PictureLimits = DEFAULT_LIMITS
-    progress: Callable[[int, int], None] = lambda done, total: None
-    skipped: Tell = lambda line: None
 
 
 def note_weights(folder: Path, weights: Path) -> None:
@@ -148,10 +132,12 @@ def from_pictures(
     config: TrainingConfig,
     backbone_weights: dict[str, Tensor] | None,
     collections: Collections,
-    cache: Path,
-    reading: PictureReading,
+    folder: Path,
+    cached: Callable[[Dataset, Preprocessing, Path], PixelCache] = cache_pixels,
 ) -> TrainingInputs:
-    """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
+    """Prepare a training on pictures, which `cached` decodes once into `folder`.
+
+    The backbone learns.
 
     Raises:
         DatasetError: no picture can be read.
@@ -161,15 +147,7 @@ def from_pictures(
         (
             collection,
             PixelInput(
-                cache_pixels(
-                    collection,
-                    preprocessing,
-                    cache / f"{part}-{preprocessing.resize}",
-                    workers=reading.workers,
-                    limits=reading.limits,
-                    progress=reading.progress,
-                    skipped=reading.skipped,
-                ),
+                cached(collection, preprocessing, folder / f"{part}-{preprocessing.resize}"),
                 # The model is validated as it will be used, in float32.
                 bfloat16=config.precision == "bfloat16" and part == "train",
             ),

@@ -28,7 +28,6 @@ from hasse.service.pipelines.training import (
     split_for_training,
 )
 from hasse.service.pipelines.training_inputs import (
-    PictureReading,
     from_features,
     from_pictures,
     learning_backbone,
@@ -240,8 +239,7 @@ def test_training_measures_the_model_in_the_precision_it_is_used_in(tmp_path: Pa
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     config = TrainingConfig(precision="bfloat16", preprocessing=Preprocessing(resize=36, crop=32))
-    reading = PictureReading(workers=1)
-    inputs = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", reading)
+    inputs = from_pictures(config, None, (dataset, dataset), tmp_path / "cache")
     training, validation = inputs.training[1], inputs.validation[1]
     assert isinstance(training, PixelInput)
     assert isinstance(validation, PixelInput)
