@@ -11,10 +11,10 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.ranking import average_precisions
 from hasse.models.training.run import Batch, Progress, Run, Stop
 from hasse.service.cli.terminal.table import print_table
+from hasse.studies.bootstrap import interval
 
 Penalties = NDArray[np.float32]
 Labels = NDArray[np.bool_]

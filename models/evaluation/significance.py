@@ -7,18 +7,18 @@ models are compared on the same draws (paired), which cancels the difficulty the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.evaluation.bootstrap import SAMPLES, draws
 from hasse.models.evaluation.ranking import Ranking
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval
 
 DIRECTIONS = ("caption_retrieval", "image_retrieval")
+SAMPLES = 2000  # draws of a sample
 METRICS = ("r1", "r5", "r10", "median", "mean", "mean_average_precision")
 
 Floats = NDArray[np.float64]
@@ -87,6 +87,16 @@ def resampled(blocks: Sequence[Retrieval], samples: int = SAMPLES) -> Floats:
             for row, table in enumerate(tables):
                 out[row, :, at] += table.metrics(counts)
     return out / len(blocks)
+
+
+def draws(number: int, seed: int = 0, samples: int = SAMPLES) -> Iterator[NDArray[np.int64]]:
+    """Draw `number` things with replacement, `samples` times: how often each came, (number,).
+
+    The same number and seed give the same draws, so that two models can be compared on them.
+    """
+    draw = np.random.default_rng(seed)
+    for _ in range(samples):
+        yield np.bincount(draw.integers(0, number, number), minlength=number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.evaluation.bootstrap import draws, interval
+from hasse.models.evaluation.significance import draws
+from hasse.studies.bootstrap import interval
 from hasse.studies.photographs.chains import Chain
 
 SHUFFLED = 5  # other pictures that each text is paired with

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.bootstrap import interval
 from hasse.models.evaluation.ground_truth import own_captions
 from hasse.models.evaluation.ranking import best_ranks
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
+from hasse.studies.bootstrap import interval
 
 PAIRS = 100
 BLOCK_ROWS = 16

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from hasse.models.evaluation.bootstrap import SAMPLES
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval
 from hasse.models.evaluation.significance import (
+    SAMPLES,
     Floats,
     Interval,
     Intervals,

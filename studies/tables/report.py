@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hasse.models.evaluation.bootstrap import half_width
 from hasse.models.training.run import Progress
 from hasse.service.cli.terminal.table import print_table
+from hasse.studies.bootstrap import half_width
 
 Values = NDArray[np.float64]
 

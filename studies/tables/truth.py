@@ -27,10 +27,11 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import DatasetError, Image
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.bootstrap import draws, interval
+from hasse.models.evaluation.significance import draws
 from hasse.models.score import penalties_between
 from hasse.service.verdict import SHOWS
 from hasse.service.writing.image_source import ImageSource
+from hasse.studies.bootstrap import interval
 from hasse.studies.photographs.classes import article
 from hasse.studies.tables.report import parser_of
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.evaluation.bootstrap import interval
+from hasse.studies.bootstrap import interval
 from hasse.studies.transfer.logistic import PENALTIES, Features, LogisticRegression
 from hasse.studies.transfer.tasks import SCORES, WITHHELD, Examples, Metric, Task
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hasse.models.evaluation.bootstrap import draws
 from hasse.models.evaluation.ranking import Ranking
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval
 from hasse.models.evaluation.significance import (
@@ -13,6 +12,7 @@ from hasse.models.evaluation.significance import (
     METRICS,
     difference,
     differences,
+    draws,
     intervals,
     resampled,
 )

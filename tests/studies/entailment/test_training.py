@@ -12,11 +12,11 @@ import torch
 
 from hasse.models.checkpoints import checkpoint as retrieval
 from hasse.models.encoders.model_config import MOST_COORDINATES, ModelConfig
-from hasse.models.evaluation.bootstrap import interval
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.run import Progress, TrainingError
 from hasse.models.vocabulary import Vocabulary, words
+from hasse.studies.bootstrap import interval
 from hasse.studies.entailment import checkpoint
 from hasse.studies.entailment.checkpoint import EntailmentCheckpoint
 from hasse.studies.entailment.corpus import Corpus, SentencePair, labels, read

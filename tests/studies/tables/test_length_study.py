@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hasse.models.evaluation.bootstrap import interval
 from hasse.models.score import SCORES, Score
+from hasse.studies.bootstrap import interval
 from hasse.studies.tables import length_study as study
 from hasse.studies.tables.length_study import length_study
 from tests.models.evaluation.test_retrieval import dataset, unit

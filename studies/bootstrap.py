@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-SAMPLES = 2000
+from hasse.models.evaluation.significance import SAMPLES
+
 BLOCK = 100  # samples drawn at one time
 
 
@@ -24,16 +23,6 @@ def interval(values: ArrayLike) -> tuple[float, float]:
     ]
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
     return float(low), float(high)
-
-
-def draws(number: int, seed: int = 0, samples: int = SAMPLES) -> Iterator[NDArray[np.int64]]:
-    """Draw `number` things with replacement, `samples` times: how often each came, (number,).
-
-    The same number and seed give the same draws, so that two models can be compared on them.
-    """
-    draw = np.random.default_rng(seed)
-    for _ in range(samples):
-        yield np.bincount(draw.integers(0, number, number), minlength=number)
 
 
 def half_width(values: NDArray[np.float64]) -> float:

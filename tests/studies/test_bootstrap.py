@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hasse.models.evaluation.bootstrap import SAMPLES, draws, interval
+from hasse.models.evaluation.significance import SAMPLES, draws
+from hasse.studies.bootstrap import interval
 
 
 def test_the_interval_is_that_of_the_normal_law_where_that_holds() -> None:
