@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,11 +104,7 @@ def coco(
     """
     from hasse.models.datasets import coco as reader
 
-    with progress("reading pictures") as report:
-        dataset, skipped = reader.read(
-            annotations, images, split, progress=report, limits=picture_limits()
-        )
-    _keep(dataset, skipped, out, as_json)
+    _keep(partial(reader.read, annotations, images, split), out, as_json)
 
 
 @imports.add
@@ -123,9 +121,7 @@ def karpathy(
     """
     from hasse.models.datasets import karpathy as reader
 
-    with progress("reading pictures") as report:
-        dataset, skipped = reader.read(document, images, progress=report, limits=picture_limits())
-    _keep(dataset, skipped, out, as_json)
+    _keep(partial(reader.read, document, images), out, as_json)
 
 
 @imports.add
@@ -156,11 +152,7 @@ def flickr8k(
 
     named = {"train": train, "val": val, "test": test}
     splits = {name: path for name, path in named.items() if path is not None}
-    with progress("reading pictures") as report:
-        dataset, skipped = reader.read(
-            tokens, images, splits, progress=report, limits=picture_limits()
-        )
-    _keep(dataset, skipped, out, as_json)
+    _keep(partial(reader.read, tokens, images, splits), out, as_json)
 
 
 @imports.add
@@ -193,16 +185,14 @@ def folder(
     """
     from hasse.models.datasets import folder as reader
 
-    with progress("reading pictures") as report:
-        dataset, skipped = reader.read(
-            pictures, captions, exclude=exclude or [], progress=report, limits=picture_limits()
-        )
-    _keep(dataset, skipped, out, as_json)
+    _keep(partial(reader.read, pictures, captions, exclude=exclude or []), out, as_json)
 
 
-def _keep(dataset: Dataset, skipped: SkippedRows, out: Path, as_json: bool) -> None:
+def _keep(read: Callable[..., tuple[Dataset, SkippedRows]], out: Path, as_json: bool) -> None:
     from hasse.models.datasets import save
 
+    with progress("reading pictures") as report:
+        dataset, skipped = read(progress=report, limits=picture_limits())
     save(dataset, out)
     _summary(dataset, skipped, out, as_json)
 
