@@ -6,7 +6,7 @@ One transaction makes a change visible, so a reader sees the old generation or t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from hasse.index.catalog.schema import (
     HASHED,
     IMAGE_FACTS,
     IMAGES,
+    LARGEST_ID,
     META,
     METADATA,
     PATH_FACTS,
@@ -198,6 +199,18 @@ class Catalog(Database):
                 "image": largest_id(connection, "image"),
                 "caption": largest_id(connection, "caption"),
             }
+
+    def free_ids(self, kind: Kind, largest: int) -> Iterator[int]:
+        """Yield ids that no row of `kind` has or had, in order; the first is after `largest`.
+
+        `largest` is that of `largest_ids`, or larger.
+        """
+        yield from range(largest + 1, FAR_IDS)
+        table = IMAGES if kind == "image" else CAPTIONS
+        far = sql.select(table.c.id).where(table.c.id >= FAR_IDS)
+        gone = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.id >= FAR_IDS)
+        used = {row.id for row in self._read(far.union(gone))}
+        yield from (id_ for id_ in range(FAR_IDS, LARGEST_ID + 1) if id_ not in used)
 
     def paths_of(self, image_ids: Iterable[int]) -> dict[int, list[PathRow]]:
         """Return the files of each image, by image id, in order of their paths."""

@@ -67,8 +67,8 @@ _WRITTEN = {
 @compiles(_Arrays)
 @compiles(_Each)
 def _compiled(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
-    written = _WRITTEN[compiler.dialect.name][type(element)]
-    return written % compiler.process(element.clause_expr.element, **options)
+    arguments: str = compiler.process(element.clause_expr.element, **options)
+    return _WRITTEN[compiler.dialect.name][type(element)] % arguments
 
 
 def _listed(column: Column[Any]) -> sql.ColumnElement[bool]:

@@ -238,7 +238,8 @@ def drop_all_segments(connection: Connection) -> None:
 def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
     """Forget deletions up to a generation, except those that `needed` (R,) rows are deleted by.
 
-    What `free_ids` goes by stays: the largest id, and ids that were named far beyond the others.
+    What `Catalog.free_ids` goes by stays: the largest id, and ids that were named far beyond the
+    others.
     """
     # An id that was deleted again since then is needed for a younger segment.
     old = sql.select(DELETED.c.id).where(

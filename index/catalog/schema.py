@@ -19,6 +19,7 @@ BEFORE = (6, 7, 8)  # formats that `index.catalog.upgrade` brings to this one; 0
 # Ids from here on are remembered for good when they are deleted, and new ids do not go on after
 # them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
 FAR_IDS = 2**52
+LARGEST_ID = 2**53 - 1  # JSON readers with one type of number hold no larger one exactly
 IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
 Value = TypeVar("Value")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.free_ids import free_ids
 from hasse.index.catalog.schema import FAR_IDS
 from hasse.index.segments.change import Change
 from hasse.index.types import KINDS, CaptionRow, ImageRow, Kind, Metadata, Points, VersionRow
@@ -111,4 +110,4 @@ class Draft:
         )
 
     def _free(self, catalog: Catalog, kind: Kind) -> Iterator[int]:
-        return free_ids(catalog, kind, self._largest[kind])
+        return catalog.free_ids(kind, self._largest[kind])

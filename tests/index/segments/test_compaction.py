@@ -12,8 +12,7 @@ import sqlalchemy as sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hasse.index.catalog.free_ids import LARGEST_ID, free_ids
-from hasse.index.catalog.schema import DELETED, FAR_IDS
+from hasse.index.catalog.schema import DELETED, FAR_IDS, LARGEST_ID
 from hasse.index.errors import BadRowsError, ChecksumError, IndexLockedError
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.query import Query
@@ -125,7 +124,7 @@ def test_free_ids_after_a_merge_are_none_that_an_image_had(tmp_path: Path) -> No
         for _ in range(3):
             index.remove([max(index.snapshot.ids("image").tolist())])
             index.compact(everything)
-            free = next(free_ids(index.catalog, "image", index.catalog.largest_ids()["image"]))
+            free = next(index.catalog.free_ids("image", index.catalog.largest_ids()["image"]))
             assert free == 5
         assert deletions(index) == 2  # of image 4 and of its caption
 
@@ -139,8 +138,8 @@ def test_free_ids_beside_ids_named_far_away_stay_small_and_below_the_largest(
         index.remove(named[:1])
         index.compact(everything)
         assert index.catalog.largest_ids()["image"] == 2
-        assert next(free_ids(index.catalog, "image", 2)) == 3
-        assert next(free_ids(index.catalog, "image", FAR_IDS - 1)) == FAR_IDS + 1
+        assert next(index.catalog.free_ids("image", 2)) == 3
+        assert next(index.catalog.free_ids("image", FAR_IDS - 1)) == FAR_IDS + 1
 
 
 def test_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> None:
