@@ -6,12 +6,13 @@ next one goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hasse.index.catalog.schema import parts
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import ImageRow, Metadata, PathRow, UnreadableFile
@@ -277,13 +278,13 @@ class FolderSync:
     def _update(self) -> None:
         """Change the files and captions of images that are there, and remove images."""
         plan, paths = self._plan, self._changed_paths()
-        for part in _parts(list(paths)):
+        for part in parts(paths, IMAGES_PER_CHANGE):
             self._change_images({id_: paths[id_] for id_ in part})
         stale = self._stale_metadata()
-        for part in _parts(list(stale)):
+        for part in parts(stale, IMAGES_PER_CHANGE):
             metadata = {id_: self._read_again(stale[id_]) for id_ in part}
             self._write(Change(metadata=metadata))
-        for part in _parts(plan.removed):
+        for part in parts(plan.removed, IMAGES_PER_CHANGE):
             self._write(Change(removed_images=part))
             self._counts.removed += len(part)
         if self._held.changed_folders(self.scan, plan.reasons) or self._unreadable or plan.lapsed:
@@ -386,8 +387,3 @@ class FolderSync:
 
 def _stamp_of(rows: Sequence[PathRow], path: str) -> tuple[int | None, ...]:
     return next(((row.size, row.modified) for row in rows if row.path == path), ())
-
-
-def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for at in range(0, len(ids), IMAGES_PER_CHANGE):
-        yield ids[at : at + IMAGES_PER_CHANGE]
