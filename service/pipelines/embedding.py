@@ -20,7 +20,6 @@ from hasse.models.embedding_model import Points
 from hasse.models.errors import HasseError
 from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.model import OrderEmbedding
 from hasse.service.writing.image_source import ImageSource
 
@@ -96,21 +95,16 @@ def text_blocks(model: Checkpoint, lines: Sequence[str], encode: Encode) -> Iter
 def picture_blocks(
     model: Checkpoint,
     pictures: Sequence[Path],
-    *,
-    batch_size: int = 32,
-    workers: int | None = None,
-    limits: PictureLimits = DEFAULT_LIMITS,
-    skipped: Callable[[str], None] = lambda line: None,
+    source: ImageSource,
 ) -> Iterator[Block]:
     """Yield pictures with their points, in their order.
 
-    A picture that cannot be read has a row of NaN, and `skipped` is called with the reason.
+    A picture that cannot be read has a row of NaN, and `source.skipped` is told the reason.
     """
     images = [Image(at, path.name, path) for at, path in enumerate(pictures)]
-    source = ImageSource(batch_size=batch_size, workers=workers, limits=limits)
     for batch in source.batches(model.model, images):
         for image, error in batch.unusable:
-            skipped(f"{image.path}: {error}: its row is NaN")
+            source.skipped(f"{image.path}: {error}: its row is NaN")
         every = sorted(
             [*batch.images, *(image for image, _ in batch.unusable)], key=attrgetter("id")
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from hasse.models.datasets import Dataset, DatasetError, load
 from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from hasse.models.evaluation.significance import difference, differences, intervals
-from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.score import Score
 from hasse.service.pipelines.dataset_encoding import Encoded, encode_dataset
 from hasse.service.pipelines.training import ProgressBars, part_to_measure
@@ -61,7 +60,8 @@ class EvaluationRequest:
         split: the images to measure on; None for the usual ones (`part_to_measure`).
         model: a checkpoint; None for the built-in one that suits the dataset.
         against: a second checkpoint to compare with.
-        features: of the pictures; `against` reads `against_features` instead, if there are any.
+        source: where the points of pictures come from.
+        against_features: the features that `against` reads, if they are others.
         captions_per_image: only the first so many of each image count.
     """
 
@@ -69,13 +69,10 @@ class EvaluationRequest:
     split: str | None = None
     model: Path | None = None
     against: Path | None = None
-    features: Path | None = None
+    source: ImageSource = field(default_factory=ImageSource)
     against_features: Path | None = None
     folds: int = 1
     captions_per_image: int | None = None
-    batch_size: int = 32
-    workers: int | None = None
-    limits: PictureLimits = DEFAULT_LIMITS
 
     def run(
         self, device: str, bars: ProgressBars, tell: Callable[[str], None]
@@ -96,7 +93,7 @@ class EvaluationRequest:
         _require_blocks(self.folds, collection)
 
         def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:
-            source = ImageSource(features, self.batch_size, self.workers, tell, self.limits)
+            source = replace(self.source, features=features)
             with bars(f"encoding by {model.name}") as progress:
                 encoded = encode_dataset(model.model, of, source, progress)
             _require_blocks(self.folds, encoded.dataset)  # which lacks unreadable pictures
@@ -107,7 +104,7 @@ class EvaluationRequest:
             with bars("ranking") as progress:
                 return measure(model, encoded, self.folds, progress)
 
-        evaluated = measured(first, collection, self.features)
+        evaluated = measured(first, collection, self.source.features)
         dataset = evaluated.encoded.dataset
         there = {image.id for image in dataset.images}
         captions = sum(len(image.captions) for image in whole.images if image.id in there)
@@ -119,7 +116,7 @@ class EvaluationRequest:
             **evaluated.to_json(),
         }
         if second is not None:
-            other = measured(second, dataset, self.against_features or self.features)
+            other = measured(second, dataset, self.against_features or self.source.features)
             if len(other.encoded.dataset) < len(dataset):
                 raise DatasetError(
                     f"{self.against} could not be measured on all images that {evaluated.name} "

@@ -149,6 +149,8 @@ def _measured(
 ) -> tuple[Measured, dict[str, Any]]:
     from hasse.service.pipelines.evaluation import EvaluationRequest
     from hasse.service.runtime.device import pick_device
+    from hasse.service.writing.image_source import ImageSource
 
-    request = EvaluationRequest(dataset, split, model, features=features, limits=picture_limits())
+    source = ImageSource(features, skipped=tell, limits=picture_limits())
+    request = EvaluationRequest(dataset, split, model, source=source)
     return request.run(pick_device(device), progress, tell)

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import BatchSize, Device, ModelOrPhotographs, Workers
+from hasse.service.cli.terminal.options import Encoding, ModelOrPhotographs
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
@@ -48,9 +47,7 @@ def embed(
     model: ModelOrPhotographs = Path("photographs"),
     out: Out = None,
     states: States = False,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
 ) -> None:
     """Write the embeddings of texts or of pictures, for your own programs.
 
@@ -71,7 +68,7 @@ def embed(
     texts = [one for one in found if isinstance(one, str)]
     pictures = [one for one in found if isinstance(one, Path)]
     loaded = checkpoint.load(
-        named_models.find(model), pick_device(device), with_pictures=bool(pictures)
+        named_models.find(model), pick_device(encoding.device), with_pictures=bool(pictures)
     )
     if states and pictures:
         raise CommandError("pictures have no states: leave --states out, or give texts")
@@ -79,14 +76,7 @@ def embed(
     blocks = (
         embedding.text_blocks(loaded, texts, encode)
         if texts
-        else embedding.picture_blocks(
-            loaded,
-            pictures,
-            batch_size=batch_size,
-            workers=workers,
-            limits=picture_limits(),
-            skipped=tell,
-        )
+        else embedding.picture_blocks(loaded, pictures, encoding.source())
     )
     shape = len(found), size
     with progress("embedding") as report:

@@ -9,17 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import (
-    BatchSize,
     DatasetFolder,
-    Device,
+    Encoding,
     Features,
     Json,
     Model,
     Split,
-    Workers,
 )
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
@@ -84,9 +81,7 @@ def evaluate(
     folds: Folds = 1,
     captions_per_image: CaptionsPerImage = None,
     out: ReportFile = None,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
     as_json: Json = False,
 ) -> None:
     """Measure retrieval: R@K in percent, and the rank of the best true item.
@@ -116,15 +111,12 @@ def evaluate(
         split,
         model,
         against,
-        features,
+        encoding.source(features),
         against_features,
         folds,
         captions_per_image,
-        batch_size,
-        workers,
-        picture_limits(),
     )
-    _, result = request.run(pick_device(device), progress, tell)
+    _, result = request.run(pick_device(encoding.device), progress, tell)
     text = json.dumps(result, indent=2)
     if as_json:
         typer.echo(text)

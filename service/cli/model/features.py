@@ -13,7 +13,7 @@ import typer
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.long_running import AGAIN, consistent_options, stoppable
-from hasse.service.cli.terminal.options import BatchSize, DatasetFolder, Device, OnCluster, Workers
+from hasse.service.cli.terminal.options import DatasetFolder, Encoding, OnCluster
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
@@ -105,9 +105,7 @@ def features(
     crop: Crop = None,
     framing: Framing = None,
     interpolation: Resampling = None,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    workers: Workers = None,
+    encoding: Encoding,
     cluster: OnCluster = None,
 ) -> None:
     """Compute features of all pictures with a network that stays as it is.
@@ -128,7 +126,7 @@ def features(
     from hasse.models.features.extraction import ExtractionOptions, extract
     from hasse.service.runtime.device import pick_device
 
-    place = pick_device(device)
+    place = pick_device(encoding.device)
     collection = load(dataset)
     if regions and crops != "1":
         raise CommandError("regions need one crop: leave --regions or --crops out")
@@ -150,7 +148,9 @@ def features(
     if weights is None and (weights := _weights(backbone, download=download_weights)) is not None:
         network.load_weights(weights)
     with_regions = crops == "1" and network.has_grid() if regions is None else regions
-    options = ExtractionOptions(views, with_regions, place, batch_size, workers, picture_limits())
+    options = ExtractionOptions(
+        views, with_regions, place, encoding.batch_size, encoding.workers, picture_limits()
+    )
     batches = None
     if cluster is not None:
         from hasse.service.cluster.encoding import Extraction, features_of
