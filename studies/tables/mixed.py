@@ -24,12 +24,12 @@ from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.bootstrap import interval
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
 from hasse.service.core.leading import Leading
 from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.writing.image_source import ImageSource
+from hasse.studies.bootstrap import interval
 from hasse.studies.tables.report import markdown, parser_of, silent
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import phrases, tagged
