@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from hasse.index.catalog.database import LOCK_SECONDS, Database, Lookup
+from hasse.index.catalog.database import LOCK_SECONDS, Database
 from hasse.index.catalog.documents import images_with, sourced, texts_of
 from hasse.index.catalog.integrity import are_ours, whole_rows
 from hasse.index.catalog.locations import Locations
-from hasse.index.catalog.lookups import LOOKUPS
+from hasse.index.catalog.lookups import lookups
 from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records, model_of
 from hasse.index.catalog.schema import (
     BEFORE,
@@ -66,9 +66,7 @@ class Catalog(Database):
     def __init__(self, url: str | sql.URL, lock_seconds: float = LOCK_SECONDS) -> None:
         """Name the database; see `Database`."""
         super().__init__(url, lock_seconds)
-        self._lookups = {
-            name: Lookup.compiled(statement, self.dialect) for name, statement in LOOKUPS.items()
-        }
+        self._lookups = lookups(self.dialect)
 
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
@@ -304,7 +302,7 @@ class Catalog(Database):
         return bool(people), bool(models)
 
     def _look_up(self, name: str, ids: Iterable[int]) -> list[Any]:
-        """Return what one of `LOOKUPS` gives of `ids`, most of it lists of rows."""
+        """Return what one of `lookups` gives of `ids`, most of it lists of rows."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
         return [json.loads(text) for text in self.fetch(self._lookups[name], wanted)]
 

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sql
@@ -51,27 +51,6 @@ _SMALLEST = sql.text(
     "AND classid = hashtext(current_schema() || ' hasse generations')::oid"
 )
 LOCK_SECONDS = 10.0  # that a statement waits for a lock of another connection
-
-
-class Lookup(NamedTuple):
-    """A statement about a list of ids, as the driver takes it.
-
-    It needs no transaction, and it runs when a search has just filled the processor's caches with
-    rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left out.
-    """
-
-    statement: str
-    places: int | None  # that the ids are given for; None where the parameter has a name
-
-    @classmethod
-    def compiled(cls, statement: sql.Select[Any], dialect: sql.Dialect) -> Self:
-        """Return a statement of `lookups` for a database."""
-        found: Any = statement.compile(dialect=dialect)
-        return cls(str(found), len(found.positiontup) if found.positional else None)
-
-    def parameters(self, ids: str) -> dict[str, str] | tuple[str, ...]:
-        """Return what the statement is executed with, for a list of ids in JSON."""
-        return {"ids": ids} if self.places is None else (ids,) * self.places
 
 
 class Database:
@@ -176,11 +155,16 @@ class Database:
         with self.writing():
             pass
 
-    def fetch(self, lookup: Lookup, ids: str) -> tuple[Any, ...]:
-        """Return the one row that a lookup finds for a list of ids in JSON."""
+    def fetch(self, lookup: str, ids: str) -> tuple[Any, ...]:
+        """Return the one row that a statement of `lookups` finds for a list of ids in JSON.
+
+        It needs no transaction, and it runs when a search has just filled the processor's caches
+        with rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left
+        out.
+        """
         with self._damage_named(), closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
-            cursor.execute(lookup.statement, lookup.parameters(ids))
+            cursor.execute(lookup, {"ids": ids})
             row = cursor.fetchone()
             cursor.close()
         return tuple(row or ())

@@ -133,8 +133,7 @@ def _together(**parts: Select[Any]) -> Select[Any]:
 _IMAGES = _rows_by(IMAGES.c.id, *IMAGE_FACTS)
 _CAPTIONS_OF = _rows_by(CAPTIONS.c.image_id, *CAPTION_FACTS)
 _PATHS_OF = _rows_by(PATHS.c.image_id, *PATH_FACTS)
-# By what each returns.
-LOOKUPS: Mapping[str, Select[Any]] = {
+_LOOKUPS: Mapping[str, Select[Any]] = {
     "images": _IMAGES,
     "captions": _rows_by(CAPTIONS.c.id, *CAPTION_FACTS),
     "captions of images": _CAPTIONS_OF,
@@ -144,3 +143,10 @@ LOOKUPS: Mapping[str, Select[Any]] = {
     "texts of images": _rows_by(TEXTS.c.image_id, *TEXT_FACTS),
     "caption hits": _together(captions=_found_captions(), removal=_last_removal("caption")),
 }
+
+
+def lookups(dialect: sql.Dialect) -> dict[str, str]:
+    """Return the statements for a database as its driver takes them, by what each returns."""
+    kind: Any = type(dialect)
+    named = kind(paramstyle="named" if dialect.name == "sqlite" else "pyformat")
+    return {name: str(statement.compile(dialect=named)) for name, statement in _LOOKUPS.items()}
