@@ -104,7 +104,7 @@ class Selection:
 
     def conditions(self, connection: Connection, folder: Path) -> list[sql.ColumnElement[bool]]:
         """Return the conditions on `IMAGES` of the index in a folder."""
-        clauses = [*self._clauses(), *self._by_metadata()]
+        clauses = [*self._by_facts(), *self._by_metadata()]
         if self.has_captions is not None:
             captioned = IMAGES.c.id.in_(captioned_images())
             clauses.append(captioned if self.has_captions else sql.not_(captioned))
@@ -115,22 +115,21 @@ class Selection:
             clauses.append(below(self.path_prefix))
         return clauses
 
-    def _clauses(self) -> list[sql.ColumnElement[bool]]:
-        clauses: list[sql.ColumnElement[bool]] = []
+    def _by_facts(self) -> Iterator[sql.ColumnElement[bool]]:
+        of = IMAGES.c
         if self.split is not None:
-            clauses.append(IMAGES.c.split == self.split)
+            yield of.split == self.split
         if self.image_ids is not None:
             # Database drivers take no numpy numbers, such as the ids of an answer.
-            clauses.append(IMAGES.c.id.in_([int(id_) for id_ in self.image_ids]))
-        if self.added_from is not None:
-            clauses.append(IMAGES.c.added >= int(self.added_from))
-        if self.added_before is not None:
-            clauses.append(IMAGES.c.added < int(self.added_before))
-        if self.taken_from is not None:
-            clauses.append(IMAGES.c.taken >= int(self.taken_from))
-        if self.taken_before is not None:
-            clauses.append(IMAGES.c.taken < int(self.taken_before))
-        return clauses
+            yield of.id.in_([int(id_) for id_ in self.image_ids])
+        for time, first, end in (
+            (of.added, self.added_from, self.added_before),
+            (of.taken, self.taken_from, self.taken_before),
+        ):
+            if first is not None:
+                yield time >= int(first)
+            if end is not None:
+                yield time < int(end)
 
     def _by_metadata(self) -> Iterator[sql.ColumnElement[bool]]:
         of = METADATA.c
