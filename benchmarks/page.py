@@ -52,6 +52,11 @@ watch("longtask", (one) => { seen.blocked += Math.max(0, one.duration - 50); });
 watch("largest-contentful-paint", (one) => { seen.largest = one.startTime; });
 watch("paint", (one) => { seen.first = one.startTime; });
 """
+# The nearest that may not be it are behind a click.
+_DOWN = """() => {
+  document.querySelector("details.nearest:not([open])")?.setAttribute("open", "");
+  scrollTo(0, document.documentElement.scrollHeight);
+}"""
 _FRAMES = """async () => {
   const times = [];
   let last = performance.now();
@@ -164,12 +169,11 @@ def _first_results(page: Page) -> Line:
 
 def _scrolled(page: Page, pictures: int) -> list[Line]:
     """Scroll to the last hit; return what the tab holds then, and how long its frames take."""
-    page.evaluate("document.querySelector('details.nearest')?.setAttribute('open', '')")
     before = _held(page)
     reached = min(pictures, 10_000)
     started = time.perf_counter()
     while page.locator(".card").count() < reached:
-        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        page.evaluate(_DOWN)
         page.wait_for_timeout(50)
     took = time.perf_counter() - started
     after = _held(page)

@@ -124,7 +124,7 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
     )
     if fragment:
         headers["Cache-Control"] = "no-store"
-        headers |= _history(request, query.url() if view.url is None else view.url)
+        headers |= _history(request, _address(query) if view.url is None else view.url)
     else:
         headers["Cache-Control"] = "no-cache"
     status = 200
@@ -156,8 +156,13 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
     return HTMLResponse(body, status, headers)
 
 
+def _address(query: PageQuery) -> str:
+    """Return the address of a view of a query. Of further hits, the page changes it itself."""
+    return KEEP_URL if query.offset else query.url()
+
+
 def _history(request: Request, url: str) -> dict[str, str]:
-    """Return what becomes of the address: typing and scrolling replace it, the rest adds one."""
+    """Return what becomes of the address: typing replaces it, the rest adds one."""
     if url in (_current_url(request), KEEP_URL):
         return {"HX-Push-Url": "false"}
     if request.headers.get("Hasse-Typing"):

@@ -166,8 +166,6 @@ async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None =
             "unknown_words": answer.unknown_words,
             "suggestion": answer.did_you_mean,
         },
-        # Scrolling that has come to the end leads to no place.
-        url=KEEP_URL if query.offset and not answer.hits else None,
         stages=stages,
     )
 

@@ -101,7 +101,6 @@
     if (typed && typing) detail.headers["Hasse-Typing"] = "1";
     if (typed) detail.headers["Hasse-Draft"] = "1";
     if (detail.elt.matches(".take")) detail.parameters.key = sessionStorage.getItem("hasse-key") ?? "";
-    if (detail.elt.closest(".next")) detail.headers["Hasse-Typing"] = "1"; // the same place in history
     typing = typed;
     if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
     if (detail.elt === search && box.value.trim()) for (const name of ["image", "similar"]) delete detail.parameters[name];
@@ -120,6 +119,7 @@
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.xhr === latest) setBusy(false);
+    if (detail.successful && detail.requestConfig.elt.closest(".next")) keepPlace(detail.pathInfo.requestPath);
     const key = detail.elt.elements?.key?.value;
     if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
     if (detail.elt.id !== "add" || !detail.successful) return;
@@ -161,6 +161,11 @@
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }
   });
+  // Scrolling changes the address. If htmx did it, it would keep a copy of all hits each time.
+  function keepPlace(path) {
+    history.replaceState({ htmx: true }, "", path);
+    sessionStorage.setItem("htmx-current-path-for-history", path);
+  }
   // The next hits are fetched before the last row is in sight.
   const near = new IntersectionObserver((seen) => {
     for (const { target, isIntersecting } of seen) if (isIntersecting) htmx.trigger(target.querySelector("a"), "near");

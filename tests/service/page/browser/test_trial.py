@@ -193,7 +193,7 @@ def _look_at_pictures(person: Person) -> None:
 
 def _narrow(person: Person) -> None:
     page = person.page
-    cards = page.locator("#hits > .card")
+    cards = page.locator("#hits .card")
 
     def open_options() -> None:
         person.click(page.locator("#options > summary"))

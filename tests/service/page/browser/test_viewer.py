@@ -123,6 +123,12 @@ def test_rows_go_on_while_one_scrolls_to_the_last_hit(chromium: Browser, many: s
     ids = cards.evaluate_all("(all) => all.map((one) => one.id)")
     assert len(set(ids)) == MANY
     expect(page.locator(".next")).to_have_count(0)
+    assert "offset=" in page.url
+    assert page.evaluate("sessionStorage.getItem('htmx-history-cache')") is None  # no copies
+    page.locator(".card .caption a").first.click()
+    expect(cards).to_have_count(DEFAULT_SIZE)
+    page.go_back()
+    expect(cards).to_have_count(MANY)
     page.close()
 
 
