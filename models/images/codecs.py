@@ -108,7 +108,7 @@ def decode(file: IO[bytes], limits: PictureLimits, at_least: int | None = None) 
         stored_format = _format_of(file)
         if stored_format is formats.RAW:
             size = raw.size(file, limits)
-            developed = raw.read(file, limits, at_least or 0)
+            developed = raw.read(file, limits, at_least)
             if isinstance(developed, bytes):
                 developed = decode(BytesIO(developed), limits, at_least).image
             return Decoded(developed, size, stored_format)

@@ -29,22 +29,24 @@ def size(file: IO[bytes], limits: PictureLimits) -> tuple[int, int]:
         return sizes.width, sizes.height
 
 
-def read(file: IO[bytes], limits: PictureLimits, at_least: int) -> bytes | Image.Image:
+def read(file: IO[bytes], limits: PictureLimits, at_least: int | None) -> bytes | Image.Image:
     """Return the JPEG preview of a RAW picture; develop it where there is none, or one too small.
 
-    LibRaw adds the orientation to a preview that has none.
+    LibRaw adds the orientation to a preview that has none. A picture is developed to half its
+    size, without guessing colours between pixels, where its shortest side still has `at_least`.
 
     Raises:
         PictureError: rawpy is missing, the camera is unknown, damaged, or too many pixels.
     """
     with _opened(file, limits) as opened:
         preview = _preview(opened)
-        if preview and _shortest_side(preview) >= max(at_least, _SMALLEST_PREVIEW):
+        if preview and _shortest_side(preview) >= max(at_least or 0, _SMALLEST_PREVIEW):
             return preview
         sizes = opened.sizes
         if sizes.raw_width * sizes.raw_height > limits.pixels:
             raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.pixels)
-        return Image.fromarray(opened.postprocess(half_size=True, use_camera_wb=True))
+        half = at_least is not None and min(sizes.width, sizes.height) >= 2 * at_least
+        return Image.fromarray(opened.postprocess(half_size=half, use_camera_wb=True))
 
 
 def _preview(opened: RawPy) -> bytes:

@@ -211,7 +211,9 @@ def test_raw_picture_shows_its_preview_upright() -> None:
 
 @pytest.mark.parametrize("name", ["developed.dng", "small preview.arw"])
 def test_raw_picture_without_a_large_preview_is_developed(name: str) -> None:
-    read = open_picture(RAW[name]())
+    data = RAW[name]()
+    assert open_picture(data, at_least=25).size == (64, 48)
+    read = open_picture(data, at_least=24)
     assert read.size == (32, 24)
     red, green, blue = np.asarray(read).mean((0, 1))
     assert green > 200 > red
