@@ -116,9 +116,13 @@
     if (detail.elt.closest(".next")) return; // what is shown stays
     latest = detail.xhr;
     setBusy(true);
+    holdPictures();
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
-    if (detail.xhr === latest) setBusy(false);
+    if (detail.xhr === latest) {
+      setBusy(false);
+      loadPictures();
+    }
     if (detail.successful && detail.requestConfig.elt.closest(".next")) keepPlace(detail.pathInfo.requestPath);
     const key = detail.elt.elements?.key?.value;
     if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
@@ -161,6 +165,17 @@
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }
   });
+  // A browser asks for six things at a time. A search does not wait behind pictures of the last one.
+  let held = [];
+  function holdPictures() {
+    loadPictures();
+    held = [...answer.querySelectorAll("img")].filter((image) => !image.complete).map((image) => [image, image.src, image.srcset]);
+    for (const [image] of held) image.src = image.srcset = "";
+  }
+  function loadPictures() {
+    for (const [image, src, srcset] of held) if (image.isConnected) Object.assign(image, { srcset, src });
+    held = [];
+  }
   // Scrolling changes the address. If htmx did it, it would keep a copy of all hits each time.
   function keepPlace(path) {
     history.replaceState({ htmx: true }, "", path);

@@ -38,6 +38,32 @@ def test_going_back_skips_what_was_typed_in_between(page: Page) -> None:
     expect(page.locator("#q")).to_have_value("a dog runs")
 
 
+def test_search_does_not_wait_behind_pictures_and_gives_them_back_where_it_fails(
+    page: Page, url: str
+) -> None:
+    page.route("**/thumbnail*", lambda route: None)  # they do not come
+    page.goto(f"{url}/?q=a+dog", wait_until="domcontentloaded")
+    stopped: list[str] = []
+    page.on("requestfailed", lambda request: stopped.append(request.url))
+    waiting = "document.querySelectorAll('.card img[srcset*=thumbnail]').length"
+    shown = page.evaluate(waiting)
+    asked: list[Route] = []
+
+    def keep(route: Route) -> None:  # nor does the answer
+        asked.append(route)
+
+    page.route(lambda to: "runs" in to, keep)
+    page.fill("#q", "a dog runs")
+    expect(page.locator("body.busy")).to_be_visible()
+    held = page.evaluate(waiting)
+    assert held < shown
+    page.wait_for_timeout(100)
+    assert len(stopped) >= min(6, shown - held)
+    asked[0].abort()
+    expect(page.locator("#toast")).to_be_visible()
+    assert page.evaluate(waiting) == shown
+
+
 def test_links_lead_from_picture_to_captions_and_back(page: Page) -> None:
     page.locator(".card .shot").first.click()
     page.keyboard.press("i")
