@@ -28,15 +28,15 @@ AWAY = 0.5  # of the way from what hits should be less like
 REWORDED = 8  # captions that show the meaning of a word in a picture; more add nothing
 
 
-def feedback_point(score: Score, similar: Points, others: Points, away: float = AWAY) -> Points:
+def feedback_point(score: Score, similar: Points, others: Points) -> Points:
     """Return the middle of `similar`, moved away from that of `others`: (P, N), (M, N) -> (N,).
 
     This is relevance feedback after Rocchio ("Relevance Feedback in Information Retrieval", 1971),
-    with the step `away` as a share of the way between both. There is at least one similar point.
+    with the step `AWAY` as a share of the way between both. There is at least one similar point.
     """
     point: Points = similar.mean(0)
     if len(others):
-        point = point + np.float32(away) * (point - others.mean(0))
+        point = point + np.float32(AWAY) * (point - others.mean(0))
     return _unit(point) if score == "cosine" else np.maximum(point, np.float32(0))
 
 

@@ -122,12 +122,9 @@ def said(
     return Said(everything, names, something[:limit], tuple(resolved))
 
 
-def saying(
-    dialect: str, text: str, form: Form = "word", column: Column = "human"
-) -> sql.TextualSelect:
+def saying(dialect: str, text: str) -> sql.TextualSelect:
     """Return the statement for the ids of the documents that say a folded text."""
-    found = _documents_with(dialect, [(text, form)], column)
-    return found.part()
+    return _documents_with(dialect, [(text, "word")], "human").part()
 
 
 class _Statement(NamedTuple):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hasse.models.errors import HasseError
-from hasse.models.files import lock_folder, write_atomically
+from hasse.models.files import write_atomically
 from hasse.models.regular_file import raise_system_error
 from hasse.models.tensor_files import write_weights
 
@@ -161,19 +161,6 @@ class ModelKind:
                 f"'{self.command}', or name another folder"
                 + (" or a model of 'hasse lab model list'" if self.name == UNNAMED else "")
             )
-
-
-@contextmanager
-def new_model(folder: Path) -> Iterator[None]:
-    """Lock the folder of a new model, as `lock_folder` does.
-
-    Raises:
-        CheckpointError: it holds a model, which would be lost.
-        FolderLockedError: another process holds it.
-    """
-    with lock_folder(folder):
-        require_no_model(folder)
-        yield
 
 
 def require_no_model(folder: Path) -> None:

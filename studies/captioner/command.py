@@ -71,12 +71,12 @@ def train(
     """
     from hasse.models.captioning.checkpoint import folder_of
     from hasse.models.checkpoints import checkpoint, named_models
-    from hasse.models.checkpoints.model_folder import new_model
     from hasse.models.datasets import load
     from hasse.models.training.run import TrainingStopped
     from hasse.service.writing.image_source import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerRequest
     from hasse.studies.captioner.training import CaptionerTraining
+    from hasse.studies.new_model import new_model
     from hasse.studies.wordnet.lexicon import Lexicon
 
     config = with_options(CaptionerTraining(), options)

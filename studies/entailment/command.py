@@ -60,11 +60,11 @@ def train(
       hasse study entailment train SICK.txt --start data/flickr8k-model \\
           --out data/sick-model
     """
-    from hasse.models.checkpoints.model_folder import new_model
     from hasse.models.training.run import TrainingStopped
     from hasse.studies.entailment.corpus import read
     from hasse.studies.entailment.pipeline import SavedRun
     from hasse.studies.entailment.training import EntailmentTraining
+    from hasse.studies.new_model import new_model
 
     pairs = read(corpus)
     _describe(pairs)

@@ -82,11 +82,11 @@ def train(
       hasse study hypernyms train /usr/share/wordnet --protocol paper \\
           --out data/hypernyms-paper
     """
-    from hasse.models.checkpoints.model_folder import new_model
     from hasse.studies.hypernyms import checkpoint
     from hasse.studies.hypernyms.task import make_task
     from hasse.studies.hypernyms.taxonomy import read_wordnet
     from hasse.studies.hypernyms.training import PRESETS, HypernymRun
+    from hasse.studies.new_model import new_model
 
     config = with_options(PRESETS[comparison], options)
     taxonomy = read_wordnet(wordnet)

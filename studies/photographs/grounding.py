@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
-from hasse.models.checkpoints.model_folder import new_model
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import (
@@ -29,6 +28,7 @@ from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
+from hasse.studies.new_model import new_model
 from hasse.studies.photographs.chain_calibration import WORD_WEIGHTS, ChainedImages
 from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau
 from hasse.studies.photographs.classes import EMPTY, article

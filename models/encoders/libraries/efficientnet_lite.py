@@ -124,15 +124,6 @@ def pretrained() -> EfficientNetLite2:
     return network.eval()
 
 
-def classifier_weights() -> Tensor:
-    """Return the weights of its classifier of ImageNet's classes: (1000, F).
-
-    Raises:
-        BackboneError: as of `pretrained`.
-    """
-    return pretrained().classifier.weight.detach()
-
-
 @cache
 def _weights() -> dict[str, Tensor]:
     spec = find_spec(_MODULE)
