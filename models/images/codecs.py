@@ -145,7 +145,23 @@ def size_of(file: IO[bytes], limits: PictureLimits) -> tuple[int, int]:
         return _displayed(picture.size, _orientation(picture))
 
 
-def reader_of(stored_format: Format) -> Callable[[IO[bytes]], ImageFile.ImageFile]:
+def header_of(file: IO[bytes]) -> tuple[ImageFile.ImageFile, Image.Exif] | None:
+    """Open a picture for its metadata, without decoding pixels; None where Pillow reads none.
+
+    Raises:
+        Exception: Pillow raises anything on damaged metadata.
+    """
+    file.seek(0)
+    stored_format = format_of(file)
+    if stored_format is None or stored_format is formats.RAW:
+        return None
+    picture = _reader_of(stored_format)(file)
+    # Looking for EXIF behind the pixels of a PNG would decode them.
+    hidden = isinstance(picture, PngImageFile) and "exif" not in picture.info
+    return picture, Image.Exif() if hidden else picture.getexif()
+
+
+def _reader_of(stored_format: Format) -> Callable[[IO[bytes]], ImageFile.ImageFile]:
     """Return Pillow's reader of a format; raises PictureError if its package is missing."""
     if stored_format is not formats.HEIC:
         return _READERS[stored_format]
@@ -210,7 +226,7 @@ def _opened(file: IO[bytes], stored_format: Format, limits: PictureLimits) -> Im
 
 def _read(file: IO[bytes], stored_format: Format) -> ImageFile.ImageFile:
     """Read the header; if its metadata is too damaged for Pillow, without it."""
-    read = reader_of(stored_format)
+    read = _reader_of(stored_format)
     if stored_format not in {formats.JPEG, formats.PNG}:
         return read(file)
     content = b""

@@ -10,11 +10,8 @@ from datetime import datetime
 from typing import IO
 
 from PIL import ExifTags, Image
-from PIL.PngImagePlugin import PngImageFile
 
-from hasse.models.images import formats
-from hasse.models.images.codecs import reader_of
-from hasse.models.images.formats import format_of
+from hasse.models.images.codecs import header_of
 from hasse.models.regular_file import raise_system_error
 
 # The first that is there decides. The tag DateTime is when the file was last saved.
@@ -62,13 +59,8 @@ def date_in(file: IO[bytes]) -> int | None:
 
 def _exif_dates(file: IO[bytes]) -> Iterator[object]:
     """Return the dates of EXIF, without decoding pixels."""
-    stored_format = format_of(file)
-    if stored_format is None or stored_format is formats.RAW:
-        return iter(())
-    picture = reader_of(stored_format)(file)
-    if isinstance(picture, PngImageFile) and "exif" not in picture.info:
-        return iter(())  # looking for it behind the pixels would decode them
-    return _dates_of(picture.getexif())
+    header = header_of(file)
+    return iter(()) if header is None else _dates_of(header[1])
 
 
 def _dates_of(exif: Image.Exif) -> Iterator[object]:

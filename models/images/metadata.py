@@ -17,11 +17,8 @@ from xml.etree.ElementTree import Element
 
 from defusedxml import ElementTree
 from PIL import ExifTags, Image, IptcImagePlugin
-from PIL.PngImagePlugin import PngImageFile
 
-from hasse.models.images import formats
-from hasse.models.images.codecs import reader_of
-from hasse.models.images.formats import format_of
+from hasse.models.images.codecs import header_of
 
 TEXT_CHARACTERS = 10_000  # of a title or a description; the rest is left out
 KEYWORD_CHARACTERS = 200
@@ -144,17 +141,13 @@ def read_sidecars(sidecars: Iterable[Path]) -> PictureMetadata:
 def metadata_in(file: IO[bytes]) -> PictureMetadata:
     """Read the metadata of a picture's file, without decoding its pixels."""
     found = PictureMetadata()
-    file.seek(0)
-    stored_format = format_of(file)
-    if stored_format is None or stored_format is formats.RAW:
-        return found
     # Pillow raises anything on damaged metadata, of which the rest may be readable.
     with suppress(Exception):
-        picture = reader_of(stored_format)(file)
+        header = header_of(file)
+        if header is None:
+            return found
+        picture, exif = header
         info = picture.info
-        # Looking for EXIF behind the pixels of a PNG would decode them.
-        hidden = isinstance(picture, PngImageFile) and "exif" not in info
-        exif = Image.Exif() if hidden else picture.getexif()
         xmp = info.get("xmp") or info.get("XML:com.adobe.xmp") or exif.get(_XMP_TAG) or b""
         with suppress(Exception):
             _read_xmp(xmp.encode() if isinstance(xmp, str) else xmp, found)
