@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROWS = (10_000, 30_000, 120_000, 1_000_000, 10_000_000)
-BESIDE = ("flat", "panorama", "hnsw")
+BESIDE = ("flat", "panorama", "hnsw", "codes")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
         default="wall",
         help="processor: only the seconds that the one thread ran, for a machine others keep busy",
     )
-    parser.add_argument("--batch", type=int, default=32, help="queries at a time")
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=(32, 256), help="numbers of queries at a time"
+    )
     parser.add_argument("--queries", type=int, default=128, help="different queries")
     parser.add_argument("--checked", type=int, default=8, help="queries compared with numpy")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each contender and size")

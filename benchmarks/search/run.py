@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, command: str) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     settings = Settings(
-        batch=options.batch,
+        batches=tuple(options.batches),
         threads=options.threads,
         beside=tuple(options.beside),
         queries=options.queries,

@@ -8,23 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import faiss as _faiss
 import numpy as np
 
-from benchmarks.search import oracle, processes
+from benchmarks.search import oracle, processes, rivals
 from benchmarks.search.clock import CLOCKS, Clock, ClockName, Reader
-from benchmarks.search.contenders import (
-    LINKS,
-    Contender,
-    Flat,
-    Graph,
-    Hasse,
-    Panorama,
-    recall,
-    tune_graph,
-)
+from benchmarks.search.contenders import Contender, Hasse, recall
 from benchmarks.search.growth import Growth
 from benchmarks.search.processes import Building, Serving
 from hasse.index.search.query import Answer, Query
@@ -32,12 +21,11 @@ from hasse.index.store import Index
 from hasse.index.types import Ids, Kind, Mode, Points
 
 BURST = 4  # calls in a row: one after another's turn finds the caches cold
+LONG = 0.3  # seconds; longer calls are made one at a time, which fills the caches by itself
 FEWEST_TURNS, MOST_TURNS = 3, 40
-GRAPH_ROWS = 150_000  # no graph (HNSW) is built over more rows: it takes long
 READ_BYTES = 512 << 20  # of memory, to measure how fast it is read
 
 Check = Callable[[Contender, slice, Ids], None]
-faiss: Any = _faiss
 MODES: tuple[Mode, ...] = ("exact", "certified", "fast")
 
 
@@ -77,15 +65,15 @@ def take_turns(
     """
     starts = range(0, len(queries) - batch + 1, batch)
     spent: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    turns = {c.name: _turns(c, queries[:batch], seconds, clock) for c in contenders}
-    total, reads = max(turns.values()), [0.0]
+    plans = {c.name: _turns(c, queries[:batch], seconds, clock) for c in contenders}
+    total, reads = max(turns for turns, _ in plans.values()), [0.0]
     for turn in range(total):
         for contender in contenders:
-            own = turns[contender.name]
+            own, burst = plans[contender.name]
             if turn * own // total == (turn - 1) * own // total:
                 continue
-            for call in range(BURST):
-                at = starts[(turn * BURST + call) % len(starts)]
+            for call in range(burst):
+                at = starts[(turn * burst + call) % len(starts)]
                 part = slice(at, at + batch)
                 began = clock()
                 ids = contender.ask(queries[part])
@@ -98,28 +86,30 @@ def take_turns(
     return {name: Timing.of(s) for name, s in spent.items()}, Timing.of(reads[1:])
 
 
-def _turns(contender: Contender, queries: Points, seconds: float, clock: Clock) -> int:
+def _turns(contender: Contender, queries: Points, seconds: float, clock: Clock) -> tuple[int, int]:
+    """Return how many turns a contender takes, and how many calls it makes in each."""
     contender.ask(queries)
     began = clock()
     contender.ask(queries)
-    turns = int(seconds / (BURST * (clock() - began)))
-    return min(max(FEWEST_TURNS, turns), MOST_TURNS)
+    took = clock() - began
+    burst = BURST if took < LONG else 1
+    return min(max(FEWEST_TURNS, int(seconds / (burst * took))), MOST_TURNS), burst
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What all trials of a run have in common.
 
-    `beside` names the other engines that take part: flat, panorama, hnsw.
-    `seconds`: time for each contender, once for single queries and once for batches. `clock` is
+    `beside` names the other engines that take part: flat, panorama, hnsw, codes.
+    `seconds`: time for each contender, for single queries and for each size of batches. `clock` is
     "wall", or "processor" where others keep the cores busy: with one thread, both say the same on a
     machine at rest.
     """
 
     k: int = 10
-    batch: int = 32
+    batches: tuple[int, ...] = (32, 256)
     threads: int = 1
-    beside: tuple[str, ...] = ("flat", "panorama", "hnsw")
+    beside: tuple[str, ...] = ("flat", "panorama", "hnsw", "codes")
     queries: int = 128
     checked: int = 8
     seconds: float = 4.0
@@ -134,13 +124,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one contender showed."""
+    """What one contender showed; `batched` by the size of the batch."""
 
     contender: str
+    question: str
     setting: str
     build_seconds: float
     single: Timing
-    batched: Timing
+    batched: dict[int, Timing]
     bytes_per_query: float
     bandwidth_share: float
     recall: float
@@ -181,7 +172,7 @@ def run(
         WrongAnswerError: an answer that should be exact was not.
     """
     draw = np.random.default_rng(settings.seed)
-    wanted = max(settings.queries, settings.batch)
+    wanted = max(settings.queries, *settings.batches)
     queries = asking[draw.choice(len(asking), wanted, replace=len(asking) < wanted)]
     growth, k, clock = Growth(real, settings.seed), settings.k, settings.seconds_now
     tell("building the index")
@@ -209,9 +200,8 @@ def run(
             )
         truth = np.stack([answer.ids for answer in answers["exact"]])
         contenders: list[Contender] = [Hasse(index, kind, k, mode) for mode in MODES]
-        found = np.stack([answer.ids for answer in answers["fast"]])
         others, absent = _others(
-            growth, rows, kind, queries, truth, recall(found, truth), settings, tell
+            growth, rows, kind, queries[: settings.queries], truth, settings, tell
         )
         contenders += others
         reader = Reader(READ_BYTES, settings.threads)
@@ -223,10 +213,12 @@ def run(
 
         tell("single queries")
         single, read = take_turns(contenders, queries, 1, settings.seconds, reader, clock, check)
-        tell(f"batches of {settings.batch}")
-        batched, _ = take_turns(
-            contenders, queries, settings.batch, settings.seconds, reader, clock, check
-        )
+        batched: dict[int, dict[str, Timing]] = {}
+        for size in settings.batches:
+            tell(f"batches of {size}")
+            batched[size], _ = take_turns(
+                contenders, queries, size, settings.seconds, reader, clock, check
+            )
         bandwidth = reader.bytes / read.median
         trial = Trial(
             kind,
@@ -248,10 +240,11 @@ def run(
             trial.table.append(
                 Row(
                     contender.name,
+                    contender.question,
                     contender.setting,
                     building.seconds if mode in MODES else contender.build_seconds,
                     single[contender.name],
-                    batched[contender.name],
+                    {size: each[contender.name] for size, each in batched.items()},
                     size,
                     size / single[contender.name].median / bandwidth,
                     recall(contender.ask(queries), truth),
@@ -282,41 +275,27 @@ def _others(
     kind: Kind,
     queries: Points,
     truth: Ids,
-    wanted: float,
     settings: Settings,
     tell: Callable[[str], None],
-) -> tuple[list[Contender], dict[str, str]]:
+) -> rivals.Rivals:
     """Build the contenders that are not ours, as far as the memory allows; say who is absent."""
-    dimension, k, beside = growth.real.shape[1], settings.k, settings.beside
-    # Points in FAISS, and rotated.
-    needed = rows * dimension * 4 * (1 + ("panorama" in beside))
+    dimension, beside = growth.real.shape[1], settings.beside
+    # Points in FAISS, and rotated, and a quarter of a byte for each coordinate.
+    needed = rows * dimension * (4 * (1 + ("panorama" in beside)) + ("codes" in beside) / 4)
     if needed > 0.8 * _available():
-        return [], {"all others": f"they need {needed / 1e9:.0f} GB of memory"}
-    flat = faiss.IndexFlatIP(dimension)
-    linked = "hnsw" in beside and rows <= GRAPH_ROWS
-    graph = faiss.IndexHNSW(flat, LINKS) if linked else flat
-    spent = 0.0
-    tell("FAISS HNSW: building" if linked else "faiss.IndexFlatIP: building")
-    for _, block in growth.blocks(rows):
-        began = settings.seconds_now()
-        graph.add(block)
-        spent += settings.seconds_now() - began
-    points = faiss.rev_swig_ptr(flat.get_xb(), rows * dimension).reshape(rows, dimension)
-    contenders: list[Contender] = [Flat(flat, k)] if "flat" in beside else []
-    if "panorama" in beside:
-        contenders.append(Panorama(points, k, settings.seconds_now))
-    absent: dict[str, str] = {}
-    if linked:
-        contender = Graph(graph, spent, points, kind, k, settings.threads)
-        tell(f"{contender.name}: tuning")
-        if not tune_graph(contender, queries, truth, wanted):
-            absent[contender.name] = (
-                f"does not reach the recall {wanted:.3f}; the row says what it does"
-            )
-        contenders.append(contender)
-    elif "hnsw" in beside:
-        absent[Graph.name] = f"not built over more than {GRAPH_ROWS:,} rows"
-    return contenders, absent
+        return rivals.Rivals([], {"all others": f"they need {needed / 1e9:.0f} GB of memory"})
+    return rivals.build(
+        growth.blocks(rows),
+        (rows, dimension),
+        kind,
+        settings.k,
+        beside,
+        queries,
+        truth[: len(queries)],
+        settings.threads,
+        settings.seconds_now,
+        tell,
+    )
 
 
 def _available() -> int:

@@ -8,20 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.search import trial
+from benchmarks.search import rivals, trial
 from benchmarks.search.__main__ import main
-from benchmarks.search.contenders import (
-    Flat,
-    Graph,
-    Panorama,
-    least,
-    recall,
-)
+from benchmarks.search.contenders import least, recall
+from benchmarks.search.rivals import CODES, HNSW, Flat, Panorama
 from tests.benchmarks.samples import points_folder
 
-TINY = ["--queries=8", "--checked=4", "--batch=4", "--seconds=0.01", "--threads=1"]
-OURS = ["hasse exact", "hasse certified", "hasse fast"]
-EVERYONE = [*OURS, *(one.name for one in (Flat, Panorama, Graph))]
+TINY = ["--queries=8", "--checked=4", "--seconds=0.01", "--threads=1", "--batches", "4", "8"]
+# What each of them answers; nothing but the order can be compared with ours.
+OURS = {
+    "hasse exact": "the order, exactly",
+    "hasse certified": "the order, exactly",
+    "hasse fast": "the order",
+}
+FLAT = {Flat.name: "inner product, exactly", Panorama.name: "distance, exactly"}
+GRAPH = {HNSW: "inner product, recall 1", f"{HNSW}, re-ranked": "the order, recall 1"}
+CODED = {CODES: "inner product, recall 0.999", f"{CODES}, re-ranked": "the order, recall 0.999"}
 
 
 @pytest.mark.slow
@@ -29,7 +31,7 @@ def test_one_command_measures_everyone_in_both_directions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "READ_BYTES", 1 << 20)
-    monkeypatch.setattr(trial, "GRAPH_ROWS", 500)
+    monkeypatch.setattr(rivals, "GRAPH_ROWS", 500)
     points, out = points_folder(tmp_path / "points"), tmp_path / "out"
     assert main([f"--points={points}", f"--out={out}", *TINY, "--rows", "400", "600"]) == 0
     printed = capsys.readouterr().out
@@ -42,17 +44,26 @@ def test_one_command_measures_everyone_in_both_directions(
         for rows in (400, 600)
         for kind in ("Images by caption", "Captions by image")
     ]
-    for each, everyone in zip(trials, 2 * [EVERYONE] + 2 * [EVERYONE[:-1]], strict=True):
+    for each, others in zip(trials, 2 * [FLAT | GRAPH | CODED] + 2 * [FLAT | CODED], strict=True):
         rows = [
             [cell.strip() for cell in line.strip("|").split("|")]
-            for line in each.splitlines()
-            if line.startswith("| ") and "---" not in line
+            for line in each.split("\n\n")[1].splitlines()
+            if "---" not in line
         ]
-        assert [row[0] for row in rows] == ["contender", *everyone]
-        assert all(0 < float(row[1]) <= float(row[2]) for row in rows[1:])
-        assert [float(row[7]) for row in rows[1:3]] == [1, 1]
+        assert {row[0]: row[1] for row in rows[1:]} == OURS | others
+        assert rows[0][2::2] == ["one query", "batch of 4", "batch of 8", "recall"]
+        fastest = [min(float(row[at]) for row in rows[4:6]) for at in (2, 4, 6)]
+        for row in rows[1:]:
+            for least_of, at in zip(fastest, (2, 4, 6), strict=True):
+                assert float(row[at + 1].removesuffix(" x")) == pytest.approx(
+                    least_of / float(row[at]), rel=0.1
+                )
+        recalls = {row[0]: float(row[8]) for row in rows[1:]}
+        assert recalls["hasse exact"] == recalls["hasse certified"] == 1
+        assert all(recalls[name] >= 0.999 for name in others if name.endswith("re-ranked"))
         assert "`certified` equals `exact` in 8 of 8 queries, all proved" in each
-    assert printed.count(f"{Graph.name}: not built over more than 500 rows") == 2
+    assert "OMP_NUM_THREADS=1" in printed
+    assert printed.count(f"{HNSW}: not built over more than 500 rows") == 2
 
 
 def test_sizes_that_the_disk_cannot_hold_are_left_out_and_said(
