@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import table
-from hasse.index.bounds import byte_codes, nibble_scan
+from hasse.index.bounds import byte_codes, byte_products, nibble_scan
 from hasse.index.bounds.quantizer import LEVELS
 from hasse.index.bounds.query_tables import GROUP, MOST
 from hasse.index.kernels.arrays import read_only
@@ -58,6 +58,14 @@ def rule_out(codes: Any, rows: Any, query: Any, threshold: int, possible: Any) -
 
 
 @kernel
+def multiply(codes: Any, queries: Any, shift: int, sums: Any) -> None:
+    """Write the shifted sums of squared gaps of all rows with all queries, row by row."""
+    for row in range(codes.shape[0]):
+        for b in range(queries.shape[0]):
+            sums[b, row] = min(sum_of_squares(codes[row], queries[b]) >> shift, MOST)
+
+
+@kernel
 def score(points: Any, rows: Any, query: Any, violations: Any) -> None:
     """Write the violations of rows, without a hint which row is next."""
     for at in range(rows.shape[0]):
@@ -79,6 +87,9 @@ def measured(rows: int = 60_000, chosen: int = 4000) -> str:
     sums, plain = np.zeros((1, 1, 2 * HALF), np.uint16), np.zeros(2 * HALF, np.uint16)
     codes = read_only(rng.integers(0, 64, (rows, DIMENSION), np.uint8))
     query = rng.integers(0, 64, (1, DIMENSION), np.uint8)
+    queries = rng.integers(0, 64, (32, DIMENSION), np.uint8)
+    batch, products = read_only(codes[: 2 * HALF]), np.zeros((32, 2 * HALF), np.uint16)
+    rows_of_batch = np.zeros((32, len(batch)), np.uint16)
     points = read_only(rng.random((rows, DIMENSION), np.float32))
     picked, some, starts = (
         np.empty(chosen, np.int64),
@@ -110,6 +121,11 @@ def measured(rows: int = 60_000, chosen: int = 4000) -> str:
             lambda: rule_out(codes, some, query[0], int(limits[0]), also),
         ),
         (
+            "bytes multiplied, 32 queries",
+            lambda: byte_products.add_products(batch, queries, way, 5, HALF, 0, 1, products),
+            lambda: multiply(batch, queries, 5, rows_of_batch),
+        ),
+        (
             "candidates fetched ahead",
             lambda: score_candidates(points, picked, starts, points[:1], way, 0, chosen, scores),
             lambda: score(points, picked, points[0], likewise),
@@ -122,6 +138,8 @@ def measured(rows: int = 60_000, chosen: int = 4000) -> str:
     places = [nibble_scan.row_of(at, HALF) for at in range(2 * HALF)]
     _agree(sums[0, 0], plain[places])
     _agree(possible, also)
+    by_row = [nibble_scan.place_of(row, HALF) for row in range(len(batch))]
+    _agree(products[:, by_row], rows_of_batch)
     _agree(scores, likewise)
     return table(("kernel", "LLVM IR, us", "plain numba, us", "faster"), lines)
 

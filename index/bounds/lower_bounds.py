@@ -5,7 +5,8 @@
     codes.npy      uint8 (R, N), a byte per coordinate, see `hasse.index.bounds.byte_codes`
 
 A search takes three steps, each on the few rows that the last one did not rule out: a scan of the
-columns, the bytes of a row, its point.
+columns, the bytes of a row, its point. Where many images ask for captions, the first step
+multiplies the bytes of all rows instead (`index.bounds.byte_products`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index.bounds import byte_codes as coding
-from hasse.index.bounds import nibble_scan
+from hasse.index.bounds import byte_products, nibble_scan
 from hasse.index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, Tables, tables_of
 from hasse.index.kernels.arrays import GrowingArray, advise_random, mapped, read_only
@@ -29,6 +30,8 @@ from hasse.index.types import Ids, Orientation, Points
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
 CODES = "codes.npy"
+# From so many queries on, multiplying all bytes takes less than looking up half bytes.
+_BATCH = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -103,8 +106,12 @@ class Bounds:
         queries = read_only(queries)
         blocks, dimension, half = self.columns.shape
         count = len(queries)
+        if self._multiplies(count):
+            tables = Tables.none(count)
+        else:
+            tables = tables_of(queries, self.levels[0], self.levels[1], self.orientation)
         return Bounded(
-            tables_of(queries, self.levels[0], self.levels[1], self.orientation),
+            tables,
             coding.encode_queries(queries, self.step, self.orientation),
             np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
@@ -113,6 +120,14 @@ class Bounds:
             1 - relative_error(dimension) - 1e-12,
             np.zeros((count, 2)),
         )
+
+    def _multiplies(self, queries: int) -> bool:
+        """Tell whether so many queries are compared with all bytes, and not with the columns.
+
+        A caption needs few of an image's coordinates, its own largest, and columns of these are
+        read. Which ones an image needs of a caption differs from row to row.
+        """
+        return queries >= _BATCH and self.orientation is Orientation.STORED_GENERAL
 
     def propose(
         self,
@@ -124,21 +139,15 @@ class Bounds:
     ) -> tuple[Candidates, NDArray[np.float64]]:
         """Return up to `count` live rows that look best to each query.
 
-        They are chosen by the coordinates that are expected to add `share` of the violation. Also
-        returns, for each query (B,), a violation that no other live row is below.
+        They are chosen by the coordinates that are expected to add `share` of the violation, or by
+        all. Also returns, for each query (B,), a violation that no other live row is below.
         """
         tables, sums = bounded.tables, bounded.sums
-        blocks, _, half = self.columns.shape
         bounded.done[:] = tables.groups(share)
-        read = blocks * GROUP * half * bounded.done
-        bounded.read += read
-
-        def add(edges: tuple[int, int]) -> None:
-            parts = (tables.order, tables.entries, tables.shifts, bounded.done)
-            nibble_scan.add_groups(self.columns, *parts, *edges, sums)
-
-        workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
-        self._finish(bounded)
+        if self._multiplies(len(sums)):
+            self._multiply(bounded, workers)
+        else:
+            self._look_up(bounded, workers)
         queries = len(sums)
         chosen = np.empty((queries, min(count, self.rows)), np.int64)
         counts, rests = np.empty(queries, np.int64), np.empty(queries)
@@ -150,6 +159,37 @@ class Bounds:
         pairs = zip(chosen, counts.tolist(), strict=True)
         least = tables.bases + rests * tables.units
         return Candidates.of([rows[:n] for rows, n in pairs]), least
+
+    def _look_up(self, bounded: Bounded, workers: Workers) -> None:
+        """Write the sums of the first groups of coordinates."""
+        tables = bounded.tables
+        blocks, _, half = self.columns.shape
+        read = blocks * GROUP * half * bounded.done
+        bounded.read += read
+
+        def add(edges: tuple[int, int]) -> None:
+            parts = (tables.order, tables.entries, tables.shifts, bounded.done)
+            nibble_scan.add_groups(self.columns, *parts, *edges, bounded.sums)
+
+        workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
+        self._finish(bounded)
+
+    def _multiply(self, bounded: Bounded, workers: Workers) -> None:
+        """Write the sums of all coordinates."""
+        blocks, dimension, half = self.columns.shape
+        count, orientation = len(bounded.codes), self.orientation
+        queries = byte_products.padded(bounded.codes, orientation)
+        shift = byte_products.shift_for(self.codes, queries, orientation)
+        # A little less, for the rounding of the unit and of its multiples.
+        bounded.tables.units[:] = self.step**2 * 2.0**shift * (1 - 2.0**-40)
+        bounded.read += self.codes.nbytes // count
+        sums = bounded.sums.reshape(count, blocks * 2 * half)
+
+        def multiply(edges: tuple[int, int]) -> None:
+            parts = (self.codes, queries, int(orientation), shift, half)
+            byte_products.add_products(*parts, *edges, sums)
+
+        workers.map(multiply, workers.ranges(blocks, 2 * half * dimension))
 
     def _finish(self, bounded: Bounded) -> None:
         """Add the initial values of rows to the sums; here there are none."""

@@ -31,9 +31,10 @@ codegen: Any = _codegen
 config: Any = _config
 
 _LOOK = 4  # groups between two counts of the possible rows
-# The scan leaves a block when one in so many of its rows is possible: reading the bytes of these
-# rows then takes less than ruling out some more of them.
+# The scan leaves a block when one in so many of its rows is possible, and the last groups have
+# ruled out no more than so few: reading the bytes of these rows then takes less.
 _FEW = 24
+_GAIN = 64
 
 _SAMPLED = 16  # one strip of sums in so many is sampled for the first threshold
 _STEP = 64  # the precision of that
@@ -41,19 +42,24 @@ _STEP = 64  # the precision of that
 _ONE = np.uint64(1)  # a signed difference may not overflow
 
 
-def _lookup_of_this_machine() -> tuple[int, str]:
-    """Return how many bytes one instruction looks up in a table of 16, and its name in LLVM."""
+def features() -> set[str]:
+    """Return what LLVM calls the instructions that kernels are compiled for."""
     given = config.CPU_FEATURES
     if given is None:
         given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
-    features = {name[1:] for name in given.split(",") if name.startswith("+")}
+    return {name[1:] for name in given.split(",") if name.startswith("+")}
+
+
+def _lookup_of_this_machine() -> tuple[int, str]:
+    """Return how many bytes one instruction looks up in a table of 16, and its name in LLVM."""
+    there = features()
     for feature, width, name in (
         ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
         ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
         ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
         ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
     ):
-        if feature in features:
+        if feature in there:
             return width, name
     return 16, ""
 
@@ -195,6 +201,15 @@ def row_of(place: int, half: int) -> int:
 
 
 @kernel
+def place_of(row: int, half: int) -> int:
+    """Return where the sum of a row of a block is: the opposite of `row_of`."""
+    upper = row >= half
+    row -= upper * half
+    vector, pair, parity = row // _WIDTH, row % _WIDTH // 2, row % 2
+    return (((vector << 1 | upper) << 1 | parity) << _LOG_SUMS) + pair
+
+
+@kernel
 def add_groups(
     columns: NDArray[np.uint8],
     order: NDArray[np.int32],
@@ -322,9 +337,9 @@ def rule_out(
     """List the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
 
     `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to; they may be
-    anything where none is done. A block is left once few of its rows are possible. For each
-    query b, listed[b, :counts[b]] are rows in any order, and added[b] counts the groups that were
-    added, over all blocks.
+    anything where none is done. A block is left once few of its rows are possible and hardly fewer
+    than before. For each query b, listed[b, :counts[b]] are rows in any order, and added[b] counts
+    the groups that were added, over all blocks.
     """
     half, groups = columns.shape[2], shifts.shape[1]
     few = 2 * half // _FEW
@@ -333,7 +348,12 @@ def rule_out(
             own, limit, group = sums[b, block], np.uint16(thresholds[b]), done[b]
             if group == 0:
                 own[:] = 0
-            while group < groups and limit < MOST and _possible(own, limit) > few:
+            before = 2 * half
+            while group < groups and limit < MOST:
+                possible = _possible(own, limit)
+                if possible == 0 or (possible <= few and before - possible <= _GAIN):
+                    break
+                before = possible
                 last = min(group + _LOOK, groups)
                 added[b] += last - group
                 for one in range(group, last):

@@ -52,6 +52,18 @@ class Tables:
     heavy: NDArray[np.float64]
     bases: NDArray[np.float64]
 
+    @classmethod
+    def none(cls, count: int) -> Tables:
+        """Return tables of no coordinates, for sums that come complete and bring their unit."""
+        return cls(
+            np.zeros((count, 1, GROUP), np.int32),
+            np.zeros((count, 0, GROUP, LEVELS), np.uint8),
+            np.zeros((count, 0), np.int64),
+            np.ones(count),
+            np.zeros((count, 0)),
+            np.zeros(count),
+        )
+
     def groups(self, share: float) -> NDArray[np.int64]:
         """Return how many groups (B,) add this share of each query's expected violation."""
         groups = np.empty(len(self.heavy), np.int64)

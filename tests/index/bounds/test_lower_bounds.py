@@ -106,6 +106,7 @@ def test_sum_of_squares_equals_numpy_over_the_codes(
     discrete=st.booleans(),
     scale=st.sampled_from([1, 1e-23]),  # the squares of the latter vanish
     proposed=st.booleans(),
+    batch=st.sampled_from([3, 9]),  # many queries are compared by products
     page=st.sampled_from([64, PAGE]),
 )
 def test_bounds_rule_out_no_row_within_the_limit(
@@ -118,11 +119,12 @@ def test_bounds_rule_out_no_row_within_the_limit(
     discrete: bool,
     scale: float,
     proposed: bool,
+    batch: int,
     page: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     make = grid if discrete else embeddings
-    points, queries = (make(rng, n, dimension) * np.float32(scale) for n in (rows, 3))
+    points, queries = (make(rng, n, dimension) * np.float32(scale) for n in (rows, batch))
     excluded = read_only(rng.random(rows) < 0.2)
     exact = [scored(points, query, orientation) for query in queries]
     limits = np.array([np.quantile(violation, 0.1) for violation in exact])
@@ -161,6 +163,26 @@ def test_bounds_keep_a_row_whose_violation_was_rounded_down_to_the_limit(
     assert 0 in found
 
 
+def test_a_batch_of_images_leaves_hardly_more_captions_than_are_hits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    points = embeddings(rng, 4096, 192)
+    points[7:10] = points[7]  # ties
+    points[11] = 0
+    bounds = bounds_of(tmp_path, points, Orientation.STORED_GENERAL)
+    queries = (0.8 * points[:40:5] + 0.2 * embeddings(rng, 8, 192)).astype(np.float32)
+    exact = np.stack([scored(points, query, bounds.orientation) for query in queries])
+    bounded, workers = bounds.begin(queries), Workers(1)
+    proposed, _ = bounds.propose(bounded, 20, 0.6, ALL_LIVE, workers)
+    limits = np.sort(exact, axis=1)[:, 9].astype(np.float64)
+    survivors, checked = bounds.survivors(bounded, ALL_LIVE, limits, workers)
+    for violations, limit, likely, rows in zip(exact, limits, proposed, survivors, strict=True):
+        within = np.flatnonzero(violations <= limit)
+        assert np.isin(within, likely).sum() >= 4
+        assert np.isin(within, rows).all()
+    assert (checked <= 4096 / 20).all()
+    assert (bounded.read <= 4096 * 192 / 8 + 192 * checked).all()
+
+
 @pytest.mark.parametrize("orientation", BOUNDED)
 def test_bounds_without_a_limit_keep_every_live_row(
     orientation: Orientation, tmp_path: Path
@@ -192,16 +214,18 @@ def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("page", [64, PAGE])
+@pytest.mark.parametrize("batch", [5, 9])
 def test_proposed_rows_come_with_a_lower_bound_on_all_others(
     orientation: Orientation,
     page: int,
+    batch: int,
     tmp_path: Path,
     small_tasks: Workers,
 ) -> None:
     rng = np.random.default_rng(4)
     points = embeddings(rng, 1000, 32)
     bounds = bounds_of(tmp_path, points, orientation, page)
-    queries = embeddings(rng, 5, 32)
+    queries = embeddings(rng, batch, 32)
     bounded = bounds.begin(queries)
     chosen, rests = bounds.propose(bounded, 50, 0.6, ALL_LIVE, small_tasks)
     least = np.empty(len(queries))
