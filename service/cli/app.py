@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.add import add, sync
-from hasse.service.cli.collection.backup import backup, restore
-from hasse.service.cli.collection.check import check
-from hasse.service.cli.collection.describe import describe
-from hasse.service.cli.collection.duplicates import duplicates
-from hasse.service.cli.collection.export import export
-from hasse.service.cli.collection.like import like
-from hasse.service.cli.collection.ocr import ocr
-from hasse.service.cli.collection.remove import remove
-from hasse.service.cli.collection.search import search
-from hasse.service.cli.collection.status import status
-from hasse.service.cli.collection.use import use
-from hasse.service.cli.model.lab import lab
-from hasse.service.cli.serving.cluster import cluster
-from hasse.service.cli.serving.demo import demo
-from hasse.service.cli.serving.mcp import mcp
-from hasse.service.cli.serving.serve import serve
-from hasse.service.cli.study import study
 from hasse.service.cli.terminal.command import Query, ShortCommand
 from hasse.service.cli.terminal.errors import CommandGroup
-from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.help_text import Commands, LazyGroup, Listed
 from hasse.service.cli.terminal.output import accept_any_character
+
+_COLLECTION, _SERVING = "hasse.service.cli.collection", "hasse.service.cli.serving"
+# In the order in which they are listed.
+_COMMANDS = {
+    "add": Listed(f"{_COLLECTION}.add:add", ShortCommand),
+    "sync": Listed(f"{_COLLECTION}.add:sync", ShortCommand),
+    "status": Listed(f"{_COLLECTION}.status:status", ShortCommand),
+    "search": Listed(f"{_COLLECTION}.search:search", Query),
+    "like": Listed(f"{_COLLECTION}.like:like", Query),
+    "check": Listed(f"{_COLLECTION}.check:check", ShortCommand),
+    "describe": Listed(f"{_COLLECTION}.describe:describe", ShortCommand),
+    "serve": Listed(f"{_SERVING}.serve:serve", ShortCommand),
+    "use": Listed(f"{_COLLECTION}.use:use", ShortCommand),
+    "remove": Listed(f"{_COLLECTION}.remove:remove", ShortCommand),
+    "duplicates": Listed(f"{_COLLECTION}.duplicates:duplicates", ShortCommand),
+    "export": Listed(f"{_COLLECTION}.export:export", Query),
+    "backup": Listed(f"{_COLLECTION}.backup:backup", ShortCommand),
+    "lab": Listed("hasse.service.cli.model.lab:lab"),
+    "restore": Listed(f"{_COLLECTION}.backup:restore", ShortCommand, hidden=True),
+    "ocr": Listed(f"{_COLLECTION}.ocr:ocr", ShortCommand, hidden=True),
+    "mcp": Listed(f"{_SERVING}.mcp:mcp", ShortCommand, hidden=True),
+    "demo": Listed(f"{_SERVING}.demo:demo", ShortCommand, hidden=True),
+    "study": Listed("hasse.service.cli.study:study", hidden=True),
+    "cluster": Listed(f"{_SERVING}.cluster:cluster", hidden=True),
+}
 
 # What was typed up to 0.2.0, and what it is called now.
 _MOVED: dict[tuple[str, ...], str] = {
@@ -53,8 +61,12 @@ _MOVED: dict[tuple[str, ...], str] = {
 }
 
 
-class RootGroup(CommandGroup):
+class RootGroup(CommandGroup, LazyGroup):
     """The root: its commands, and one line for each that has moved."""
+
+    def table(self) -> Mapping[str, Listed]:
+        """Return the commands."""
+        return _COMMANDS
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; say what a moved one is called now, and end with status 2."""
@@ -98,28 +110,6 @@ def root(
     ] = False,
 ) -> None:
     """Hold the options of all commands."""
-
-
-app.add(add, ShortCommand)
-app.add(sync, ShortCommand)
-app.add(status, ShortCommand)
-app.add(search, Query)
-app.add(like, Query)
-app.add(check, ShortCommand)
-app.add(describe, ShortCommand)
-app.add(serve, ShortCommand)
-app.add(use, ShortCommand)
-app.add(remove, ShortCommand)
-app.add(duplicates, ShortCommand)
-app.add(export, Query)
-app.add(backup, ShortCommand)
-app.add_typer(lab, name="lab")
-app.add(restore, ShortCommand, hidden=True)
-app.add(ocr, ShortCommand, hidden=True)
-app.add(mcp, ShortCommand, hidden=True)
-app.add(demo, ShortCommand, hidden=True)
-app.add_typer(study, name="study", hidden=True)
-app.add_typer(cluster, name="cluster", hidden=True)
 
 
 def main() -> None:

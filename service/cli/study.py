@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from typer import Typer
-from typer.core import TyperGroup
-from typer.main import get_command, get_group
-
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.help_text import Commands
+from hasse.service.cli.terminal.help_text import Commands, LazyGroup, Listed
 
 _PACKAGE = "hasse.studies"
 
@@ -26,7 +21,7 @@ def study_commands() -> Mapping[str, str]:
     return commands
 
 
-class StudyGroup(TyperGroup):
+class StudyGroup(LazyGroup):
     """Commands found in the table of `studies/`. The product itself imports no study."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -38,25 +33,9 @@ class StudyGroup(TyperGroup):
             )
         return super().parse_args(ctx, args)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order of the table."""
-        return list(study_commands())
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load a command."""
-        path = study_commands().get(cmd_name)
-        if path is None:
-            return None
-        found = pkgutil.resolve_name(path)
-        if isinstance(found, Typer):
-            group = get_group(found)
-            group.name = cmd_name
-            return group
-        single = Commands()
-        single.add(found)
-        command = get_command(single)
-        command.name = cmd_name
-        return command
+    def table(self) -> Mapping[str, Listed]:
+        """Return the commands of the studies."""
+        return {name: Listed(path) for name, path in study_commands().items()}
 
 
 study = Commands(
