@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from contextvars import ContextVar
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
 
-from starlette.types import Scope
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 # The path prefix of the current request, as in "/hasse"; empty without one.
 ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")

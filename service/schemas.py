@@ -125,14 +125,18 @@ def is_instant(field: FieldInfo) -> bool:
 class Request(BaseModel):
     """A request: types are strict, unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # A command needs few of the models: each is built when it is first used.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Answer(BaseModel):
     """An answer: every field is always present."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+        extra="forbid",
+        frozen=True,
+        json_schema_serialization_defaults_required=True,
+        defer_build=True,
     )
 
 

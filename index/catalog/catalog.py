@@ -17,7 +17,7 @@ from hasse.index.catalog.database import LOCK_SECONDS, Database
 from hasse.index.catalog.documents import images_with, sourced, texts_of
 from hasse.index.catalog.integrity import are_ours, whole_rows
 from hasse.index.catalog.locations import Locations
-from hasse.index.catalog.lookups import lookups
+from hasse.index.catalog.lookups import lookup
 from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records, model_of
 from hasse.index.catalog.schema import (
     BEFORE,
@@ -66,7 +66,7 @@ class Catalog(Database):
     def __init__(self, url: str | sql.URL, lock_seconds: float = LOCK_SECONDS) -> None:
         """Name the database; see `Database`."""
         super().__init__(url, lock_seconds)
-        self._lookups = lookups(self.dialect)
+        self._lookups: dict[str, str] = {}  # those that were needed
 
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
@@ -302,8 +302,10 @@ class Catalog(Database):
         return bool(people), bool(models)
 
     def _look_up(self, name: str, ids: Iterable[int]) -> list[Any]:
-        """Return what one of `lookups` gives of `ids`, most of it lists of rows."""
+        """Return what one of `LOOKUPS` gives of `ids`, most of it lists of rows."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
+        if name not in self._lookups:
+            self._lookups[name] = lookup(name, self.dialect)
         return [json.loads(text) for text in self.fetch(self._lookups[name], wanted)]
 
     def _read(self, statement: sql.Executable) -> Sequence[Any]:

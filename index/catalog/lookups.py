@@ -133,7 +133,7 @@ def _together(**parts: Select[Any]) -> Select[Any]:
 _IMAGES = _rows_by(IMAGES.c.id, *IMAGE_FACTS)
 _CAPTIONS_OF = _rows_by(CAPTIONS.c.image_id, *CAPTION_FACTS)
 _PATHS_OF = _rows_by(PATHS.c.image_id, *PATH_FACTS)
-_LOOKUPS: Mapping[str, Select[Any]] = {
+LOOKUPS: Mapping[str, Select[Any]] = {
     "images": _IMAGES,
     "captions": _rows_by(CAPTIONS.c.id, *CAPTION_FACTS),
     "captions of images": _CAPTIONS_OF,
@@ -145,8 +145,8 @@ _LOOKUPS: Mapping[str, Select[Any]] = {
 }
 
 
-def lookups(dialect: sql.Dialect) -> dict[str, str]:
-    """Return the statements for a database as its driver takes them, by what each returns."""
+def lookup(name: str, dialect: sql.Dialect) -> str:
+    """Return one of `LOOKUPS` for a database as its driver takes it."""
     kind: Any = type(dialect)
     named = kind(paramstyle="named" if dialect.name == "sqlite" else "pyformat")
-    return {name: str(statement.compile(dialect=named)) for name, statement in _LOOKUPS.items()}
+    return str(LOOKUPS[name].compile(dialect=named))

@@ -33,6 +33,7 @@ from hasse.index.catalog.schema import (
     UNREADABLE,
     VERSIONS,
     WRITTEN,
+    create_tables,
     parts,
     row_checksum,
     row_of,
@@ -80,7 +81,7 @@ def make_tables(connection: Connection) -> None:
             "catalog a database of its own"
         )
     SCHEMA.drop_all(connection)
-    SCHEMA.create_all(connection)
+    create_tables(connection)
 
 
 def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sql
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Integer, Table, Text
 
 FORMAT = 9
 BEFORE = (6, 7, 8)  # formats that `index.catalog.upgrade` brings to this one; 0.2.0 wrote 6
@@ -60,7 +60,7 @@ IMAGES = _table(
     sql.Index("ix_images_taken", "taken", "id"),
 )
 HASHED = IMAGES.c.sha256 != ""
-sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=HASHED, postgresql_where=HASHED)
+_HASHED = sql.Index("ix_images_sha256", IMAGES.c.sha256)
 # Every file that holds the picture of an image; `images.path` is the one that is read.
 PATHS = _table(
     "paths",
@@ -147,7 +147,7 @@ VERSIONS = _table(
     Column("picture", BigInteger, nullable=False),
 )
 OTHERS = VERSIONS.c.image_id != VERSIONS.c.picture
-sql.Index("ix_versions_others", VERSIONS.c.picture, sqlite_where=OTHERS, postgresql_where=OTHERS)
+_OTHERS = sql.Index("ix_versions_others", VERSIONS.c.picture)
 sql.Index("ix_versions_picture", VERSIONS.c.picture)
 # Searches that are kept by name: see `index.catalog.searches`.
 SEARCHES = _table(
@@ -187,6 +187,16 @@ FOLDER_FACTS = tuple(FOLDERS.columns)[:-1]
 TEXT_FACTS = tuple(TEXTS.columns)[:-1]
 VERSION_FACTS = tuple(VERSIONS.columns)[:-1]
 UNREADABLE_FACTS = tuple(UNREADABLE.columns)[:-1]
+
+_PARTIAL = ((_HASHED, HASHED), (_OTHERS, OTHERS))  # indexes of the rows that a condition holds for
+
+
+def create_tables(connection: Connection) -> None:
+    """Make the tables that are not there, and their indexes."""
+    for index, condition in _PARTIAL:
+        # Named where the index is made: naming a database imports all that SQLAlchemy has for it.
+        index.dialect_kwargs[f"{connection.dialect.name}_where"] = condition
+    SCHEMA.create_all(connection)
 
 
 def row_checksum(*values: object) -> int:

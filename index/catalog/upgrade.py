@@ -20,7 +20,7 @@ from hasse.index.catalog.schema import (
     META,
     PATH_FACTS,
     PATHS,
-    SCHEMA,
+    create_tables,
 )
 from hasse.index.types import FolderRow, ImageRow, PathRow
 
@@ -41,7 +41,7 @@ def upgrade(catalog: Catalog, index_folder: Path) -> None:
             return
         if meta.format == OF_0_2_0:
             _move_paths(connection, index_folder)
-        SCHEMA.create_all(connection)
+        create_tables(connection)
         documents.add_missing(connection)
         mutations.set_model(connection, model_of(meta), meta.generation)
 
@@ -53,7 +53,7 @@ def _move_paths(connection: Connection, index_folder: Path) -> None:
         for row in connection.execute(sql.select(_OLD_FOLDERS))
     }
     FOLDERS.drop(connection)
-    SCHEMA.create_all(connection)
+    create_tables(connection)
     _make_paths_absolute(connection, index_folder)
     mutations.remember_folders(
         connection,
