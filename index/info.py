@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hasse.index.bounds.lower_bounds import CODES, COLUMNS
+from hasse.index.bounds.files import CODES, COLUMNS
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import FORMAT
 from hasse.index.search.query import Query
-from hasse.index.search.search import is_scanned
 from hasse.index.segments.cost_model import Costs
 from hasse.index.segments.segment import MANIFEST, POINTS
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
@@ -88,6 +87,14 @@ def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:
         record.bytes,
         _bounds_of(record),
         live.segment.prefilter.name if live.segment.prefilter else "none",
-        "scan" if is_scanned(live, Query(record.kind, 10), 1, costs) else "bounds",
+        _plan(live, costs),
         record.generation,
     )
+
+
+def _plan(live: LiveSegment, costs: Costs) -> str:
+    if live.segment.bounds is None:
+        return "scan"
+    from hasse.index.search.search import is_scanned
+
+    return "scan" if is_scanned(live, Query(live.segment.record.kind, 10), 1, costs) else "bounds"

@@ -17,7 +17,6 @@ from hasse.index.search.masks import Masks
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.versions import Versions
 from hasse.index.segments.loading import Loader
-from hasse.index.segments.segment import Verify
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.types import KINDS, Kind
 
@@ -33,9 +32,8 @@ class Reader:
         self,
         folder: Path,
         catalog: Catalog,
-        verify: Verify = "checksums",
+        loader: Loader,
         on_load: Callable[[Snapshot], None] = lambda snapshot: None,
-        loader: Loader | None = None,
     ) -> None:
         """Open the visible generation; `on_load` gets it and each that follows.
 
@@ -49,7 +47,7 @@ class Reader:
         self.with_same = self._narrowing.with_same
         self.versions = self._narrowing.versions
         self._refreshing = threading.Lock()
-        self._loader = loader or Loader(folder, catalog, verify)
+        self._loader = loader
         self._notifications = Notifications(folder)
         self._seen = self._notifications.latest()  # before the generation that it may be about
         try:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -36,12 +37,10 @@ from hasse.index.errors import (
 )
 from hasse.index.info import IndexInfo, describe
 from hasse.index.kernels.arrays import release_memory
-from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Reader
+from hasse.index.search.plain import MOST_BYTES, PlainSearch
 from hasse.index.search.query import Answer, Query, checked_queries
-from hasse.index.search.search import score_rows, search, search_jointly
-from hasse.index.search.similar import search_similar
 from hasse.index.segments import compaction
 from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
@@ -62,6 +61,7 @@ from hasse.index.types import (
 
 if TYPE_CHECKING:
     from hasse.index.search.gpu_scan import Accelerator
+    from hasse.index.search.search import CompiledSearch
 
 
 class Index:
@@ -76,14 +76,19 @@ class Index:
         device: str = "cpu",
         thresholds: Thresholds = DEFAULT,
         loader: Loader | None = None,
+        *,
+        one_off: bool = False,
     ) -> None:
+        plain = one_off and _is_quick(catalog)
         self.folder = folder
         self.catalog = catalog
         self._thresholds = thresholds
         self._workers = Workers(threads)
         self._writing = threading.Lock()
-        self._accelerator = _accelerator(device)
-        self._reader = Reader(folder, catalog, verify, self._loaded, loader)
+        self._plain = PlainSearch() if plain else None
+        self._accelerator = None if plain else _accelerator(device)
+        loader = loader or Loader(folder, catalog, verify, points_only=plain)
+        self._reader = Reader(folder, catalog, loader, self._loaded)
 
     @classmethod
     def create(
@@ -120,6 +125,7 @@ class Index:
         threads: int | None = None,
         device: str = "cpu",
         thresholds: Thresholds = DEFAULT,
+        one_off: bool = False,
     ) -> Index:
         """Open an index for searching and writing.
 
@@ -127,7 +133,8 @@ class Index:
         reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size,
         except those that FAISS reads. `threads` run the kernels; the default is one for each core.
         On a `device` such as "cuda", large segments that fit into its memory are scanned there.
-        `thresholds` decide which segments are large.
+        `thresholds` decide which segments are large. `one_off` is for a process that searches
+        once: an index that is not large is scanned in numpy, which is ready a second sooner.
 
         Raises:
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
@@ -140,7 +147,7 @@ class Index:
         with ExitStack() as on_failure:
             on_failure.callback(catalog.close)
             refuse_unfinished(folder, catalog.generation())
-            index = cls(folder, catalog, verify, threads, device, thresholds)
+            index = cls(folder, catalog, verify, threads, device, thresholds, one_off=one_off)
             on_failure.callback(index.close)
             index._reader.check_counts()
             index._reader.check_model(fingerprint)
@@ -207,12 +214,7 @@ class Index:
         """
         snapshot = self._reader.searched(query)
         queries = checked_queries(points, snapshot.model)
-        if query.relation is not None:
-            answers = list(search_similar(snapshot, queries, query, query.relation, self._workers))
-        else:
-            costs = self._thresholds.costs
-            answers = search(snapshot, queries, query, self._workers, self._accelerator, costs)
-        return self._reader.with_same(query, answers)
+        return self._reader.with_same(query, self._search.answers(snapshot, queries, query))
 
     def search_jointly(self, query: Query, parts: ArrayLike) -> Answer:
         """Return the rows whose worst violation over `parts` is smallest.
@@ -227,7 +229,7 @@ class Index:
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
             raise BadQueryError("there are no parts to search by: give at least one")
-        answer = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
+        answer = self._search.joint_answer(snapshot, queries, query)
         return self._reader.with_same(query, [answer])[0]
 
     def versions(self, query: Query, image_ids: Iterable[int]) -> dict[int, list[int]]:
@@ -245,11 +247,10 @@ class Index:
         stored = self.points("image", image_ids)
         if not stored:
             return {}
-        candidates = Candidates.of([np.arange(len(stored))])
-        query = checked_queries(point[None], self.model)
+        (query,) = checked_queries(point[None], self.model)
         rows = np.stack(list(stored.values()))
         orientation = orientation_of("image", self.model.score)
-        scored = score_rows(rows, candidates, query, orientation, self._workers)
+        scored = self._search.violations(rows, query, orientation)
         return dict(zip(stored, scored, strict=True))
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
@@ -343,6 +344,15 @@ class Index:
         of = (self.folder, self.catalog, self._newest, self.writing)
         return compaction.compact(*of, choose, progress, self._thresholds)
 
+    @cached_property
+    def _search(self) -> PlainSearch | CompiledSearch:
+        if self._plain is not None:
+            return self._plain
+        # Numba takes longer to import than most commands take.
+        from hasse.index.search.search import CompiledSearch
+
+        return CompiledSearch(self._workers, self._thresholds.costs, self._accelerator)
+
     @contextmanager
     def writing(self, timeout: float = LOCK_TIMEOUT) -> Iterator[Writer]:
         """Be the one writer; when the block ends, the next search sees its commits.
@@ -382,6 +392,12 @@ class Index:
         self._locations = self.catalog.locations(self.folder)
         if self._accelerator is not None:
             self._accelerator.keep([live.segment for live in snapshot.segments])
+
+
+def _is_quick(catalog: Catalog) -> bool:
+    """Tell whether the points of either kind are few enough to be scanned in numpy."""
+    rows, dimension = max(catalog.counts().values()), catalog.model().dimension
+    return rows * dimension * 4 <= MOST_BYTES
 
 
 def _accelerator(device: str) -> Accelerator | None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.score import Score
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
     from torch import Tensor
 
     from hasse.models.encoders.backbone import Backbone

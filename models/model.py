@@ -98,15 +98,17 @@ class OrderEmbedding(nn.Module):
         self._text_inference: TextInference | None = None
         self._correction: HubnessCorrection | None = None
 
-    def for_inference(self, dtype: torch.dtype = torch.float32) -> None:
+    def for_inference(self, dtype: torch.dtype = torch.float32, *, one_off: bool = False) -> None:
         """Prepare to encode only: weights and device may not change any longer.
 
-        The network of pictures computes in `dtype`.
+        The network of pictures computes in `dtype`. With `one_off` it is prepared to encode few.
         """
         if hasattr(self, "images"):
             self.images.backbone = self.images.backbone.for_inference(dtype)
-        self._text_inference = text_inference(self.captions)
-        self._correction = None if self.hubness is None else self.hubness.correction()
+        self._text_inference = text_inference(self.captions, one_off=one_off)
+        self._correction = None
+        if self.hubness is not None:
+            self._correction = self.hubness.correction(one_off=one_off)
 
     @property
     def references(self) -> Points | None:

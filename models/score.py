@@ -56,3 +56,14 @@ def penalties_between(
         return np.float32(1) - images @ captions.T
     images, captions = (np.ascontiguousarray(one, np.float32) for one in (images, captions))
     return violations(images, captions) if general == "caption" else violations(captions, images).T
+
+
+def penalty_between(
+    score: Score, image: NDArray[np.float32], caption: NDArray[np.float32]
+) -> np.float32:
+    """Return the penalty of one image (N,) with one caption (N,), without compiled kernels."""
+    general = MORE_GENERAL[score]
+    if general is None:
+        return np.float32(1) - np.float32(image @ caption)
+    gaps = caption - image if general == "caption" else image - caption
+    return np.float32(np.square(np.maximum(gaps, 0)).sum())

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hasse.models.embedding_model import Points
 from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.encoders.model_config import ModelConfig
+from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_inference import PackedTextEncoder, Reading, TextInference
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.vocabulary import Vocabulary
@@ -28,9 +29,15 @@ class TextModel:
         vocabulary: Vocabulary,
         preprocessing: Preprocessing,
         weights: Mapping[str, Points],
+        *,
+        one_off: bool = False,
     ) -> None:
-        """Take the weights of a checkpoint; those of pictures are not read."""
+        """Take the weights of a checkpoint; those of pictures are not read.
+
+        With `one_off`, for a process that encodes a few captions, it is ready a second sooner.
+        """
         self.config, self.vocabulary, self.preprocessing = config, vocabulary, preprocessing
+        encoder = PlainTextEncoder if one_off else PackedTextEncoder
         members = []
         for at in range(config.ensemble):
             reading = Reading(
@@ -40,11 +47,12 @@ class TextModel:
                 config.reads_backwards(at),
             )
             prefix = f"captions.{at}." if config.ensemble > 1 else "captions."
-            members.append(PackedTextEncoder(_below(prefix, weights), reading))
+            members.append(encoder(_below(prefix, weights), reading))
         self._inference = TextInference(members)
         self._correction: HubnessCorrection | None = None
         if config.hubness and weights["hubness.inverse_temperature"]:
-            self._correction = HubnessCorrection.of(config.score, _below("hubness.", weights))
+            stored = _below("hubness.", weights)
+            self._correction = HubnessCorrection.of(config.score, stored, one_off=one_off)
         self.references = None if self._correction is None else self._correction.images
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:

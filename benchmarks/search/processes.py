@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from benchmarks.search.clock import CLOCKS, ClockName
 from benchmarks.search.growth import Growth
-from hasse.index.bounds.lower_bounds import CODES, COLUMNS
+from hasse.index.bounds.files import CODES, COLUMNS
 from hasse.index.build import build as build_index
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change

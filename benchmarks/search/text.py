@@ -155,7 +155,7 @@ def main() -> None:
     if not given.folder.exists():
         _make(given.folder, model, given.images)
     settings = Settings(library=given.folder, model=model, device="cpu", deadline_seconds=60)
-    engine = Engine.for_one_question(settings, with_pictures=False)
+    engine = Engine.for_one_question(settings, with_pictures=False, one_off=False)
     try:
         index = engine.index
         info = index.info()

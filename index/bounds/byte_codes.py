@@ -28,8 +28,6 @@ from hasse.index.kernels.compiling import kernel
 from hasse.index.types import Ids, Orientation, Points
 
 TOP = 255
-# The largest sum of squared gaps, N * 255^2, has to fit into 32 bits.
-MAX_DIMENSION = (2**32 - 1) // TOP**2
 
 cgutils: Any = _cgutils
 types: Any = _types

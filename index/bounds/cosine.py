@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index.bounds import nibble_scan
-from hasse.index.bounds.lower_bounds import COLUMNS, LEVELS_FILE, Bounded, Bounds
+from hasse.index.bounds.files import BASIS, COLUMNS, LEVELS_FILE, RESIDUALS
+from hasse.index.bounds.lower_bounds import Bounded, Bounds
 from hasse.index.bounds.quantizer import LEVELS, PAGE, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, MOST, Tables
 from hasse.index.errors import DamagedIndexError
@@ -39,7 +40,6 @@ from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
 from hasse.index.types import Orientation, Points
 
-BASIS, RESIDUALS = "basis.npy", "residuals.npy"
 _LEFT = 0.06  # share of the rows' squared lengths that the basis may miss
 _SAMPLE = 8192  # rows from which the basis and the levels are computed
 _ROUNDS = 8  # of moving levels to the mean of what is nearest to them

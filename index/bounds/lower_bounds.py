@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hasse.index.bounds import byte_codes as coding
 from hasse.index.bounds import byte_products, nibble_scan
+from hasse.index.bounds.files import CODES, COLUMNS, LEVELS_FILE
 from hasse.index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, Tables, tables_of
 from hasse.index.kernels.arrays import GrowingArray, advise_random, mapped, read_only
@@ -27,9 +28,6 @@ from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
 from hasse.index.types import Ids, Orientation, Points
 
-COLUMNS = "columns.npy"
-LEVELS_FILE = "levels.npy"
-CODES = "codes.npy"
 # From so many queries on, multiplying all bytes takes less than looking up half bytes.
 _BATCH = 8
 

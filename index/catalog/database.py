@@ -156,7 +156,7 @@ class Database:
             pass
 
     def fetch(self, lookup: str, ids: str) -> tuple[Any, ...]:
-        """Return the one row that a statement of `lookups` finds for a list of ids in JSON.
+        """Return the one row that a statement of `LOOKUPS` finds for a list of ids in JSON.
 
         It needs no transaction, and it runs when a search has just filled the processor's caches
         with rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +16,12 @@ from hasse.index.errors import BadQueryError
 from hasse.index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points, Relation
 
 MAX_K = 100_000  # bounds the memory of a search
+# A proof needs a k-th violation that is good to a per cent; `fast` has only its candidates, and
+# needs more of them among more rows, and for more than ten hits.
+_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
+_CANDIDATES_PER_HIT = 4
+_FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
+_FAST_PER_FURTHER_HIT: dict[Kind, int] = {"image": 6, "caption": 12}
 
 
 class Seconds(NamedTuple):
@@ -117,6 +124,17 @@ class Query:
     def limit(self) -> float:
         """The largest violation that is a hit."""
         return np.inf if self.max_violation is None else self.max_violation
+
+
+def candidate_count(query: Query, rows: int) -> int:
+    """Return how many of a segment's rows are chosen as candidates."""
+    if query.candidates is not None:
+        return query.candidates
+    count = _CANDIDATES[query.mode]
+    if query.mode == "fast":
+        further = _FAST_PER_FURTHER_HIT[query.kind] * max(0, query.k - 10)
+        return max(count, round(_FAST_PER_ROOT * math.sqrt(rows))) + further
+    return max(count, _CANDIDATES_PER_HIT * query.k)
 
 
 def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:

@@ -18,7 +18,6 @@ its lower bound for *every* part is within the limit.
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -32,11 +31,11 @@ from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import scan_rows, score_candidates
-from hasse.index.search.query import Answer, Query, RowCounts, Seconds
+from hasse.index.search.query import Answer, Query, RowCounts, Seconds, candidate_count
 from hasse.index.search.top_k import TopK
 from hasse.index.segments.cost_model import MEASURED, Costs
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
-from hasse.index.types import Ids, Kind, Mode, Orientation, Points
+from hasse.index.types import Ids, Orientation, Points
 
 if TYPE_CHECKING:
     from hasse.index.search.gpu_scan import Accelerator
@@ -44,12 +43,6 @@ if TYPE_CHECKING:
 # Without a prefilter, candidates are chosen by the coordinates that are expected to add this share
 # of the violation.
 _SHARE = 0.6
-# A proof needs a k-th violation that is good to a per cent; `fast` has only its candidates, and
-# needs more of them among more rows, and for more than ten hits.
-_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
-_CANDIDATES_PER_HIT = 4
-_FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
-_FAST_PER_FURTHER_HIT: dict[Kind, int] = {"image": 6, "caption": 12}
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
 _FEW = 64
@@ -57,6 +50,30 @@ _FEW = 64
 _RESCORED, _SCANNED, _PROPOSED, _BOUNDED, _CHECKED, _SURVIVORS, _BYTES = range(7)
 _NO_ROWS = Candidates(np.zeros(0, np.int64), np.zeros(1, np.int64))
 _BLOCK = 4096  # rows that a joint scan scores together; their hits bound those of the others
+
+
+class CompiledSearch:
+    """Searches on threads, and large segments on a GPU if there is one."""
+
+    def __init__(self, workers: Workers, costs: Costs, accelerator: Accelerator | None) -> None:
+        self._workers, self._costs, self._accelerator = workers, costs, accelerator
+
+    def answers(self, snapshot: Snapshot, queries: Points, query: Query) -> list[Answer]:
+        """Answer each of `queries` (B, N)."""
+        if query.relation is not None:
+            from hasse.index.search.similar import search_similar
+
+            return list(search_similar(snapshot, queries, query, query.relation, self._workers))
+        return search(snapshot, queries, query, self._workers, self._accelerator, self._costs)
+
+    def joint_answer(self, snapshot: Snapshot, parts: Points, query: Query) -> Answer:
+        """Return the rows whose worst violation over `parts` (P, N) is smallest."""
+        return search_jointly(snapshot, parts, query, self._workers, self._costs)
+
+    def violations(self, points: Points, query: Points, orientation: Orientation) -> Points:
+        """Return the violations (r,) of points (r, N) with a query (N,)."""
+        every = Candidates.of([np.arange(len(points))])
+        return score_rows(points, every, query[None], orientation, self._workers)
 
 
 def search(
@@ -309,17 +326,6 @@ class _SegmentSearch:
         segment = self.live.segment
         self.work[_BYTES] += part[0].nbytes * candidates.counts
         return score_rows(segment.points, candidates, part, segment.orientation, self._workers)
-
-
-def candidate_count(query: Query, rows: int) -> int:
-    """Return how many of a segment's rows are chosen as candidates."""
-    if query.candidates is not None:
-        return query.candidates
-    count = _CANDIDATES[query.mode]
-    if query.mode == "fast":
-        further = _FAST_PER_FURTHER_HIT[query.kind] * max(0, query.k - 10)
-        return max(count, round(_FAST_PER_ROOT * math.sqrt(rows))) + further
-    return max(count, _CANDIDATES_PER_HIT * query.k)
 
 
 def is_scanned(live: LiveSegment, query: Query, batch: int, costs: Costs = MEASURED) -> bool:

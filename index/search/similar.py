@@ -19,11 +19,12 @@ import numpy as np
 
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
+from hasse.index.search.plain import ways
 from hasse.index.search.query import Answer, Query, RowCounts, Seconds
 from hasse.index.search.search import score_rows
 from hasse.index.search.top_k import TopK
 from hasse.index.segments.snapshot import Snapshot
-from hasse.index.types import Orientation, Points, Relation
+from hasse.index.types import Points, Relation
 
 _BLOCK = 65_536  # rows that are scored together, for bounded memory
 
@@ -39,12 +40,11 @@ def search_similar(
         best = TopK(1, query.k, query.limit)
         for live in segments:
             segment, rows = live.segment, live.rows()
-            cosine = segment.orientation is Orientation.COSINE
-            ways = [Orientation.COSINE] if cosine else _WAYS[relation]
+            directions = ways(segment.orientation, relation)
             for at in range(0, len(rows), _BLOCK):
                 block = Candidates.of([rows[at : at + _BLOCK]])
                 violations = np.zeros(len(block.rows), np.float32)
-                for way in ways:
+                for way in directions:
                     violations += score_rows(segment.points, block, point, way, workers)
                 best.add(segment.ids[block.rows], block.starts, violations)
         (hits,) = best.hits()
@@ -60,10 +60,3 @@ def search_similar(
             work=RowCounts(searched, 0, 0, 0, 0, searched * point.nbytes),
             seconds=Seconds(0.0, time.perf_counter() - started),
         )
-
-
-_WAYS = {
-    "more_specific": [Orientation.QUERY_GENERAL],
-    "more_general": [Orientation.STORED_GENERAL],
-    "alike": [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL],
-}

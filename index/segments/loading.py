@@ -30,11 +30,17 @@ class Loader:
         catalog: Catalog,
         verify: Verify,
         locate: Callable[[SegmentRecord], Path] | None = None,
+        *,
+        points_only: bool = False,
     ) -> None:
-        """`locate` returns the folder of a segment; by default it lies in that of the index."""
+        """`locate` returns the folder of a segment; by default it lies in that of the index.
+
+        `points_only` is that of `Segment.open`.
+        """
         self._folder = folder
         self._catalog = catalog
         self._verify: Verify = verify
+        self._points_only = points_only
         self._locate = locate or (lambda record: folder / SEGMENTS_FOLDER / record.name)
         self._combined: dict[Kind, CombinedSegment] = {}
 
@@ -95,7 +101,8 @@ class Loader:
 
     def _open(self, record: SegmentRecord, state: State) -> Segment:
         check_fit(self._folder, record, state.model)
-        return Segment.open(self._locate(record), record, self._verify)
+        place, only = self._locate(record), self._points_only
+        return Segment.open(place, record, self._verify, points_only=only)
 
     def _searched(self, segments: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
         searched = [live for live in segments if not is_small(live)]

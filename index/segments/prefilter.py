@@ -31,8 +31,6 @@ from hasse.index import durable
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.types import Orientation, Points
 
-PREFILTER = "prefilter.faiss"
-
 # Share of the clusters that are read: more than 0.99 of the exact top 10 are then among 600
 # candidates.
 _SHARE = 0.24

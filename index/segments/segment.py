@@ -20,15 +20,13 @@ import secrets
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hasse.index import durable
-from hasse.index.bounds.byte_codes import MAX_DIMENSION
-from hasse.index.bounds.cosine import BASIS, RESIDUALS, CosineBounds, write_cosine_bounds
-from hasse.index.bounds.lower_bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
+from hasse.index.bounds.files import BASIS, CODES, COLUMNS, LEVELS_FILE, MAX_DIMENSION, RESIDUALS
 from hasse.index.catalog.records import FileRecord, SegmentRecord, file_records
 from hasse.index.catalog.validation import checked, checked_ids, first_duplicate
 from hasse.index.errors import (
@@ -39,14 +37,18 @@ from hasse.index.errors import (
 )
 from hasse.index.kernels.arrays import GrowingArray, advise_random, advise_sequential, mapped
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
-from hasse.index.segments.prefilter import PREFILTER, Prefilter, write_prefilter
 from hasse.index.types import Ids, Kind, Orientation, Points, orientation_of
 from hasse.models.score import Score
+
+if TYPE_CHECKING:
+    from hasse.index.bounds.lower_bounds import Bounds
+    from hasse.index.segments.prefilter import Prefilter
 
 SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
 MANIFEST = "manifest.json"
 POINTS = "points.npy"
 IDS = "ids.npy"
+PREFILTER = "prefilter.faiss"
 
 Verify: TypeAlias = Literal["checksums", "sizes"]
 
@@ -116,14 +118,21 @@ class SegmentWriter:
         points = mapped(self.folder / POINTS, np.float32, (self.rows, self.dimension))
         orientation = orientation_of(self.kind, self.score)
         large = points.nbytes >= self._thresholds.bounds_from_bytes
+        # Numba takes a second to import, which most additions do without.
         if large and orientation is Orientation.COSINE:
+            from hasse.index.bounds.cosine import write_cosine_bounds
+
             step = write_cosine_bounds(self.folder, points)
             names += [BASIS, COLUMNS, LEVELS_FILE, RESIDUALS]
         elif large and self.dimension <= MAX_DIMENSION:
+            from hasse.index.bounds.lower_bounds import write_bounds
+
             step = write_bounds(self.folder, points, orientation)
             names += [COLUMNS, LEVELS_FILE, CODES]
         prefiltered = orientation is not Orientation.QUERY_GENERAL
         if prefiltered and self.rows >= self._thresholds.prefilter_from_rows:
+            from hasse.index.segments.prefilter import write_prefilter
+
             write_prefilter(self.folder / PREFILTER, points, orientation)
             names.append(PREFILTER)
         files = {name: file_record(self.folder / name) for name in names}
@@ -206,8 +215,17 @@ class Segment:
         return nullcontext() if self.bounds is None else advise_sequential(self.points)
 
     @classmethod
-    def open(cls, folder: Path, record: SegmentRecord, verify: Verify = "checksums") -> Segment:
+    def open(
+        cls,
+        folder: Path,
+        record: SegmentRecord,
+        verify: Verify = "checksums",
+        *,
+        points_only: bool = False,
+    ) -> Segment:
         """Check every file against the record, then map them.
+
+        With `points_only` every search scans the segment.
 
         Raises:
             DamagedIndexError: a file is missing, truncated or changed, or the manifest and the
@@ -219,11 +237,15 @@ class Segment:
         step = _checked_step(folder / MANIFEST, record)
         shape = (record.rows, record.dimension)
         orientation = orientation_of(record.kind, record.score)
-        points, bounds = mapped(folder / POINTS, np.float32, shape), None
-        if step is not None:
-            kind = CosineBounds if orientation is Orientation.COSINE else Bounds
-            bounds = kind.open(folder, step, orientation, shape)
+        points = mapped(folder / POINTS, np.float32, shape)
+        bounds, prefilter = None, None
+        if step is not None and not points_only:
+            bounds = _open_bounds(folder, step, orientation, shape)
             advise_random(points)
+        if PREFILTER in record.files and not points_only:
+            from hasse.index.segments.prefilter import Prefilter
+
+            prefilter = Prefilter.open(folder / PREFILTER)
         return cls(
             folder,
             record,
@@ -231,8 +253,21 @@ class Segment:
             points=points,
             ids=mapped(folder / IDS, np.int64, (record.rows,)),
             bounds=bounds,
-            prefilter=Prefilter.open(folder / PREFILTER) if PREFILTER in record.files else None,
+            prefilter=prefilter,
         )
+
+
+def _open_bounds(
+    folder: Path, step: float, orientation: Orientation, shape: tuple[int, int]
+) -> Bounds:
+    # A segment that is scanned does without numba, which takes a second to import.
+    if orientation is Orientation.COSINE:
+        from hasse.index.bounds.cosine import CosineBounds
+
+        return CosineBounds.open(folder, step, orientation, shape)
+    from hasse.index.bounds.lower_bounds import Bounds
+
+    return Bounds.open(folder, step, orientation, shape)
 
 
 def _checked_step(path: Path, record: SegmentRecord) -> float | None:

@@ -189,13 +189,15 @@ def load(
     *,
     to_learn: bool = False,
     with_pictures: bool = True,
+    one_off: bool = False,
     runtime: Runtime = "float32",
 ) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
     `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, to be saved again
     or to teach; its pictures are encoded by `runtime`. Without `with_pictures` it encodes captions
-    only, and where Hasse trained it with a GRU, without torch.
+    only, and where Hasse trained it with a GRU, without torch. With `one_off`, for a process that
+    encodes a few captions and pictures, it does so without numba.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
@@ -206,12 +208,12 @@ def load(
     base = None
     with kind.open(folder) as (config, sums):
         if kind is KIND and not (with_pictures or to_learn) and _shape(folder, config).is_packable:
-            model = cast(EmbeddingModel, _texts(folder, config))
+            model = cast(EmbeddingModel, _texts(folder, config, one_off=one_off))
         elif kind is KIND:
             trained = _trained(folder, config, with_pictures=with_pictures)
             trained.to(device).eval()
             if not to_learn:
-                trained.for_inference(_dtype(runtime, device))
+                trained.for_inference(_dtype(runtime, device), one_off=one_off)
             model = trained
         elif kind is GROUNDED_KIND:
             base = load(
@@ -219,6 +221,7 @@ def load(
                 device,
                 to_learn=to_learn,
                 with_pictures=with_pictures,
+                one_off=one_off,
                 runtime=runtime,
             )
             model = _grounded(folder, config, base, with_pictures=with_pictures)
@@ -335,7 +338,7 @@ def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
     return ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])})
 
 
-def _texts(folder: Path, config: Mapping[str, Any]) -> TextModel:
+def _texts(folder: Path, config: Mapping[str, Any], *, one_off: bool) -> TextModel:
     """Read what a model needs to encode captions without torch."""
     with weights(folder) as arrays:
         return TextModel(
@@ -343,6 +346,7 @@ def _texts(folder: Path, config: Mapping[str, Any]) -> TextModel:
             Vocabulary.load(folder / VOCABULARY),
             Preprocessing(**config["preprocessing"]),
             arrays,
+            one_off=one_off,
         )
 
 

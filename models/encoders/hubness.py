@@ -29,7 +29,6 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.kernels.cpu_violations import violations
 from hasse.models.score import Score
 
 Kind: TypeAlias = Literal["image", "caption"]
@@ -50,6 +49,7 @@ class HubnessCorrection:
         images, captions: (R, N), the reference points, of unit length.
         inverse_temperature: s, above 0.
         mean, spread, slope: (2,), of the biases of images and of captions.
+        one_off: whether few points are corrected, in numpy.
     """
 
     score: Score
@@ -59,13 +59,15 @@ class HubnessCorrection:
     mean: Points
     spread: Points
     slope: Points
+    one_off: bool = False
 
     @classmethod
-    def of(cls, score: Score, weights: Mapping[str, Points]) -> Self:
+    def of(cls, score: Score, weights: Mapping[str, Points], *, one_off: bool = False) -> Self:
         """Return the correction of weights that a model stores under the names of the fields."""
         images, captions = weights["images"], weights["captions"]
-        facts = (weights[name] for name in ("mean", "spread", "slope"))
-        return cls(score, images, captions, float(weights["inverse_temperature"]), *facts)
+        mean, spread, slope = (weights[name] for name in ("mean", "spread", "slope"))
+        temperature = float(weights["inverse_temperature"])
+        return cls(score, images, captions, temperature, mean, spread, slope, one_off)
 
     def biases(self, points: Points, kind: Kind) -> Points:
         """Return b of points of a kind: (B, N) -> (B,)."""
@@ -96,9 +98,16 @@ class HubnessCorrection:
             compared: Points = 1 - points @ references.T
             return compared
         if (kind == "image") == (self.score == "order"):
-            return violations(np.ascontiguousarray(points), references)
+            return self._violations(np.ascontiguousarray(points), references)
         # E(x, y) = E(-y, -x): a few points come first, as the kernel reads many second ones best.
-        return violations(-points, self._negated)
+        return self._violations(-points, self._negated)
+
+    def _violations(self, few: Points, many: Points) -> Points:
+        if self.one_off:
+            from hasse.models.kernels.plain_violations import violations
+        else:
+            from hasse.models.kernels.cpu_violations import violations
+        return violations(few, many)
 
     @cached_property
     def _negated(self) -> Points:

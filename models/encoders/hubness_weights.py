@@ -34,11 +34,11 @@ class HubnessWeights(nn.Module):
         for fact in ("mean", "spread", "slope"):
             self.register_buffer(fact, torch.zeros(2))
 
-    def correction(self) -> HubnessCorrection | None:
+    def correction(self, *, one_off: bool = False) -> HubnessCorrection | None:
         """Return the correction with the numbers of now; None before `fit`."""
         if not self.inverse_temperature:
             return None
-        return self._now()
+        return self._now(one_off=one_off)
 
     @torch.no_grad()
     def fit(self, images: Tensor, captions: Tensor, inverse_temperature: float) -> None:
@@ -68,6 +68,6 @@ class HubnessWeights(nn.Module):
         for points in (self.images, self.captions):
             points.copy_(points[:, order])
 
-    def _now(self) -> HubnessCorrection:
+    def _now(self, *, one_off: bool = False) -> HubnessCorrection:
         weights = {name: value.cpu().numpy() for name, value in self.state_dict().items()}
-        return HubnessCorrection.of(self.score, weights)
+        return HubnessCorrection.of(self.score, weights, one_off=one_off)

@@ -11,6 +11,7 @@ from torch.nn.functional import elu, normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from hasse.models.encoders.model_config import CaptionPooling
+from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_inference import (
     Captions,
     Length,
@@ -136,9 +137,15 @@ class CaptionEncoder(nn.Module):
 
     def packed(self, *, halves: bool | None = None) -> PackedTextEncoder:
         """Return an encoder with the weights of now, without torch."""
+        return PackedTextEncoder(*self._state(), halves=halves)
+
+    def plain(self) -> PlainTextEncoder:
+        """Return what `packed` does, to encode a few captions."""
+        return PlainTextEncoder(*self._state())
+
+    def _state(self) -> tuple[dict[str, Points], Reading]:
         weights = {name: value.numpy().copy() for name, value in self.state_dict().items()}
-        reading = Reading(self.pooling, self.signed, self.length, self.backwards)
-        return PackedTextEncoder(weights, reading, halves=halves)
+        return weights, Reading(self.pooling, self.signed, self.length, self.backwards)
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
@@ -206,11 +213,17 @@ class Ensemble(nn.Module):
             encoder.renumber(share - at * len(share))
 
 
-def text_inference(encoder: CaptionEncoder | Ensemble) -> TextInference | None:
-    """Return what encodes captions without torch with the weights of now; None if nothing does."""
+def text_inference(
+    encoder: CaptionEncoder | Ensemble, *, one_off: bool = False
+) -> TextInference | None:
+    """Return what encodes captions without torch with the weights of now; None if nothing does.
+
+    With `one_off` it is made for a few captions.
+    """
     members = encoder.encoders
-    packable = all(member.is_packable for member in members)
-    return TextInference([member.packed() for member in members]) if packable else None
+    if not all(member.is_packable for member in members):
+        return None
+    return TextInference([each.plain() if one_off else each.packed() for each in members])
 
 
 @torch.inference_mode()

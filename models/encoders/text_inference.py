@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import cache
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.encoders.model_config import CaptionPooling
-from hasse.models.kernels import cpu_gru
 from hasse.models.kernels.compiled import processor_threads
 
 Length = Literal["unit", "learned", "free"]
@@ -23,6 +23,14 @@ Encode: TypeAlias = Callable[[Captions, NDArray[np.int64]], Points]
 
 _CAPTIONS_PER_THREAD = 64  # some milliseconds of work, worth a thread of their own
 _WORDS = 64  # words whose gates are multiplied together, always the same ones
+
+
+@cache
+def _kernels() -> Any:
+    """Return the compiled kernels, whose import takes longer than a few captions in numpy."""
+    from hasse.models.kernels import cpu_gru
+
+    return cpu_gru
 
 
 def in_batches(
@@ -52,13 +60,28 @@ def in_batches(
     return points
 
 
+class TextEncoder(Protocol):
+    """A member of `TextInference`."""
+
+    @property
+    def size(self) -> int:
+        """How many coordinates it gives, N."""
+
+    @property
+    def backwards(self) -> bool:
+        """Whether it reads words from the last to the first."""
+
+    def points(self, words: NDArray[np.int64], alive: NDArray[np.int64]) -> Points:
+        """Return the points (B, N) of captions; arguments as those of `cpu_gru.run`."""
+
+
 class TextInference:
     """Encodes captions with the members of an ensemble, or with one encoder, on a CPU.
 
     A caption's point has the same bits whichever captions it is encoded with.
     """
 
-    def __init__(self, members: Sequence[PackedTextEncoder]) -> None:
+    def __init__(self, members: Sequence[TextEncoder]) -> None:
         self._members = members
         self._size = sum(member.size for member in members)
 
@@ -90,6 +113,29 @@ class Reading:
     backwards: bool
 
 
+class Lengths:
+    """Gives encodings the lengths that points have."""
+
+    def __init__(self, length: Length, weights: Mapping[str, Points]) -> None:
+        """Take the state of a `CaptionEncoder`, as far as it is about lengths."""
+        self._length = length
+        self._head: tuple[Points, np.float32] | None = None
+        if length == "learned":
+            self._head = weights["length_head.weight"][0], weights["length_head.bias"][0]
+
+    def given(self, encoded: Points) -> Points:
+        """Return the points (B, N) of encodings (B, N)."""
+        if self._length == "free":
+            return encoded
+        # Each row is summed up alone: a product would round by the number of rows.
+        length = np.sqrt(np.square(encoded).sum(1, keepdims=True))
+        points: Points = encoded / np.maximum(length, 1e-12)
+        if self._head is not None:
+            weight, bias = self._head
+            points /= 1 + np.exp(-((encoded * weight).sum(1, keepdims=True) + bias))
+        return points
+
+
 class PackedTextEncoder:
     """Computes `CaptionEncoder.points` of a GRU without a head, to rounding.
 
@@ -111,30 +157,19 @@ class PackedTextEncoder:
         biases = weights["gru.input_bias"].copy()
         biases[: 2 * self.size] += bias[: 2 * self.size]
         self._gates = _WordGates(weights["embedding.weight"], weights["gru.input_weight"], biases)
-        self._bias = cpu_gru.widened(bias[2 * self.size :])
-        halves = cpu_gru.READS_HALVES if halves is None else halves
-        self._weights = cpu_gru.packed(recurrent, halves=halves)
-        self._length_head: tuple[Points, np.float32] | None = None
-        if reading.length == "learned":
-            weight, length_bias = weights["length_head.weight"], weights["length_head.bias"]
-            self._length_head = weight[0], length_bias[0]
+        self._bias = _kernels().widened(bias[2 * self.size :])
+        halves = _kernels().READS_HALVES if halves is None else halves
+        self._weights = _kernels().packed(recurrent, halves=halves)
+        self._lengths = Lengths(reading.length, weights)
 
     def points(self, words: NDArray[np.int64], alive: NDArray[np.int64]) -> Points:
         """Return the points (B, N) of captions, the longest first; arguments as `cpu_gru.run`."""
         shape = (int(alive[0]), len(self._bias))
         states, out = np.zeros((2, *shape), np.float32), np.full(shape, -np.inf, np.float32)
         arguments = (words, alive, self._gates.of(words), self._weights, self._bias)
-        cpu_gru.run(*arguments, states, out, self._reading.pooling == "max", self._reading.signed)
-        encoded = out[:, : self.size]
-        if self._reading.length == "free":
-            return encoded
-        # Each row is summed up alone: a product would round by the number of rows.
-        length = np.sqrt(np.square(encoded).sum(1, keepdims=True))
-        points: Points = encoded / np.maximum(length, 1e-12)
-        if self._length_head is not None:
-            weight, bias = self._length_head
-            points /= 1 + np.exp(-((encoded * weight).sum(1, keepdims=True) + bias))
-        return points
+        largest, signed = self._reading.pooling == "max", self._reading.signed
+        _kernels().run(*arguments, states, out, largest, signed)
+        return self._lengths.given(out[:, : self.size])
 
 
 class _WordGates:
@@ -146,7 +181,7 @@ class _WordGates:
 
     def __init__(self, words: Points, weight: Points, biases: Points) -> None:
         self._words, self._weight, self._biases = words, weight, biases
-        width = cpu_gru.widened(biases.reshape(3, -1)).shape[1]
+        width = _kernels().widened(biases.reshape(3, -1)).shape[1]
         self._table = np.empty((len(words), 3, width), np.float32)
         self._filled = np.zeros(-(-len(words) // _WORDS), np.bool_)
         self._lock = threading.Lock()
@@ -164,7 +199,7 @@ class _WordGates:
         rows = slice(block * _WORDS, (block + 1) * _WORDS)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite shows in the points
             gates = self._words[rows] @ self._weight.T + self._biases
-        self._table[rows] = cpu_gru.widened(gates.reshape(len(gates), 3, -1))
+        self._table[rows] = _kernels().widened(gates.reshape(len(gates), 3, -1))
         self._filled[block] = True
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 if TYPE_CHECKING:
+    from PIL import Image
     from torch import Tensor
 
 MAX_SIDE = 16_384  # of what a network looks at
@@ -69,6 +69,8 @@ class Preprocessing:
         Each crop is cut from the original and scaled by itself. The result is that of scaling the
         whole first, but a picture of 1 x 40,000 pixels costs no more than any other.
         """
+        from PIL import Image
+
         width, height = picture.size
         short = min(width, height)
         across, down = (self.resize * side // short for side in (width, height))
@@ -145,6 +147,8 @@ def random_crop(draw: np.random.Generator, min_area: float, max_aspect: float) -
 
 def resized_crop(picture: Image.Image, crop: CropBox, side: int) -> NDArray[np.uint8]:
     """Scale a crop of a picture to a square: -> (side, side, 3)."""
+    from PIL import Image
+
     across, down = picture.size
     # Clipped, since rounding may put an edge just outside the picture.
     box = (

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
     """Compile on first use, without the GIL; keep the machine code on disk where possible."""
+
+    import numba  # takes longer than a command that needs no kernel
 
     def decorate(function: F) -> F:
         try:

@@ -14,8 +14,7 @@ from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Narrowing
 from hasse.index.search.compiling import compile_kernels
 from hasse.index.search.query import Answer, Query
-from hasse.index.search.search import search, search_jointly
-from hasse.index.search.similar import search_similar
+from hasse.index.search.search import CompiledSearch
 from hasse.index.segments.cost_model import MEASURED
 from hasse.index.segments.leases import lease as leased
 from hasse.index.segments.loading import Deletions, Loader, deletions_of
@@ -68,6 +67,7 @@ class Shard:
         self._copies = copies
         self._catalog = open_catalog(folder)
         self._workers = Workers(threads)
+        self._search = CompiledSearch(self._workers, MEASURED, None)
         self._narrowing = Narrowing(folder, self._catalog)
         self._opening = threading.Lock()
         self._held: OrderedDict[int, Snapshot] = OrderedDict()
@@ -105,12 +105,9 @@ class Shard:
         query = ask.query
         snapshot = self._narrowing.narrowed(snapshot, query)
         if ask.joint:
-            answers = [search_jointly(snapshot, ask.points, query, self._workers)]
-        elif query.relation is not None:
-            of = (snapshot, ask.points, query, query.relation, self._workers)
-            answers = list(search_similar(*of))
+            answers = [self._search.joint_answer(snapshot, ask.points, query)]
         else:
-            answers = search(snapshot, ask.points, query, self._workers, costs=MEASURED)
+            answers = self._search.answers(snapshot, ask.points, query)
         return list(self._narrowing.with_same(query, answers))
 
     def points(

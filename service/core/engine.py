@@ -11,8 +11,6 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from PIL import Image
-
 from hasse.index.errors import CatalogUnreachableError
 from hasse.index.info import IndexInfo
 from hasse.index.search.query import Query
@@ -25,18 +23,19 @@ from hasse.models.evaluation.calibration import Calibrations
 from hasse.service.core.admission import Admission
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.leading import Leading
-from hasse.service.core.pictures import PictureReader
-from hasse.service.core.previews import FOLDER, PreviewCache
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
 from hasse.service.core.stages import Stages
-from hasse.service.core.write_queue import WriteQueue
 from hasse.service.errors import ServiceError, reaching_catalog, writing_catalog
 from hasse.service.runtime import loading
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
+    from prometheus_client import Histogram
+
     from hasse.models.captioning.writing import Describer
+    from hasse.service.core.pictures import PictureReader
+    from hasse.service.core.write_queue import WriteQueue
     from hasse.service.runtime.metrics import Metrics
 
 Result = TypeVar("Result")
@@ -75,11 +74,8 @@ class Engine:
         self.probe_seconds = 5.0
         self.admission = admission
         self.paths = ShownPaths(index, absolute_paths)
-        self.pictures = PictureReader(
-            settings,
-            checkpoint.model.preprocessing,
-            previews=PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes),
-        )
+        self._batch_size: Histogram | None = batch_size
+        self._on_death = on_death
         self.encoder = EncodingQueue(
             checkpoint.model, settings, batch_size=batch_size, on_death=on_death
         )
@@ -88,16 +84,6 @@ class Engine:
             settings,
             leading=Leading(checkpoint),
             admission=admission,
-            batch_size=batch_size,
-            on_death=on_death,
-        )
-        self.writing = WriteQueue(
-            index,
-            self.encoder,
-            self.pictures,
-            settings,
-            self.paths,
-            on_change=self._changed,
             batch_size=batch_size,
             on_death=on_death,
         )
@@ -144,13 +130,44 @@ class Engine:
         return engine
 
     @classmethod
-    def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
+    def for_one_question(
+        cls, settings: Settings, *, with_pictures: bool, one_off: bool = True
+    ) -> Engine:
         """Open without warming up, and without the image encoder unless `with_pictures`.
 
-        Its paths are absolute; it raises what `open` does.
+        Its paths are absolute. `one_off` is false for a question that encodes many captions. It
+        raises what `open` does.
         """
-        loaded, index = loading.model_and_index(settings, with_pictures=with_pictures)
+        loaded, index = loading.model_and_index(
+            settings, with_pictures=with_pictures, one_off=one_off
+        )
         return cls(loaded, index, settings, absolute_paths=True)
+
+    @cached_property
+    def pictures(self) -> PictureReader:
+        """Decodes pictures, which a search by words does without."""
+        from hasse.service.core.pictures import PictureReader
+        from hasse.service.core.previews import FOLDER, PreviewCache
+
+        settings, folder = self.settings, self.index.folder / FOLDER
+        previews = PreviewCache(folder, settings.preview_cache_bytes)
+        return PictureReader(settings, self.checkpoint.model.preprocessing, previews=previews)
+
+    @cached_property
+    def writing(self) -> WriteQueue:
+        """The queue of writes, which starts with the first of them."""
+        from hasse.service.core.write_queue import WriteQueue
+
+        return WriteQueue(
+            self.index,
+            self.encoder,
+            self.pictures,
+            self.settings,
+            self.paths,
+            on_change=self._changed,
+            batch_size=self._batch_size,
+            on_death=self._on_death,
+        )
 
     @cached_property
     def writer(self) -> Describer | None:
@@ -202,6 +219,8 @@ class Engine:
                 return f"the {batcher.name} has stopped"
             if batcher.busy_seconds() > self.settings.stall_seconds:
                 return f"the {batcher.name} hangs"
+        from PIL import Image
+
         stage = "caption encoder"
         try:
             async with asyncio.timeout(self.probe_seconds):
@@ -252,10 +271,12 @@ class Engine:
     def close(self) -> None:
         """End all threads and close the index."""
         self.upkeep.close()
-        self.writing.batcher.close()
+        if "writing" in vars(self):
+            self.writing.batcher.close()
         self.encoder.batcher.close()
         self.searcher.batcher.close()
-        self.pictures.close()
+        if "pictures" in vars(self):
+            self.pictures.close()
         self._catalog_pool.shutdown(wait=True, cancel_futures=True)
         self.index.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import Fields, caption_hits, finish, key_of
@@ -22,6 +21,8 @@ async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Field
     if isinstance(sent, bytes):
         source = sent
     else:
+        from hasse.service.core import records  # which decode pictures
+
         source, _ = await records.picture_file(engine, sent)
     pixels = await engine.pictures.pixels(source, stages)
     key = key_of(engine, "caption", request)._replace(leads=True)

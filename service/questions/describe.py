@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from PIL import Image
-
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
@@ -17,6 +15,8 @@ from hasse.service.questions.pipeline import Fields, encode
 from hasse.service.questions.requests import DescribeQuery
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from hasse.models.captioning.captioner import Candidates
     from hasse.models.captioning.phrases import Composed
     from hasse.models.captioning.ranking import WrittenCaption

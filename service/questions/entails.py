@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from PIL import Image
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
-from hasse.models.score import penalties_between
+from hasse.models.score import penalty_between
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
@@ -15,6 +16,9 @@ from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
 from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
 from hasse.service.verdict import is_true
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Fields:
@@ -58,9 +62,8 @@ def without_index(
 
 def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
     """Return the violation of a premise, which may be a text, and a hypothesis: (2, N) -> ()."""
-    first = model.model.as_premises(points[:1]) if is_text else points[:1]
-    found: np.float32 = penalties_between(model.model.config.score, first, points[1:])[0, 0]
-    return found
+    (first,) = model.model.as_premises(points[:1]) if is_text else points[:1]
+    return penalty_between(model.model.config.score, first, points[1])
 
 
 def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from hasse.index.errors import (
     DiskFullError,
@@ -17,7 +16,6 @@ from hasse.index.errors import (
     NotLoadedError,
     ReadOnlyIndexError,
 )
-from hasse.index.search.compiling import compile_kernels
 from hasse.index.search.query import Query
 from hasse.index.segments import stored_pictures
 from hasse.index.store import Index
@@ -34,24 +32,31 @@ if TYPE_CHECKING:
     from hasse.models.captioning.writing import Describer
 
 
-def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:
+def model_and_index(
+    settings: Settings, *, with_pictures: bool = True, one_off: bool = False
+) -> tuple[Checkpoint, Index]:
     """Load the checkpoint and open its index; without `with_pictures` it encodes captions only.
+
+    `one_off` is for a process that answers one question.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
         index.errors.HasseIndexError: the index cannot be used, or another model made it.
         service.runtime.device.DeviceError: this machine has no such device.
     """
-    # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
-    texts_anywhere = not with_pictures and settings.device == "auto"
-    device = "cpu" if texts_anywhere else pick_device(settings.device)
-    loaded, runtime = None, settings.encoder_runtime
+    device, runtime = _device(settings, with_pictures=with_pictures), settings.encoder_runtime
+    loaded = None
     if settings.model is not None:
         folder = named_models.find(settings.model)
-        loaded = checkpoint.load(folder, device, with_pictures=with_pictures, runtime=runtime)
-    index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
+        loaded = checkpoint.load(
+            folder, device, with_pictures=with_pictures, one_off=one_off, runtime=runtime
+        )
+    fingerprint = loaded.fingerprint if loaded else None
+    index = Index.open(settings.index, fingerprint, device=device, one_off=one_off)
     with closed_on_failure(index):
-        loaded = loaded or _its_own_model(index, device, runtime, with_pictures=with_pictures)
+        loaded = loaded or _its_own_model(
+            index, device, runtime, with_pictures=with_pictures, one_off=one_off
+        )
     return loaded, index
 
 
@@ -81,28 +86,52 @@ def model_for(index: Index, settings: Settings) -> Checkpoint:
     return loaded
 
 
-def model_without_index(settings: Settings) -> Checkpoint:
+def model_without_index(
+    settings: Settings, *, with_pictures: bool = True, one_off: bool = False
+) -> Checkpoint:
     """Load the checkpoint that is named, else that of the index; without either, `photographs`.
 
     Raises:
         Exception: as `model_and_index`.
     """
-    device, runtime = settings.device, settings.encoder_runtime
+    device, runtime = _device(settings, with_pictures=with_pictures), settings.encoder_runtime
     if settings.model is not None:
-        return load_encoder(named_models.find(settings.model), device, runtime)
-    if settings.library is None and not settings.index.exists():
-        return load_encoder(named_models.pretrained("photographs"), device, runtime)
-    with Index.open(settings.index, verify="sizes") as index:  # its points are not read
-        return _its_own_model(index, pick_device(device), runtime)
+        folder = named_models.find(settings.model)
+    elif settings.library is None and not settings.index.exists():
+        folder = named_models.pretrained("photographs")
+    else:
+        # Its points are not read.
+        with Index.open(settings.index, verify="sizes", one_off=True) as index:
+            return _its_own_model(
+                index, device, runtime, with_pictures=with_pictures, one_off=one_off
+            )
+    return checkpoint.load(
+        folder, device, with_pictures=with_pictures, one_off=one_off, runtime=runtime
+    )
+
+
+def _device(settings: Settings, *, with_pictures: bool) -> str:
+    """Return torch's name of the device; raises DeviceError."""
+    # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
+    if not with_pictures and settings.device == "auto":
+        return "cpu"
+    return pick_device(settings.device)
 
 
 def _its_own_model(
-    index: Index, device: str, runtime: Runtime, *, with_pictures: bool = True
+    index: Index,
+    device: str,
+    runtime: Runtime,
+    *,
+    with_pictures: bool = True,
+    one_off: bool = False,
 ) -> Checkpoint:
     """Load the checkpoint that built an index."""
     model = index.model
     named = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
-    loaded = checkpoint.load(named, device, with_pictures=with_pictures, runtime=runtime)
+    loaded = checkpoint.load(
+        named, device, with_pictures=with_pictures, one_off=one_off, runtime=runtime
+    )
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(
             f"the checkpoint {named} has changed since {index.folder} was built with it: "
@@ -154,6 +183,10 @@ def sweep(index: Index) -> None:
 def warm(checkpoint: Checkpoint, index: Index) -> None:
     """Compile the kernels of searches and encoders now, and not for the first client."""
     event("preparing kernels", note="they are compiled once for each installation, for up to 60 s")
+    from PIL import Image
+
+    from hasse.index.search.compiling import compile_kernels
+
     compile_kernels(index.model.score)
     model = checkpoint.model
     captions = model.encode_captions(["a"])

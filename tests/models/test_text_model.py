@@ -24,6 +24,8 @@ def test_points_of_a_built_in_model_are_those_of_torch(name: str) -> None:
     expected = trained.caption_points(*trained.tokens(TEXTS)).detach().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_array_equal(found, trained.encode_captions(TEXTS))
+    once = checkpoint.load(alone.folder, with_pictures=False, one_off=True)
+    np.testing.assert_allclose(once.model.encode_captions(TEXTS), found, atol=2e-6)
     assert alone.fingerprint == checkpoint.load(alone.folder, with_pictures=False).fingerprint
     references = trained.references
     assert (alone.model.references is None) == (references is None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked, answer_to
+from hasse.service.cli.collection.asking import Asked, answer_to, import_numpy
 from hasse.service.cli.collection.hits import warn_of_unknown_words
 from hasse.service.cli.collection.parts import checked_text, names_picture, parse_part
 from hasse.service.cli.terminal.errors import CommandError
@@ -76,16 +76,19 @@ def _judged(settings: Settings, fields: dict[str, Any]) -> Entailment:
     if isinstance(premise, int):
         answer: Entailment = answer_to(settings, Asked(table.ENTAILS, fields))
         return answer
-    from hasse.models.images.decoding import open_picture
+    import_numpy()
     from hasse.service.errors import validated
     from hasse.service.questions import entails
     from hasse.service.runtime import loading
 
     request = validated(EntailsQuery, fields)
-    loaded = loading.model_without_index(settings)
-    side = loaded.model.preprocessing.resize
+    is_picture = isinstance(premise, bytes)
+    loaded = loading.model_without_index(settings, with_pictures=is_picture, one_off=True)
     picture = None
     if isinstance(premise, bytes):
+        from hasse.models.images.decoding import open_picture
+
+        side = loaded.model.preprocessing.resize
         picture = open_picture(premise, settings.picture_limits, side)
     return entails.without_index(loaded, request, picture)
 

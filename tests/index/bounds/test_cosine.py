@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.index.bounds.cosine import BASIS, CosineBounds, write_cosine_bounds
+from hasse.index.bounds.cosine import CosineBounds, write_cosine_bounds
+from hasse.index.bounds.files import BASIS
 from hasse.index.bounds.quantizer import PAGE
 from hasse.index.errors import DamagedIndexError
 from hasse.index.kernels.arrays import read_only

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 import hasse.index.search.search
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.query import Answer, Query, RowCounts
-from hasse.index.search.search import candidate_count
+from hasse.index.search.query import Answer, Query, RowCounts, candidate_count
 from hasse.index.segments.cost_model import DEFAULT
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.types import KINDS, MODES, Kind, Points

@@ -8,7 +8,8 @@ import pytest
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.search import scan
 from hasse.index.search.top_k import TopK
-from hasse.index.segments.prefilter import PREFILTER, Prefilter, write_prefilter
+from hasse.index.segments.prefilter import Prefilter, write_prefilter
+from hasse.index.segments.segment import PREFILTER
 from hasse.index.types import Ids, Orientation, Points
 
 ROWS, DIMENSION, K = 6000, 64, 10

@@ -38,6 +38,10 @@ def packed(encoder: CaptionEncoder | Ensemble) -> TextInference:
     return TextInference([member.packed() for member in encoder.encoders])
 
 
+def plain(encoder: CaptionEncoder) -> TextInference:
+    return TextInference([encoder.plain()])
+
+
 def expected(encoder: CaptionEncoder | Ensemble, captions: list[list[int]]) -> Points:
     lengths = torch.tensor([len(caption) for caption in captions])
     rows = [torch.tensor(caption) for caption in captions]
@@ -55,9 +59,10 @@ def test_points_are_those_of_the_encoder(
     pooling: CaptionPooling, signed: bool, length: Length
 ) -> None:
     encoder = drawn(pooling, length, signed=signed)
-    found = packed(encoder).points(CAPTIONS)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=3e-6)
+    for inference in (packed(encoder), plain(encoder)):
+        found = inference.points(CAPTIONS)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=3e-6)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -74,7 +79,11 @@ def test_an_encoder_that_reads_backwards_reads_the_end_mark_last(
 ) -> None:
     other_way = [[*caption[:-1][::-1], caption[-1]] for caption in CAPTIONS]
     forward, backwards = drawn(pooling), drawn(pooling, backwards=True)
-    for points in (packed(backwards).points(CAPTIONS), expected(backwards, CAPTIONS)):
+    for points in (
+        packed(backwards).points(CAPTIONS),
+        plain(backwards).points(CAPTIONS),
+        expected(backwards, CAPTIONS),
+    ):
         np.testing.assert_allclose(points, expected(forward, other_way), atol=1e-6)
         assert not np.allclose(points, expected(forward, CAPTIONS), atol=1e-2)
 
@@ -102,10 +111,10 @@ def test_the_bits_of_a_point_do_not_depend_on_which_words_came_first(
 
 @pytest.mark.parametrize("length", ["unit", "learned"])
 def test_a_point_does_not_depend_on_the_captions_encoded_with_it(length: Length) -> None:
-    reader = packed(drawn(length=length))
-    alone = np.concatenate([reader.points([caption]) for caption in CAPTIONS])
-    for batch_size in (2, 5, 23):
-        np.testing.assert_array_equal(reader.points(CAPTIONS, batch_size), alone)
+    for reader in (plain(drawn(length=length)), packed(drawn(length=length))):
+        alone = np.concatenate([reader.points([caption]) for caption in CAPTIONS])
+        for batch_size in (2, 5, 23):
+            np.testing.assert_array_equal(reader.points(CAPTIONS, batch_size), alone)
     many = reader.points(CAPTIONS * 20)  # by several threads
     np.testing.assert_array_equal(many, np.tile(alone, (20, 1)))
 
@@ -136,9 +145,10 @@ def test_nan_in_a_word_vector_shows_in_the_point(pooling: CaptionPooling) -> Non
     encoder = drawn(pooling)
     with torch.no_grad():
         encoder.embedding.weight[3] = torch.nan
-    good, bad = packed(encoder).points([[1, 2, 4], [1, 3, 4, 5, 6]])
-    assert np.isfinite(good).all()
-    assert np.isnan(bad).all()
+    for inference in (packed(encoder), plain(encoder)):
+        good, bad = inference.points([[1, 2, 4], [1, 3, 4, 5, 6]])
+        assert np.isfinite(good).all()
+        assert np.isnan(bad).all()
 
 
 @pytest.mark.parametrize("said", [1e4, -1e4, 200.0, -200.0, 1e-6, -1e-6])
@@ -150,9 +160,10 @@ def test_gates_are_exact_far_out_and_near_zero(said: float) -> None:
         encoder.gru.input_bias.zero_()
         encoder.gru.recurrent_bias.zero_()
     captions = [[1], [2, 3]]
-    np.testing.assert_allclose(
-        packed(encoder).points(captions), expected(encoder, captions), rtol=1e-6, atol=1e-9
-    )
+    for inference in (packed(encoder), plain(encoder)):
+        np.testing.assert_allclose(
+            inference.points(captions), expected(encoder, captions), rtol=1e-6, atol=1e-9
+        )
 
 
 def test_packed_weights_are_those_of_the_moment_they_were_packed() -> None:
