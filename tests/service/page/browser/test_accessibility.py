@@ -118,6 +118,10 @@ def test_axe_finds_no_fault_on_any_view(
         page.goto(writable_url + "/page/claim?image=1003&hypothesis=a+dog")
         page.locator(".verdict").evaluate(f"(shown) => shown.className = 'verdict {level}'")
         assert faults(page) == [], level
+        page.goto(writable_url + "/?q=a+dog")
+        bars = page.locator(".card .chance")
+        bars.evaluate_all(f"(all) => all.forEach((one) => one.className = 'chance {level}')")
+        assert faults(page) == [], level
 
 
 def test_axe_finds_no_fault_in_what_opens(context: BrowserContext, writable_url: str) -> None:
