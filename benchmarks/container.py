@@ -91,7 +91,7 @@ def build(folder: Path, arguments: Mapping[str, str]) -> tuple[Stage, dict[str, 
             case "FROM":
                 image, _, alias = rest.partition(" AS ")
                 stage = Stage(folder / f"stage-{len(stages)}", {"PATH": SEARCHED})
-                subprocess.run(["/bin/cp", "-a", _base(folder, image), stage.root], check=True)
+                subprocess.run(["/bin/cp", "-a", base(folder, image), stage.root], check=True)
                 stages[alias or "last"] = stage
             case "ARG":
                 key, _, default = rest.partition("=")
@@ -144,7 +144,7 @@ def sizes(stage: Stage) -> Iterator[Line]:
         yield Line(f"package: {name}", f"{size:,} MB")
 
 
-def _base(folder: Path, image: str) -> Path:
+def base(folder: Path, image: str) -> Path:
     """Return a Debian with the Python of an image."""
     place = folder / "base"
     if not place.exists():
@@ -196,7 +196,7 @@ def serve(stage: Stage, commands: Mapping[str, list[str]], data: Path) -> Iterat
     inside = stage.program([*commands["ENTRYPOINT"], *commands["CMD"]], mounts)
     process = subprocess.Popen(inside, env=environment)
     try:
-        while not _is_ready(url):
+        while not is_ready(url):
             if process.poll() is not None or time.monotonic() > started + READY_SECONDS:
                 raise SystemExit(f"the service is not ready; its status is {process.poll()}")
             time.sleep(0.5)
@@ -220,7 +220,7 @@ def serve(stage: Stage, commands: Mapping[str, list[str]], data: Path) -> Iterat
         process.wait()
 
 
-def _is_ready(url: str) -> bool:
+def is_ready(url: str) -> bool:
     try:
         return httpx.get(f"{url}/readyz").status_code == httpx.codes.OK
     except httpx.TransportError:
