@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 
-def outcomes_of(program: str, folder: Path, *numbers: int) -> list[dict[str, Any]]:
+def outcomes_of(program: str, folder: Path, *options: int | str) -> list[dict[str, Any]]:
     """Run a module of this package on a folder; return the outcomes that it prints, a line each."""
     done = subprocess.run(
-        [sys.executable, "-m", program, folder, *map(str, numbers)],
+        [sys.executable, "-m", program, folder, *map(str, options)],
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,6 @@
 """Kill a writer at any of its write points, or fill its disk there, and look at what is left.
 
-    python -m tests.index.crashes FOLDER SEED COUNT
+    python -m tests.index.crashes FOLDER SEED COUNT [sqlite|postgresql]
 
 does each work (`change`, `compact`, `build`, `reencode` and `describe`) COUNT times, stopped in
 each way (`kill` and `full`) at write points chosen by the seed, and prints one JSON line for each:
@@ -8,6 +8,7 @@ the fault found, or null. A write point is every call that reaches the disk: bef
 write, after half of it; and both sides of a commit.
 
 Each attempt is a fork of one process that has everything imported, so that hundreds are quick.
+With `postgresql` the catalog is a database of the server of the tests, and works are only killed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from hasse.index.build import build, reencode
 from hasse.index.catalog import documents
+from hasse.index.catalog.database import CATALOG_URL, catalog_url
 from hasse.index.catalog.searches import delete_search, note_seen, save_search, saved_searches
 from hasse.index.catalog.selection import Selection
 from hasse.index.errors import DiskFullError, MissingIndexError
@@ -46,6 +48,7 @@ from hasse.index.types import (
 from hasse.index.verify import verify
 from tests.index.samples import captions, changes, embeddings, images, model, small_index
 from tests.index.write_points import WritePoints, forked
+from tests.postgresql import execute, new_database, place_catalog
 
 _READ: Final = "text in the picture"
 _LARGE = Thresholds(bounds_from_bytes=1, prefilter_from_rows=16)
@@ -262,9 +265,8 @@ def check_use(folder: Path) -> None:
         index.compact(everything)
         assert index.search(Query("image", 50), POINTS[9]).ids.tolist() == before
         assert len(list(segments.iterdir())) == 2
-        names = {"catalog.db", "compaction.lock", "generation", "lock", "notifications", "readers"}
-        names.add("segments")
-        assert {path.name for path in folder.iterdir() if "catalog.db-" not in path.name} == names
+        names = {"compaction.lock", "generation", "lock", "notifications", "readers", "segments"}
+        assert {path.name for path in folder.iterdir() if "catalog" not in path.name} <= names
 
 
 def check_build(folder: Path, acknowledged: int) -> None:
@@ -274,8 +276,8 @@ def check_build(folder: Path, acknowledged: int) -> None:
     assert held(folder) == (1, set(range(20)), set(range(40)))
     with Index.open(folder, threads=1, thresholds=_LARGE) as index, index.writing():
         pass  # the next writer sweeps away what a kill after the commit left
-    parts = {"catalog.db", "generation", "segments", "lock", "readers", "notifications"}
-    assert {path.name for path in folder.iterdir()} <= parts
+    parts = {"generation", "segments", "lock", "readers", "notifications"}
+    assert {path.name for path in folder.iterdir() if "catalog" not in path.name} <= parts
 
 
 def check_encode_anew(folder: Path, acknowledged: int) -> None:
@@ -328,6 +330,8 @@ def attempt(folder: Path, name: str, stop_at: int, *, full: bool) -> dict[str, A
     note.write_bytes(b"\0")
     if name != "build":
         shutil.copytree(folder / "small", place)
+    if (folder / "small" / CATALOG_URL).exists():
+        _place_catalog(folder, place, empty=name == "build")
     work, check = WORKS[name]
 
     def stopped() -> None:
@@ -349,6 +353,20 @@ def attempt(folder: Path, name: str, stop_at: int, *, full: bool) -> dict[str, A
         "acknowledged": acknowledged,
         "fault": said or None,
     }
+
+
+def _place_catalog(folder: Path, place: Path, *, empty: bool) -> None:
+    """Give an index a database of its own, that of the small index anew or an empty one."""
+    small = catalog_url(folder / "small")
+    ours = small.set(database=f"{small.database}_attempt")
+    template = "template0" if empty else small.database
+    execute(
+        small.set(database="postgres"),
+        f"DROP DATABASE IF EXISTS {ours.database} WITH (FORCE)",
+        f"CREATE DATABASE {ours.database} TEMPLATE {template}",
+    )
+    place.mkdir(exist_ok=True)
+    (place / CATALOG_URL).write_text(ours.render_as_string(hide_password=False))
 
 
 def _overwrite(path: Path, generation: int) -> None:
@@ -374,19 +392,30 @@ def prepare(folder: Path) -> None:
                 index.search(Query(kind, 3, mode), POINTS[0])
 
 
-def main() -> None:
-    """Run the attempts that the command line asks for."""
-    place, seed, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def run(place: Path, seed: int, count: int, ways: Sequence[str]) -> None:
+    """Do each work `count` times in each way, and print what came of it."""
     prepare(place)
     for work in WORKS:
         total = write_points(place, work)
-        for way in ("kill", "full"):
+        for way in ways:
             chosen = np.random.default_rng(seed).permutation(total)[:count] + 1
             for point in chosen.tolist():
                 outcome = attempt(place, work, point, full=way == "full")
                 line = {"work": work, "way": way, "of": total, **outcome}
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
+
+
+def main() -> None:
+    """Run the attempts that the command line asks for."""
+    place, seed, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    if sys.argv[4:] != ["postgresql"]:
+        run(place, seed, count, ("kill", "full"))
+        return
+    with new_database() as url:
+        place_catalog(place / "small", url)
+        run(place, seed, count, ("kill",))
+        execute(url.set(database="postgres"), f"DROP DATABASE {url.database}_attempt WITH (FORCE)")
 
 
 if __name__ == "__main__":

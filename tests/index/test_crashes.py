@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.postgresql import new_database
 from tests.programs import outcomes_of
 
 # Attempts of each kind, with their seed; `python -m tests.index.crashes` does any number.
@@ -42,3 +44,16 @@ def test_full_disk_at_any_write_is_reported_and_changes_nothing(
     for outcome in mine:
         assert outcome["fault"] is None, outcome["fault"]
         assert not outcome["killed"]
+
+
+@pytest.mark.slow
+def test_kill_at_any_write_with_a_catalog_in_postgresql_leaves_one_generation_or_the_other(
+    tmp_path: Path,
+) -> None:
+    with new_database():  # or skip
+        pass
+    outcomes = outcomes_of("tests.index.crashes", tmp_path, 0, 2, "postgresql")
+    assert [line["work"] for line in outcomes] == [work for work in WORKS for _ in range(2)]
+    for outcome in outcomes:
+        assert outcome["fault"] is None, outcome["fault"]
+        assert outcome["killed"]
