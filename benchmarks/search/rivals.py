@@ -100,17 +100,18 @@ class Panorama:
         some = points[:: max(1, len(points) // _TRIED_ROWS)]
         self._rotation.train(some)
         tried = {levels: self._built(some, levels) for levels in _LEVELS}
-        taken = {
-            levels: sum(
-                _least_seconds(lambda one=one, index=index: index.search(one[None], k), clock)
-                for one in queries[:_TRIED_CALLS]
-            )
-            for levels, index in tried.items()
-        }
+        taken = {levels: self._seconds(tried[levels], queries, clock) for levels in _LEVELS}
         levels = min(taken, key=taken.__getitem__)
         self.setting = f"PCA, {levels} levels"
         self._index = self._built(points, levels)
         self.build_seconds = clock() - began
+
+    def _seconds(self, index: Any, queries: Points, clock: Clock) -> float:
+        def work() -> None:
+            for one in queries[:_TRIED_CALLS]:
+                index.search(one[None], self._k)
+
+        return _least_seconds(work, clock)
 
     def _built(self, points: Points, levels: int) -> Any:
         index = faiss.IndexPreTransform(
@@ -205,9 +206,10 @@ class Ranked(Likely):
         best = TopK(len(queries), self._k)
         violations = score_rows(self._points, rows, queries, self._orientation, self._workers)
         best.add(rows.rows, rows.starts, violations)
-        padding = {"constant_values": -1}
-        each = [np.pad(hits.ids, (0, self._k - len(hits)), **padding) for hits in best.hits()]
-        return np.stack(each)
+        ids = np.full((len(queries), self._k), -1)
+        for b, hits in enumerate(best.hits()):
+            ids[b, : len(hits)] = hits.ids
+        return ids
 
 
 class Rivals(NamedTuple):

@@ -65,7 +65,8 @@ def shift_for(
     add_products(some, queries, int(orientation), widest, half, 0, 1, sums)
     places = [place_of(row, half) for row in range(len(some))]
     common = int(np.median(sums[:, places], axis=1).max()) + 1
-    return min(widest, max(0, (common << widest).bit_length() - 15))
+    shift: int = min(widest, max(0, (common << widest).bit_length() - 15))
+    return shift
 
 
 def _adder(orientation: Orientation) -> Any:
