@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,14 @@ class Demand:
 
     row: Row
     names_things: bool
+
+
+class Phrase(NamedTuple):
+    """A phrase of a text that names a thing, the coordinates it demands, and how."""
+
+    text: str
+    coordinates: tuple[int, ...]
+    is_beside: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,16 @@ class Demands:
             level = BESIDE if span.is_beside else 1.0
             row[list(span.coordinates)] = np.maximum(row[list(span.coordinates)], level)
         return Demand(row if names_things else row * np.float32(WITHIN), names_things)
+
+    def phrases(self, text: str) -> list[Phrase]:
+        """Return the phrases of a text that demand something, each once, in their order."""
+        read = words(text)
+        found = (
+            Phrase(" ".join(read[span.start : span.end]), span.coordinates, span.is_beside)
+            for span in self._spans(read)
+            if span.coordinates
+        )
+        return list(dict.fromkeys(found))
 
     def _spans(self, read: list[str]) -> Iterator[_Span]:
         """Yield the phrases of a text; those that say nothing of what is there have no row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -102,6 +102,11 @@ class Preprocessing:
         if self.crops == 10:
             pixels = np.concatenate([pixels, pixels[..., ::-1]])  # (10, 3, crop, crop)
         return self._normalise(pixels)
+
+    def enlarged(self, times: int) -> Preprocessing:
+        """Return preprocessing of whole pictures to so many times as many pixels on each side."""
+        side = times * self.resize
+        return replace(self, resize=side, crop=side, crops=1, framing="whole")
 
     def random_view(self, picture: Image.Image, draw: np.random.Generator) -> Pixels:
         """Return a random crop of an RGB picture, normalised: -> (3, crop, crop) float32."""

@@ -152,13 +152,13 @@ class Questions:
         return ask(table.SEARCH_LIKE, like=like, **given, **options)
 
     @_Method
-    def entails(self, premise: Part, hypothesis: str) -> Ask[Entailment]:
+    def entails(self, premise: Part, hypothesis: str, *, where: bool = False) -> Ask[Entailment]:
         """Tell whether a caption is true of an image or a picture, or follows from a caption.
 
         A premise that is a text is a caption, a number an image of the collection, and anything
-        else a picture.
+        else a picture. `where` asks where in it the things are that the caption names.
         """
-        return ask(table.ENTAILS, premise=premise, hypothesis=hypothesis)
+        return ask(table.ENTAILS, premise=premise, hypothesis=hypothesis, where=where)
 
     @_Method
     def entails_together(self, pairs: Iterable[tuple[str | int, str]]) -> Ask[list[Entailment]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,12 +20,24 @@ from hasse.service.settings import Settings
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
+    from hasse.models.grounding.demands import Phrase
+
 
 class EncodeKey(NamedTuple):
     """What may be encoded together: pictures, or captions of about as many words."""
 
-    kind: Literal["caption", "picture"]
+    kind: Literal["caption", "picture", "enlarged picture"]
     words: int = 0
+
+
+class Sought(NamedTuple):
+    """An enlarged picture, and phrases whose places in it are wanted."""
+
+    pixels: Pixels
+    phrases: tuple[Phrase, ...]
+
+
+Item: TypeAlias = str | Pixels | Sought
 
 
 # Captions up to this many words are encoded together; above it limits double, since a batch takes
@@ -99,8 +111,9 @@ class EncodingQueue:
     ) -> None:
         self._model = model
         self._batch_size = batch_size
-        sizes = {"caption": settings.caption_batch, "picture": settings.picture_batch}
-        self.batcher: Batcher[EncodeKey, str | Pixels, Points] = Batcher(
+        pictures = {"picture": settings.picture_batch, "enlarged picture": 1}
+        sizes = {"caption": settings.caption_batch, **pictures}
+        self.batcher: Batcher[EncodeKey, Item, Points] = Batcher(
             "encoder",
             self._run,
             size=lambda key: sizes[key.kind],
@@ -108,8 +121,11 @@ class EncodingQueue:
             on_death=on_death,
         )
 
-    async def encode(self, item: str | Pixels, stages: Stages) -> Points:
-        """Return the point of a caption, or of a preprocessed picture: (N,) float32."""
+    async def encode(self, item: Item, stages: Stages) -> Points:
+        """Return the point of a caption, or of a preprocessed picture: (N,) float32.
+
+        Of what is sought in a picture, return the boxes of `hasse.models.grounding.places.find`.
+        """
         done = await self.batcher.submit(_key_of(item), item)
         _count(done, stages)
         return done.result
@@ -135,12 +151,12 @@ class EncodingQueue:
         stages.add("encode", ran.started, ran.ended, ran.batch)
         return np.stack([done.result for done in each])
 
-    def _run(self, key: EncodeKey, items: list[str | Pixels]) -> list[Points]:
+    def _run(self, key: EncodeKey, items: list[Item]) -> list[Points]:
         if self._batch_size is not None:
             self._batch_size.labels(key.kind).observe(len(items))
         try:
             points = self._points(key, items)
-            if not np.isfinite(points).all():
+            if not all(np.isfinite(one).all() for one in points):
                 raise NotFiniteError("the model gave coordinates that are not finite")
         except Exception as error:
             raise ServiceError(
@@ -148,10 +164,15 @@ class EncodingQueue:
             ) from error
         return list(points)
 
-    def _points(self, key: EncodeKey, items: list[str | Pixels]) -> Points:
+    def _points(self, key: EncodeKey, items: list[Item]) -> Sequence[Points]:
         if key.kind == "caption":
             return self._model.encode_captions([item for item in items if isinstance(item, str)])
-        return encode_pixels(self._model, [item for item in items if isinstance(item, np.ndarray)])
+        if key.kind == "picture":
+            pictures = [item for item in items if isinstance(item, np.ndarray)]
+            return encode_pixels(self._model, pictures)
+        from hasse.models.grounding.places import find
+
+        return [find(self._model, *item) for item in items if isinstance(item, Sought)]
 
 
 def _count(done: Done[Points], stages: Stages) -> None:
@@ -159,7 +180,9 @@ def _count(done: Done[Points], stages: Stages) -> None:
     stages.add("encode", done.started, done.ended, done.batch)
 
 
-def _key_of(item: str | Pixels) -> EncodeKey:
+def _key_of(item: Item) -> EncodeKey:
+    if isinstance(item, Sought):
+        return EncodeKey("enlarged picture")
     if not isinstance(item, str):
         return EncodeKey("picture")
     count = item.count(" ") + 1

@@ -82,15 +82,19 @@ class PictureReader:
         self._thumbnails = ThumbnailCache(settings.thumbnail_cache_bytes)
         self._previews = previews
 
-    async def pixels(self, source: bytes | Path, stages: Stages) -> Pixels:
-        """Decode a picture into the input of a model: (crops, 3, H, W).
+    async def pixels(
+        self, source: bytes | Path, stages: Stages, looks: Preprocessing | None = None
+    ) -> Pixels:
+        """Decode a picture into the input of a model, or as `looks` has it: (crops, 3, H, W).
 
         Raises:
             ServiceError: `not_a_picture`, `too_many_pixels`, `damaged_picture`; for a stored
                 picture `picture_missing`; `busy` if too many wait.
         """
         with stages.measure("decode"):
-            return await self._in_turn(source, lambda stop: self._pixels(source, stop))
+            return await self._in_turn(
+                source, lambda stop: self._pixels(source, looks or self._preprocessing, stop)
+            )
 
     async def inspected(self, picture: bytes, stages: Stages) -> tuple[InspectedPicture, bytes]:
         """Inspect a picture that is to be added, and return its JPEG thumbnail too.
@@ -174,9 +178,8 @@ class PictureReader:
             cancellation.cancel()
             self._running.discard(cancellation)
 
-    def _pixels(self, source: bytes | Path, stop: Cancellation) -> Pixels:
-        size = self._preprocessing.resize
-        return self._preprocessing.apply(self._decode(source, size, stop).image)
+    def _pixels(self, source: bytes | Path, looks: Preprocessing, stop: Cancellation) -> Pixels:
+        return looks.apply(self._decode(source, looks.resize, stop).image)
 
     def _inspected(self, picture: bytes, stop: Cancellation) -> tuple[InspectedPicture, bytes]:
         decoded = self._decode(picture, self._preprocessing.resize, stop)

@@ -51,6 +51,11 @@ async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
     return path, row.file_name
 
 
+async def picture_source(engine: Engine, picture: bytes | int) -> bytes | Path:
+    """Return a picture that was sent, or the file of an image; raises as `picture_file`."""
+    return picture if isinstance(picture, bytes) else (await picture_file(engine, picture))[0]
+
+
 async def known(engine: Engine, record: ImageRecord) -> Known:
     """Return what is known of an image; nothing where a link leads out of its folder."""
     catalog, image_id = engine.index.catalog, record.image_id

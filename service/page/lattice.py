@@ -58,7 +58,7 @@ async def claim(
     if query.image_id is None:
         raise invalid("image", "name the picture that the caption may be true of")
     shown = ShownPicture.stored(await records.image(engine, query.image_id), query)
-    asked = EntailsQuery(premise=query.image_id, hypothesis=caption)
+    asked = EntailsQuery(premise=query.image_id, hypothesis=caption, where=True)
     answer = await ask(engine, table.ENTAILS, asked, stages)
     return await render(
         request, query, _claim(shown, caption, answer, stages, query.claim_url(caption))
@@ -74,7 +74,7 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     caption = _caption(engine, fields.get("hypothesis", ""))
-    asked = EntailsQuery(premise=picture, hypothesis=caption)
+    asked = EntailsQuery(premise=picture, hypothesis=caption, where=True)
     answer = await ask(engine, table.ENTAILS, asked, stages)
     shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_sent(picture))
     url = query.upload_url(fields.get("upload", ""), caption)

@@ -220,6 +220,16 @@ class CommonAnswer(CaptionAnswer):
     unknown_words: list[str] = Field(description="Words of the parts the model never learned.")
 
 
+class Place(Answer):
+    """Where in a picture something is: a box, as shares of the picture's width and height."""
+
+    text: str = Field(description="The words of the caption that name it.")
+    left: float = Field(ge=0, le=1)
+    top: float = Field(ge=0, le=1)
+    right: float = Field(ge=0, le=1)
+    bottom: float = Field(ge=0, le=1)
+
+
 class Entailment(Answer):
     """Whether a hypothesis follows from a premise, according to the model."""
 
@@ -232,6 +242,12 @@ class Entailment(Answer):
         )
     )
     unknown_words: list[str] = Field(description="Words of the pair the model never learned.")
+    where: list[Place] | None = Field(
+        description=(
+            "Where the named things are that the model can point at; empty where the caption is "
+            "not true of the picture, null where it was not asked."
+        )
+    )
     model: str
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import Fields, caption_hits, finish, key_of
@@ -16,14 +14,9 @@ async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Field
     Raises:
         ServiceError: for the id of an image also `not_found` and `picture_missing`.
     """
-    sent = request.image
-    source: bytes | Path
-    if isinstance(sent, bytes):
-        source = sent
-    else:
-        from hasse.service.core import records  # which decode pictures
+    from hasse.service.core import records  # which decode pictures
 
-        source, _ = await records.picture_file(engine, sent)
+    source = await records.picture_source(engine, request.image)
     pixels = await engine.pictures.pixels(source, stages)
     key = key_of(engine, "caption", request)._replace(leads=True)
     found = await engine.searcher.search_encoded(key, engine.encoder, pixels, stages)

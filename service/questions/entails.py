@@ -2,30 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.embedding_model import Points
+from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.score import penalty_between
+from hasse.service.core.encoding import Sought
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
+from hasse.service.errors import invalid
 from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
 from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
-from hasse.service.verdict import is_true
+from hasse.service.verdict import is_true, may_be_true
 
 if TYPE_CHECKING:
     from PIL import Image
 
+    from hasse.models.grounding.demands import Phrase
+
+ENLARGED = 2  # times as many pixels on each side as a picture is encoded with, to find things in it
+
 
 async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Fields:
-    """Tell whether a hypothesis follows from a premise."""
-    points = await encode(engine, [request.premise, request.hypothesis], stages)
-    violation = _violation(engine.checkpoint, isinstance(request.premise, str), points)
-    return judgement(engine.checkpoint, request.premise, request.hypothesis, violation)
+    """Tell whether a hypothesis follows from a premise, and where in it things are.
+
+    Raises:
+        ServiceError: for the places in an image of the collection also `picture_missing`.
+    """
+    premise, hypothesis = request.premise, request.hypothesis
+    points = await encode(engine, [premise, hypothesis], stages)
+    violation = _violation(engine.checkpoint, isinstance(premise, str), points)
+    found = judgement(engine.checkpoint, premise, hypothesis, violation)
+    if not request.where:
+        return found
+    if isinstance(premise, str):
+        raise invalid("where", "a text has no places: give a picture as the premise")
+    phrases = _sought(engine.checkpoint, hypothesis, found["probability"])
+    boxes: Iterable[Points] = ()
+    if phrases:
+        from hasse.service.core import records  # which decode pictures
+
+        source = await records.picture_source(engine, premise)
+        looks = engine.checkpoint.model.preprocessing.enlarged(ENLARGED)
+        pixels = await engine.pictures.pixels(source, stages, looks)
+        boxes = await engine.encoder.encode(Sought(pixels, phrases), stages)
+    return found | {"where": _places(phrases, boxes)}
+
+
+def _sought(model: Checkpoint, text: str, probability: float | None) -> tuple[Phrase, ...]:
+    """Return the phrases of a text that can be pointed at; none where it is not true."""
+    from hasse.models.grounding.grounded_texts import GroundedTexts
+
+    encoder = model.model
+    is_false = probability is not None and not may_be_true(probability)
+    if is_false or not isinstance(encoder, GroundedTexts):
+        return ()
+    return tuple(encoder.demands.phrases(text))
+
+
+def _places(phrases: Sequence[Phrase], boxes: Iterable[Points]) -> list[Fields]:
+    """Return the fields of a `Place` for each phrase that was found."""
+    sides = ("left", "top", "right", "bottom")
+    return [
+        {"text": phrase.text} | dict(zip(sides, box.round(4).astype(float).tolist(), strict=True))
+        for phrase, box in zip(phrases, boxes, strict=True)
+        if box.any()
+    ]
 
 
 async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -> Fields:
@@ -49,15 +96,29 @@ def without_index(
     model: Checkpoint, request: EntailsQuery, picture: Image.Image | None
 ) -> Entailment:
     """Judge a pair by a model alone; `picture` is that of a premise which is one."""
-    encoder, premise = model.model, request.premise
+    encoder, premise, hypothesis = model.model, request.premise, request.hypothesis
     points = (
         encoder.encode_captions([str(premise)])
         if picture is None
         else encoder.encode_images([picture])
     )
-    both = np.concatenate([points, encoder.encode_captions([request.hypothesis])])
+    both = np.concatenate([points, encoder.encode_captions([hypothesis])])
     violation = _violation(model, picture is None, both)
-    return Entailment.model_validate(judgement(model, premise, request.hypothesis, violation))
+    found = judgement(model, premise, hypothesis, violation)
+    if request.where and picture is not None:
+        phrases = _sought(model, hypothesis, found["probability"])
+        found["where"] = _places(phrases, _found(encoder, picture, phrases))
+    return Entailment.model_validate(found)
+
+
+def _found(
+    encoder: EmbeddingModel, picture: Image.Image, phrases: tuple[Phrase, ...]
+) -> Iterable[Points]:
+    if not phrases:
+        return ()
+    from hasse.models.grounding.places import find
+
+    return find(encoder, encoder.preprocessing.enlarged(ENLARGED).apply(picture), phrases)
 
 
 def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
@@ -78,5 +139,6 @@ def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.f
         "probability": probability,
         "entailed": None if probability is None else is_true(probability),
         "unknown_words": unknown_words(model, parts),
+        "where": None,
         "model": model.name,
     }

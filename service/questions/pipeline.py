@@ -31,6 +31,7 @@ from hasse.service.questions.requests import (
     DiagramQuery,
     DistinctOptions,
     EmbedQuery,
+    EntailsQuery,
     ImageOptions,
     LikeQuery,
     Part,
@@ -54,7 +55,8 @@ _FILTERS = {
 }
 
 _EMBEDDING_COST = 50  # hits that take as long to make as an embedding
-_DRAWING_COST = 500  # hits that take as long as a diagram, captions to write or words to exchange
+# Hits that take as long as a diagram, captions to write, words to exchange or places to find.
+_DRAWING_COST = 500
 
 
 async def run(
@@ -126,6 +128,8 @@ def cost_of(request: QuestionRequest) -> int:
         return _DRAWING_COST
     if isinstance(request, EmbedQuery):
         return _EMBEDDING_COST * parts
+    if isinstance(request, EntailsQuery) and request.where:
+        return _DRAWING_COST
     exchanged = isinstance(request, LikeQuery) and request.plus and request.minus
     searched = request.k if isinstance(request, SearchOptions) else 1
     return parts * searched + (_DRAWING_COST if exchanged else 0)

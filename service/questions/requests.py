@@ -304,8 +304,8 @@ class LikeQuery(ImageOptions):
         return None if self.plus else "alike"
 
 
-class EntailsQuery(QuestionRequest):
-    """Tell whether a hypothesis follows from a premise."""
+class PairQuery(QuestionRequest):
+    """A premise, and a hypothesis that may follow from it."""
 
     model_config = _example(premise="a poodle runs on a beach", hypothesis="an animal")
     parts = ("premise", "hypothesis")
@@ -313,6 +313,15 @@ class EntailsQuery(QuestionRequest):
 
     premise: AnyPart = Field(description=f"What is given. {A_PART}")
     hypothesis: CaptionText = Field(description="The caption that may be true of it.")
+
+
+class EntailsQuery(PairQuery):
+    """Tell whether a hypothesis follows from a premise."""
+
+    where: bool = Field(
+        default=False,
+        description="Whether to say where in the picture the things are that the caption names.",
+    )
 
 
 class PairsQuery(QuestionRequest):
@@ -327,7 +336,7 @@ class PairsQuery(QuestionRequest):
     parts = ("pairs",)
     needs_known_words = False
 
-    pairs: list[EntailsQuery] = Field(min_length=1, max_length=PAIRS_MAXIMUM)
+    pairs: list[PairQuery] = Field(min_length=1, max_length=PAIRS_MAXIMUM)
 
 
 class DiagramQuery(QuestionRequest):

@@ -143,10 +143,12 @@ ENTAILS = Question(
     "The model's judgement",
     """Tell whether the hypothesis follows from the premise.
 
-    Send JSON for a caption or an image of the collection, a form for a picture of your own.
+    Send JSON for a caption or an image of the collection, a form for a picture of your own. With
+    `where`, the answer has a box for each thing that the caption names, by the classes that the
+    network of a grounded model tells apart.
     """,
     picture="premise",
-    reasons=_OF_STORED,
+    reasons=(*_OF_STORED, "picture_missing"),
     tag="lattice",
 )
 ENTAILS_TOGETHER = Question(

@@ -36,6 +36,9 @@ def check(
     words: Annotated[
         list[str], typer.Argument(metavar="TEXT", help="What may be true of it, or follow from it.")
     ],
+    where: Annotated[
+        bool, typer.Option("--where", help="Say where in the picture the named things are.")
+    ] = False,
     as_json: Json = False,
     place: Place,
 ) -> None:
@@ -45,16 +48,20 @@ def check(
 
     \b
     Examples:
-      hasse check photo.jpg a dog on a beach
+      hasse check photo.jpg a dog on a beach --where
       hasse check "a poodle on a beach" "an animal outdoors"
     """
     part, text = _pair(subject, words)
-    answer = _judged(place.settings(), {"premise": part, "hypothesis": text})
+    if where and isinstance(part, str):
+        raise CommandError("a text has no places: name a picture, or leave --where out")
+    answer = _judged(place.settings(), {"premise": part, "hypothesis": text, "where": where})
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
     meanings = TEXT_WORDS if isinstance(part, str) else CLAIM_WORDS
     typer.echo(_sentence(answer, meanings))
+    for line in _places(answer):
+        typer.echo(line)
     warn_of_unknown_words(answer)
 
 
@@ -88,7 +95,7 @@ def _judged(settings: Settings, fields: dict[str, Any]) -> Entailment:
     if isinstance(premise, bytes):
         from hasse.models.images.decoding import open_picture
 
-        side = loaded.model.preprocessing.resize
+        side = loaded.model.preprocessing.resize * (entails.ENLARGED if request.where else 1)
         picture = open_picture(premise, settings.picture_limits, side)
     return entails.without_index(loaded, request, picture)
 
@@ -99,3 +106,14 @@ def _sentence(answer: Entailment, words: Mapping[Verdict, str]) -> str:
     if answer.unknown_words:
         return "hard to say: the model knows no word of a caption"
     return f"hard to say: the model {answer.model} is not calibrated for such a pair"
+
+
+def _places(answer: Entailment) -> list[str]:
+    """Return a line for each thing that was found, or one that says that none was."""
+    if answer.where is None:
+        return []
+    return [
+        f"{one.text}: {one.left:.0%} to {one.right:.0%} from the left, "
+        f"{one.top:.0%} to {one.bottom:.0%} from the top"
+        for one in answer.where
+    ] or ["it names nothing that the model can point at here"]

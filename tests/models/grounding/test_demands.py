@@ -69,6 +69,15 @@ def test_a_thing_in_a_longer_text_or_beside_the_classes_is_demanded_weakly() -> 
     assert TABLE.of("a giraffe").row[ANIMAL] == pytest.approx(BESIDE * WITHIN)
 
 
+def test_phrases_are_those_that_demand_something_once_and_in_order() -> None:
+    found = TABLE.phrases("a hot dog, two dogs and a giraffe, no cat in the park; the dogs")
+    assert found == [
+        ("hot dog", (FOOD,), False),
+        ("dogs", (ANIMAL, DOG), False),
+        ("giraffe", (ANIMAL,), True),
+    ]
+
+
 def test_a_table_is_read_as_it_was_written() -> None:
     found = Demands.from_json(json.loads(TABLE.to_bytes()), TABLE.words)
     assert found == TABLE

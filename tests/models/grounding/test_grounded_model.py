@@ -18,6 +18,7 @@ from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.grounding.grounded_texts import NAMED, SCALE
+from hasse.models.grounding.places import find
 from hasse.models.score import penalties_between
 
 
@@ -142,3 +143,14 @@ def test_points_in_bfloat16_are_nearly_those_in_float32_and_the_same_alone(
     alone = np.concatenate([rough.encode_images([picture]) for picture in pictures])
     np.testing.assert_allclose(alone, found, atol=1e-6)
     assert rough.backbone.fingerprint() == model.backbone.fingerprint()
+
+
+def test_things_in_a_picture_are_found_at_twice_the_side(model: GroundedModel) -> None:
+    looks = model.preprocessing.enlarged(2)
+    assert (looks.crop, looks.framing) == (520, "whole")
+    picture = Image.effect_mandelbrot((300, 200), (-2, -1, 1, 1), 50).convert("RGB")
+    phrases = model.demands.phrases("a dog and an animal in a street")
+    assert [phrase.text for phrase in phrases] == ["dog", "animal"]
+    found = find(model, looks.apply(picture), phrases)
+    assert found.shape == (2, 4)
+    assert ((found >= 0) & (found <= 1)).all()

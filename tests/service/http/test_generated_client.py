@@ -88,7 +88,7 @@ def bodies(models: ModuleType, file: type[Any]) -> dict[str, list[Any]]:
             fields["mode"] = getattr(models, f"{name}Mode")(fields["mode"])
         return getattr(models, name)(**fields)
 
-    pair = models.EntailsQuery(premise="a dog runs", hypothesis="a dog")
+    pair = {"premise": "a dog runs", "hypothesis": "a dog"}
     return {
         "/search/images": [
             query("ImageQuery", caption="a dog", image_ids=[1001, 1002], **OF_SEARCH),
@@ -110,8 +110,8 @@ def bodies(models: ModuleType, file: type[Any]) -> dict[str, list[Any]]:
             form("LikeForm", plus=["a dog"], minus=["a cat"], **OF_SEARCH),
         ],
         "/describe": [query("DescribeQuery", image_id=1001, draws=1), form("DescribeForm", k=2)],
-        "/entails": [pair, form("EntailsForm", hypothesis="a dog")],
-        "/entails/batch": [models.PairsQuery(pairs=[pair])],
+        "/entails": [models.EntailsQuery(**pair), form("EntailsForm", hypothesis="a dog")],
+        "/entails/batch": [models.PairsQuery(pairs=[models.PairQuery(**pair)])],
         "/embed": [query("EmbedQuery", texts=["a dog"]), form("EmbedForm", texts=["a dog"])],
         "/annotations": [models.AnnotationFields(image_ids=[1001], keywords=["Anna"])],
         "/annotations/remove": [models.AnnotationFields(image_ids=[1001], keywords=["Anna"])],

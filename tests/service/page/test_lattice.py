@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.service.page import lattice
+from hasse.service.questions.answers import Entailment, Place
 from hasse.service.verdict import CLAIM_WORDS, percent, verdict
 from tests.service.calibrated import calibrate
 from tests.service.client import Client
@@ -43,6 +46,29 @@ def test_claim_shows_a_verdict_and_the_form(client: Client) -> None:
     )
     assert 'name="hypothesis"' in response.text
     assert 'name="hypothesis"' in client.get("/?image=1003").text
+
+
+def test_claim_outlines_what_was_found_and_says_where_nothing_was(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(**found: Any) -> str:
+        fields = {"violation": 0.1, "entailed": True, "unknown_words": [], "model": "tiny"}
+        answer = Entailment(**fields, **found)
+
+        async def asked(*_: object) -> Entailment:
+            return answer
+
+        monkeypatch.setattr(lattice, "ask", asked)
+        return client.get("/page/claim?image=1003&hypothesis=a+dog").text
+
+    place = Place(text="dog", left=0.25, top=0, right=1, bottom=0.5)
+    page = shown(probability=0.9, where=[place])
+    (outline,) = (one for one in Tags(page).of("rect") if one.get("class") == "place")
+    sides = {name: float(outline[name]) for name in ("x", "y", "width", "height")}
+    assert sides == {"x": 0.25, "y": 0, "width": 0.75, "height": 0.5}
+    assert "Outlined: dog." in page
+    assert "cannot point at any of this" in shown(probability=0.9, where=[])
+    assert "cannot point" not in shown(probability=0.1, where=[])
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.embedding_model import Points
+from hasse.models.grounding import places
+from hasse.models.grounding.demands import Phrase
+from hasse.models.images.preprocessing import Pixels
 from hasse.models.model import OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
+from hasse.service.questions import entails
 from hasse.service.questions.answers import Entailment, Entailments
 from hasse.service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
+from tests.service.problems import problem
 from tests.tiny import tiny_model
 
 
@@ -112,3 +118,38 @@ def test_entails_without_calibration_gives_only_the_violation(
         answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
     assert answer["violation"] > 0
     assert (answer["probability"], answer["entailed"]) == (None, None)
+
+
+def test_where_gives_a_box_for_each_thing_that_was_found(
+    calibrated: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def find(_: object, pixels: Pixels, phrases: list[Phrase]) -> Points:
+        seen.append((pixels.shape, [phrase.text for phrase in phrases]))
+        return np.array([[0.25, 0, 1, 0.5], [0, 0, 0, 0]], np.float32)
+
+    phrases = (Phrase("dog", (0,), False), Phrase("park", (1,), False))
+    monkeypatch.setattr(places, "find", find)
+    monkeypatch.setattr(entails, "_sought", lambda *_: phrases)
+    body = {"premise": 1005, "hypothesis": "a dog in a park", "where": True}
+    stored = calibrated.post("/entails", json=body).json()
+    form = {"hypothesis": "a dog in a park", "where": "true"}
+    sent = calibrated.post("/entails", data=form, files={"image": png(5)}).json()
+    box = {"text": "dog", "left": 0.25, "top": 0.0, "right": 1.0, "bottom": 0.5}
+    assert stored["where"] == sent["where"] == [box]
+    assert seen == [((1, 3, 72, 72), ["dog", "park"])] * 2
+
+
+def test_where_is_empty_without_grounding_and_null_where_it_was_not_asked(
+    calibrated: Client,
+) -> None:
+    body = {"premise": 1005, "hypothesis": "a dog"}
+    assert calibrated.post("/entails", json=body).json()["where"] is None
+    assert calibrated.post("/entails", json=body | {"where": True}).json()["where"] == []
+
+
+def test_where_of_a_text_is_refused(calibrated: Client) -> None:
+    body = {"premise": "a dog", "hypothesis": "an animal", "where": True}
+    answer = problem(calibrated.post("/entails", json=body), 422, "invalid")
+    assert answer.errors[0].field == "where"
