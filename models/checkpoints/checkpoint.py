@@ -41,7 +41,7 @@ from hasse.models.checkpoints.model_folder import (
 from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.encoders.model_config import ModelConfig
-from hasse.models.encoders.names import Runtime, full_name
+from hasse.models.encoders.names import LITE, Runtime, full_name
 from hasse.models.encoders.units.registry import text_units
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
@@ -365,6 +365,7 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
         Vocabulary.load(folder / VOCABULARY),
         Preprocessing(**config["preprocessing"]),
         with_pictures=with_pictures,
+        drawn=False,
     )
     with weights(folder) as arrays:
         state = {
@@ -377,7 +378,7 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
             if not any(key.startswith(_BACKBONE) for key in state):
                 state |= _installed_weights(model, network, folder)
             model.images.backbone.origin = network
-        model.load_state_dict(state)
+        model.load_state_dict(state, assign=True)
     return model
 
 
@@ -385,10 +386,8 @@ def _installed_weights(
     model: OrderEmbedding, network: str | None, folder: Path
 ) -> dict[str, Tensor]:
     """Return the tensors of the backbone from the package that has them."""
-    from hasse.models.encoders.registry import is_installed
-
     backbone = model.images.backbone
-    if not is_installed(backbone):
+    if backbone.name != LITE:
         raise CheckpointError(
             f"{folder / WEIGHTS} does not hold the weights of {backbone.name}: restore it, or "
             f"train the model again"

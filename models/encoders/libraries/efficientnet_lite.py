@@ -117,10 +117,13 @@ def pretrained() -> EfficientNetLite2:
     Raises:
         BackboneError: the package is not installed, or its file is another one.
     """
-    network = EfficientNetLite2()
+    weights = _weights()
+    with torch.device("meta"):  # random weights take longer to draw than these to read
+        network = EfficientNetLite2()
     # The file names its tensors in its own way, but in the same order.
-    values = (value.clone() for value in _weights().values())
-    network.load_state_dict(OrderedDict(zip(network.state_dict(), values, strict=True)))
+    values = (value.clone() for value in weights.values())
+    named = OrderedDict(zip(network.state_dict(), values, strict=True))
+    network.load_state_dict(named, assign=True)
     return network.eval()
 
 
