@@ -49,6 +49,9 @@ _FEW = 64
 # Counts of a search: how many rows were scored exactly, then the fields of `RowCounts`.
 _RESCORED, _SCANNED, _PROPOSED, _BOUNDED, _CHECKED, _SURVIVORS, _BYTES = range(7)
 _NO_ROWS = Candidates(np.zeros(0, np.int64), np.zeros(1, np.int64))
+# Queries that are answered together. More of them would share no more of what is read, and their
+# sums, two bytes for each row, would leave the caches.
+_TOGETHER = 64
 _BLOCK = 4096  # rows that a joint scan scores together; their hits bound those of the others
 
 
@@ -89,9 +92,11 @@ def search(
     Segments that the accelerator holds are scanned there: it reads all points sooner than a CPU
     reads codes.
     """
-    if not len(queries):
-        return []
-    answers, _ = _answers(snapshot, queries[None], query, workers, accelerator, costs)
+    together = len(queries) if accelerator else _TOGETHER
+    parts = np.array_split(queries, -(-len(queries) // together)) if len(queries) else []
+    answers: list[Answer] = []
+    for part in parts:
+        answers += _answers(snapshot, part[None], query, workers, accelerator, costs)[0]
     return answers
 
 
