@@ -162,14 +162,15 @@ class EncodingQueue:
             raise ServiceError(
                 "encoding_failed", f"the model could not encode this {key.kind}"
             ) from error
-        return list(points)
+        return points
 
-    def _points(self, key: EncodeKey, items: list[Item]) -> Sequence[Points]:
+    def _points(self, key: EncodeKey, items: list[Item]) -> list[Points]:
         if key.kind == "caption":
-            return self._model.encode_captions([item for item in items if isinstance(item, str)])
+            texts = [item for item in items if isinstance(item, str)]
+            return list(self._model.encode_captions(texts))
         if key.kind == "picture":
             pictures = [item for item in items if isinstance(item, np.ndarray)]
-            return encode_pixels(self._model, pictures)
+            return list(encode_pixels(self._model, pictures))
         from hasse.models.grounding.places import find
 
         return [find(self._model, *item) for item in items if isinstance(item, Sought)]

@@ -52,7 +52,7 @@ def pasted(images: Sequence[Image], count: int) -> list[Pasted]:
     """Draw pictures of different names into each other, always the same ones."""
     rows, names = names_of(images, 0)
     draw = np.random.default_rng(0)
-    found = []
+    found: list[Pasted] = []
     while len(found) < count:
         below, above, other = draw.choice(len(rows), 3, replace=False)
         if len({names[below], names[above], names[other]}) < 3:
@@ -114,7 +114,7 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
             of_name.append((points_into(box, one.box), overlap(box, one.box) if box.any() else 0.0))
         if missing := model.demands.phrases(article(one.absent)):
             absent.append(bool(boxes(model.evidence, grids[ENLARGED][0], missing)[-1].any()))
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, values in found.items():
         hit, shared = np.array(values, np.float64).T
         rows.append((name, percent(hit), percent(shared), percent((shared > 0.5).astype(float))))

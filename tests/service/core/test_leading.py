@@ -92,6 +92,7 @@ def test_leading_of_long_captions_needs_no_deep_search() -> None:
 
 
 def test_caption_without_a_known_word_and_all_without_calibration_never_lead() -> None:
-    captions = Captions(["word", "xyzzy " * 8, "word " * 6], np.float32([0.1, 0.12, 0.15]))
+    violations = np.array([0.1, 0.12, 0.15], np.float32)
+    captions = Captions(["word", "xyzzy " * 8, "word " * 6], violations)
     assert led(captions, 3) == [2, 0, 1]
     assert led(captions, 3, None) == [0, 1, 2]

@@ -52,7 +52,8 @@ def test_claim_outlines_what_was_found_and_says_where_nothing_was(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shown(**found: Any) -> str:
-        fields = {"violation": 0.1, "entailed": True, "unknown_words": [], "model": "tiny"}
+        fields: dict[str, Any] = {"violation": 0.1, "entailed": True, "model": "tiny"}
+        fields["unknown_words"] = []
         answer = Entailment(**fields, **found)
 
         async def asked(*_: object) -> Entailment:
@@ -64,7 +65,7 @@ def test_claim_outlines_what_was_found_and_says_where_nothing_was(
     place = Place(text="dog", left=0.25, top=0, right=1, bottom=0.5)
     page = shown(probability=0.9, where=[place])
     (outline,) = (one for one in Tags(page).of("rect") if one.get("class") == "place")
-    sides = {name: float(outline[name]) for name in ("x", "y", "width", "height")}
+    sides = {name: float(outline[name] or "") for name in ("x", "y", "width", "height")}
     assert sides == {"x": 0.25, "y": 0, "width": 0.75, "height": 0.5}
     assert "Outlined: dog." in page
     assert "cannot point at any of this" in shown(probability=0.9, where=[])
