@@ -1,7 +1,8 @@
 """Words and their numbers.
 
-A word that is not known as it is written is looked up without accents, then as a regular form of a
-known word: "cafe" for "café", "giraffe" for "giraffes". Training and queries do the same.
+A word that is not known as it is written is looked up without accents, then as a form of a known
+word: "cafe" for "café", "giraffe" for "giraffes", "break" for "broke". Training and queries do
+the same.
 """
 
 from __future__ import annotations
@@ -46,7 +47,22 @@ _ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ing", ("e", "")),
     ("iest", ("y",)),
     ("est", ("e", "")),
+    ("ier", ("y",)),
+    ("er", ("e", "")),
 )
+# Irregular forms that captions say seldom; those they say often are words of their own.
+_PAIRS = """
+    arisen:arise arose:arise awoke:awake awoken:awake bade:bid bidden:bid blew:blow broke:break
+    clung:cling crept:creep dreamt:dream dwelt:dwell forgot:forget forgotten:forget froze:freeze
+    frozen:freeze knew:know lain:lie leant:lean leapt:leap learnt:learn meant:mean mistook:mistake
+    overtook:overtake panicked:panic panicking:panic proven:prove quizzes:quiz risen:rise rose:rise
+    sank:sink sawn:saw shod:shoe shone:shine shrank:shrink shrunk:shrink slain:slay slept:sleep
+    slid:slide slung:sling sought:seek spat:spit spilt:spill spoilt:spoil sprang:spring stank:stink
+    strewn:strew stricken:strike strode:stride strove:strive stung:sting swam:swim swept:sweep
+    swore:swear sworn:swear swum:swim throve:thrive trod:tread trodden:tread undid:undo woke:wake
+    woken:wake wove:weave woven:weave wrung:wring
+"""
+_IRREGULAR = {form: base for form, _, base in (pair.partition(":") for pair in _PAIRS.split())}
 _INFLECTIONS = ("s", "es", "ing", "ed", "d")
 _SHORTEST = 3  # letters; of shorter beginnings, too much else ends like a form
 
@@ -73,7 +89,7 @@ def fold(word: str) -> str:
 
 
 def forms(word: str) -> Iterator[str]:
-    """Yield words that an English word may be a regular form of, then other forms of them."""
+    """Yield words that an English word may be a form of, then other forms of them."""
     bases = list(_bases(word))
     yield from bases
     for base in (word, *bases):
@@ -84,6 +100,8 @@ def forms(word: str) -> Iterator[str]:
 
 
 def _bases(word: str) -> Iterator[str]:
+    if word in _IRREGULAR:
+        yield _IRREGULAR[word]
     for ending, replacements in _ENDINGS:
         stem = word.removesuffix(ending)
         if stem == word or word.endswith("ss"):
@@ -91,7 +109,7 @@ def _bases(word: str) -> Iterator[str]:
         for replacement in replacements:
             if len(stem + replacement) >= _SHORTEST:
                 yield stem + replacement
-        if ending in {"ed", "ing", "est"} and len(stem) > _SHORTEST and stem[-1] == stem[-2]:
+        if ending in {"ed", "ing", "est", "er"} and len(stem) > _SHORTEST and stem[-1] == stem[-2]:
             yield stem[:-1]
 
 
