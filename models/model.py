@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,36 +53,29 @@ class OrderEmbedding(nn.Module):
         preprocessing: Preprocessing,
         *,
         with_pictures: bool = True,
-        drawn: bool = True,
     ) -> None:
-        """Make both encoders with random weights, or that of captions alone.
-
-        Where weights are not `drawn`, a state has to be assigned before anything is encoded.
-        """
+        """Make both encoders with random weights, or that of captions alone."""
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
         signed = config.score == "cosine"
-        # Nothing is drawn or kept there.
-        place = nullcontext() if drawn else torch.device("meta")
-        with place:
-            encoders = [
-                CaptionEncoder(
-                    len(vocabulary),
-                    config.word_dimension,
-                    config.dimension // config.ensemble,
-                    config.word_range,
-                    unit=config.text_encoder,
-                    pooling=config.caption_pooling,
-                    signed=signed,
-                    length=config.length,
-                    backwards=config.reads_backwards(member),
-                    states=config.states if config.has_images else 0,
-                    fixed_words=config.word_vectors == "fixed",
-                )
-                for member in range(config.ensemble)
-            ]
+        encoders = [
+            CaptionEncoder(
+                len(vocabulary),
+                config.word_dimension,
+                config.dimension // config.ensemble,
+                config.word_range,
+                unit=config.text_encoder,
+                pooling=config.caption_pooling,
+                signed=signed,
+                length=config.length,
+                backwards=config.reads_backwards(member),
+                states=config.states if config.has_images else 0,
+                fixed_words=config.word_vectors == "fixed",
+            )
+            for member in range(config.ensemble)
+        ]
         self.captions: CaptionEncoder | Ensemble = (
             Ensemble(encoders) if config.ensemble > 1 else encoders[0]
         )
@@ -91,15 +83,13 @@ class OrderEmbedding(nn.Module):
             # torchvision takes longer to import than all that captions need.
             from hasse.models.encoders.registry import build_backbone
 
-            backbone = build_backbone(config.backbone)
-            with place:
-                self.images = ImageEncoder(
-                    backbone,
-                    config.dimension,
-                    pooling=config.image_pooling,
-                    signed=signed,
-                    fixed=config.image_map == "identity",
-                )
+            self.images = ImageEncoder(
+                build_backbone(config.backbone),
+                config.dimension,
+                pooling=config.image_pooling,
+                signed=signed,
+                fixed=config.image_map == "identity",
+            )
         self.hubness = (
             HubnessWeights(config.hubness, config.dimension, config.score)
             if config.hubness

@@ -365,7 +365,6 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
         Vocabulary.load(folder / VOCABULARY),
         Preprocessing(**config["preprocessing"]),
         with_pictures=with_pictures,
-        drawn=False,
     )
     with weights(folder) as arrays:
         state = {
@@ -378,7 +377,7 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
             if not any(key.startswith(_BACKBONE) for key in state):
                 state |= _installed_weights(model, network, folder)
             model.images.backbone.origin = network
-        model.load_state_dict(state, assign=True)
+        model.load_state_dict(state)
     return model
 
 

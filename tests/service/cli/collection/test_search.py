@@ -374,3 +374,23 @@ def test_commands_without_a_picture_import_nothing_heavy(collection: Path, tmp_p
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "verdict" in ran.stdout
+
+
+_PICTURE = """
+import sys
+from hasse.service.cli import app
+
+try:
+    app(["check", sys.argv[1], "a dog", "--model", "photographs"])
+except SystemExit as ended:
+    assert not ended.code
+loaded = {"numba", "torchvision", "torch._dynamo", "sympy", "faiss", "fastapi"} & sys.modules.keys()
+assert not loaded, loaded
+"""
+
+
+@pytest.mark.slow
+def test_check_of_a_picture_imports_no_compiler(photo: Path) -> None:
+    command = [sys.executable, "-c", _PICTURE, str(photo)]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
