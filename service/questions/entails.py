@@ -69,7 +69,8 @@ def _places(phrases: Sequence[Phrase], boxes: Iterable[Points]) -> list[Fields]:
     """Return the fields of a `Place` for each phrase that was found."""
     sides = ("left", "top", "right", "bottom")
     return [
-        {"text": phrase.text} | dict(zip(sides, box.round(4).astype(float).tolist(), strict=True))
+        {"text": phrase.text}
+        | {name: round(side, 4) for name, side in zip(sides, box.tolist(), strict=True)}
         for phrase, box in zip(phrases, boxes, strict=True)
         if box.any()
     ]

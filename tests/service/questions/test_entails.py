@@ -127,7 +127,7 @@ def test_where_gives_a_box_for_each_thing_that_was_found(
 
     def find(_: object, pixels: Pixels, phrases: list[Phrase]) -> Points:
         seen.append((pixels.shape, [phrase.text for phrase in phrases]))
-        return np.array([[0.25, 0, 1, 0.5], [0, 0, 0, 0]], np.float32)
+        return np.array([[5 / 17, 0, 1, 0.5], [0, 0, 0, 0]], np.float32)
 
     phrases = (Phrase("dog", (0,), False), Phrase("park", (1,), False))
     monkeypatch.setattr(places, "find", find)
@@ -136,7 +136,7 @@ def test_where_gives_a_box_for_each_thing_that_was_found(
     stored = calibrated.post("/entails", json=body).json()
     form = {"hypothesis": "a dog in a park", "where": "true"}
     sent = calibrated.post("/entails", data=form, files={"image": png(5)}).json()
-    box = {"text": "dog", "left": 0.25, "top": 0.0, "right": 1.0, "bottom": 0.5}
+    box = {"text": "dog", "left": 0.2941, "top": 0.0, "right": 1.0, "bottom": 0.5}
     assert stored["where"] == sent["where"] == [box]
     assert seen == [((1, 3, 72, 72), ["dog", "park"])] * 2
 
