@@ -351,6 +351,7 @@ def _texts(folder: Path, config: Mapping[str, Any], *, one_off: bool) -> TextMod
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+    from hasse.models.checkpoints.undrawn import Undrawn
     from hasse.models.model import OrderEmbedding
 
     shape = _shape(folder, config)
@@ -360,12 +361,13 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
             f"lab embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
             f"grounding --recipe cap2both'"
         )
-    model = OrderEmbedding(
-        shape,
-        Vocabulary.load(folder / VOCABULARY),
-        Preprocessing(**config["preprocessing"]),
-        with_pictures=with_pictures,
-    )
+    with Undrawn():
+        model = OrderEmbedding(
+            shape,
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+            with_pictures=with_pictures,
+        )
     with weights(folder) as arrays:
         state = {
             key: value

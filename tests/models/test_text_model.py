@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.named_models import pretrained
@@ -18,7 +19,9 @@ TEXTS = ["a dog", "two men play football on a wet field", "", "zeppelin", "the r
 @pytest.mark.parametrize("name", ["scenes", "photographs/base"])
 def test_points_of_a_built_in_model_are_those_of_torch(name: str) -> None:
     alone = checkpoint.load(pretrained("scenes").parent / name, with_pictures=False)
+    before = torch.random.get_rng_state()
     trained = checkpoint.load(pretrained("scenes").parent / name, to_learn=True).trained
+    assert torch.equal(torch.random.get_rng_state(), before)  # no weight is drawn to be replaced
     assert isinstance(alone.model, TextModel)
     found = alone.model.encode_captions(TEXTS)
     expected = trained.caption_points(*trained.tokens(TEXTS)).detach().numpy()
