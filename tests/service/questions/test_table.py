@@ -23,7 +23,7 @@ def test_every_question_has_a_handler() -> None:
         (options.Options, requests.SearchOptions, set()),
         (options.ImageOptions, requests.ImageOptions, set()),
         (options.DistinctOptions, requests.DistinctOptions, set()),
-        (options.CaptionOptions, requests.CaptionQuery, {"image"}),
+        (options.DistinctOptions, requests.CaptionQuery, {"image"}),
     ],
 )
 def test_typed_options_are_the_fields_of_the_request(
