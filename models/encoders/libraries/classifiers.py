@@ -51,7 +51,7 @@ class ClassifierBackbone(Backbone):
 
     def _fuse(self) -> None:
         if any(isinstance(layer, nn.BatchNorm2d) for layer in self.modules()):
-            self.network = fuse(self.network)
+            self.network = fuse(self.network, inplace=True)  # of a copy
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
