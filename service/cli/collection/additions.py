@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -63,15 +64,15 @@ def add_folders(library: Path, paths: Sequence[Path], options: SyncOptions) -> N
     for path in paths:
         if (path / "catalog.db").is_file():
             raise CommandError(f"{path} is a library, not a folder of pictures: see --library")
-    with _opened_or_new(library, paths, options) as opened:
+    with _opened_or_new(library, paths, options) as (opened, encoders):
         _require_present(paths, _known_files(opened))
-        _sync(opened, paths, options)
+        _sync(opened, encoders, paths, options)
 
 
 def sync_folders(library: Path, options: SyncOptions) -> None:
     """Bring a library in step with its folders, and print one line of counts."""
     with Index.open(library, verify="sizes") as opened:
-        _sync(opened, folders_of(opened), options)
+        _sync(opened, _encoders(opened, options), folders_of(opened), options)
 
 
 def follow(library: Path, options: SyncOptions) -> None:
@@ -118,13 +119,15 @@ def require_no_demo(model: str) -> None:
 
 
 @contextmanager
-def _opened_or_new(library: Path, paths: Sequence[Path], options: SyncOptions) -> Iterator[Index]:
+def _opened_or_new(
+    library: Path, paths: Sequence[Path], options: SyncOptions
+) -> Iterator[tuple[Index, Encoders]]:
     """Yield the library; a new one where there is none, which a dry run makes elsewhere."""
     opened = _opened(library)
     if opened is not None:
         with opened:
             require_no_demo(opened.model.name)
-            yield opened
+            yield opened, _encoders(opened, options)
         return
     _require_present(paths, [])
     _require_apart(library, paths)
@@ -141,7 +144,7 @@ def _opened_or_new(library: Path, paths: Sequence[Path], options: SyncOptions) -
         except IndexExistsError:  # another command made it meanwhile: both add to it
             made = Index.open(place, checkpoint.fingerprint)
         with made:
-            yield made
+            yield made, Encoders(lambda: checkpoint, partial(options.encoding.source, skipped=tell))
     if not options.dry_run:
         tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
 
@@ -180,12 +183,8 @@ def created(folder: Path, checkpoint: Checkpoint) -> Index:
 def _encoders(
     index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
 ) -> Encoders:
-    def source() -> ImageSource:
-        return options.encoding.source(skipped=skipped)
-
-    def load(folder: Path) -> Checkpoint:
-        return loaded(folder, options.encoding.device)
-
+    load = partial(loaded, device=options.encoding.device)
+    source = partial(options.encoding.source, skipped=skipped)
     return Encoders.of(index, options.model, load, source)
 
 
@@ -267,10 +266,9 @@ def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
             raise CommandError(f"there is no picture or folder {path}: check the path")
 
 
-def _sync(index: Index, paths: Sequence[Path], options: SyncOptions) -> None:
+def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: SyncOptions) -> None:
     locations = index.catalog.locations(index.folder, find_missing=True)
     seen = scan(paths, options.scan, locations=locations, without=index.folder)
-    encoders = _encoders(index, options)
     if options.model is not None:  # refused where it is another one, also where nothing is new
         encoders.load()
     sync = FolderSync(index, seen, remove=True, allow_empty=options.allow_empty)

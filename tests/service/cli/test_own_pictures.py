@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.service.cli.collection import additions
 from tests.service.cli.shapes import done, info
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -36,6 +38,22 @@ def pictures(tmp_path: Path) -> Path:
 def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """The option that names a tiny model, where it does not matter which it is."""
     return "--model", tiny_checkpoint(tmp_path_factory.mktemp("model"))
+
+
+def test_a_new_library_loads_its_model_once(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[Path] = []
+
+    def counted(folder: Path, device: str) -> Checkpoint:
+        loads.append(folder)
+        return loaded(folder, device)
+
+    loaded = additions.loaded
+    monkeypatch.setattr(additions, "loaded", counted)
+    added = done(hasse("add", pictures, *model, "--library", tmp_path / "library"))
+    assert f"{len(SIZES)} pictures added" in added.out
+    assert loads == [model[1]]
 
 
 def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
