@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Points = NDArray[np.float32]
 _MOST_ENCODERS = 4  # each takes a few hundred megabytes
+# Pictures that go through a network together on a processor. The layers of 32 are too large for
+# memory that is kept, and a third of the time goes into asking the system for it.
+TOGETHER = 4
 
 
 class Words(Protocol):
@@ -110,7 +113,9 @@ def encode_pixels(model: EmbeddingModel, pixels: Sequence[Pixels]) -> Points:
     """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
     if not pixels:
         return np.empty((0, model.config.dimension), np.float32)
-    return encode_blocks(model, model.pixel_points, np.stack(pixels), len(pixels))
+    size = TOGETHER if model.device.type == "cpu" else len(pixels)
+    blocks = (np.stack(pixels[start : start + size]) for start in range(0, len(pixels), size))
+    return np.concatenate([encode_blocks(model, model.pixel_points, b, size) for b in blocks])
 
 
 def encoders_beside_each_other(model: EmbeddingModel) -> tuple[int, Callable[[], object]]:
@@ -126,6 +131,17 @@ def encoders_beside_each_other(model: EmbeddingModel) -> tuple[int, Callable[[],
     threads = torch.get_num_threads()
     encoders = min(threads, _MOST_ENCODERS)
     return encoders, partial(torch.set_num_threads, threads // encoders)  # of the calling thread
+
+
+def in_full_batches(encode: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+    """Return the points that `encode` makes of features: (B, ...) -> (B, N).
+
+    Products of matrices with few rows round otherwise, so it is given TOGETHER pictures at least:
+    a picture has the same bits alone and among others.
+    """
+    filled = features.new_zeros(max(TOGETHER, len(features)), *features.shape[1:])
+    filled[: len(features)] = features
+    return encode(filled)[: len(features)]
 
 
 def encode_pictures(

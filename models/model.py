@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hasse.models.embedding_model import Points, encode_blocks, encode_pictures
+from hasse.models.embedding_model import Points, encode_blocks, encode_pictures, in_full_batches
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.hubness_weights import HubnessWeights
 from hasse.models.encoders.image_encoder import ImageEncoder
@@ -95,6 +96,7 @@ class OrderEmbedding(nn.Module):
             if config.hubness
             else None
         )
+        self._pack_texts: Callable[[], TextInference | None] = lambda: None
         self._text_inference: TextInference | None = None
         self._correction: HubnessCorrection | None = None
 
@@ -105,7 +107,7 @@ class OrderEmbedding(nn.Module):
         """
         if hasattr(self, "images"):
             self.images.backbone = self.images.backbone.for_inference(dtype)
-        self._text_inference = text_inference(self.captions, one_off=one_off)
+        self._pack_texts = partial(text_inference, self.captions, one_off=one_off)
         self._correction = None
         if self.hubness is not None:
             self._correction = self.hubness.correction(one_off=one_off)
@@ -178,7 +180,7 @@ class OrderEmbedding(nn.Module):
 
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
-        return self._corrected(self.to_points(self.images(pixels)), "image")
+        return in_full_batches(self.feature_points, self.images.features(pixels))
 
     def feature_points(self, features: Tensor) -> Tensor:
         """Encode backbone features: (B, F), or (B, cells, F) of cells or regions, -> (B, N)."""
@@ -196,6 +198,8 @@ class OrderEmbedding(nn.Module):
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32; see `TextInference`."""
         numbered = self._numbered(texts)
+        # Who only adds pictures needs no packed weights, nor the compiled kernels that read them.
+        self._text_inference = self._text_inference or self._pack_texts()
         if self._text_inference is not None:
             points = self._text_inference.points(numbered, batch_size)
         else:

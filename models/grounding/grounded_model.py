@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from hasse.models.embedding_model import Points, encode_blocks, encode_pictures
+from hasse.models.embedding_model import Points, encode_blocks, encode_pictures, in_full_batches
 from hasse.models.grounding.demands import Demands
 from hasse.models.grounding.evidence import Evidence, classifier_of
 from hasse.models.grounding.grounded_texts import SCALE, GroundedTexts
@@ -75,7 +75,7 @@ class GroundedModel(GroundedTexts, nn.Module):
 
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
-        return self.feature_points(self.base.images.features(pixels))
+        return in_full_batches(self.feature_points, self.base.images.features(pixels))
 
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
         """Return the points of pictures, in their order: (B, N) float32."""
