@@ -57,7 +57,10 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def _fuse(self) -> None:
-        """Fold batch normalisation into the convolutions before it, where that is possible."""
+        """Fold batch normalisation into the convolutions before it, where that is possible.
+
+        So may be what else follows them, where the network will compute in `self.dtype`.
+        """
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
@@ -147,8 +150,8 @@ class Backbone(nn.Module, ABC):
         """
         copied = copy.deepcopy(self).freeze()
         copied.origin = self.fingerprint()
-        copied._fuse()
         copied.dtype = dtype
+        copied._fuse()
         copied.network.to(dtype).to(memory_format=torch.channels_last)
         return copied
 

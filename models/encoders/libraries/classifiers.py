@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
+import torch
 from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 
+from hasse.models.encoders.activated import activate
 from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
 
@@ -52,6 +55,9 @@ class ClassifierBackbone(Backbone):
     def _fuse(self) -> None:
         if any(isinstance(layer, nn.BatchNorm2d) for layer in self.modules()):
             self.network = fuse(self.network, inplace=True)  # of a copy
+            on_cpu = next(self.parameters()).device.type == "cpu"
+            if on_cpu and self.dtype == torch.bfloat16 and supports_bfloat16("cpu"):
+                activate(self.network)
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
