@@ -80,7 +80,6 @@ def classifier_of(backbone: str) -> tuple[Tensor, Tensor]:
             f"{backbone} has no classifier here whose classes are synsets of WordNet: ground a "
             f"model on {LITE}"
         )
-    from hasse.models.encoders.libraries.efficientnet_lite import pretrained
+    from hasse.models.encoders.libraries.efficientnet_lite import classifier
 
-    layer = pretrained().classifier
-    return layer.weight.detach(), layer.bias.detach()
+    return classifier()

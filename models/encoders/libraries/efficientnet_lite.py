@@ -127,6 +127,16 @@ def pretrained() -> EfficientNetLite2:
     return network.eval()
 
 
+def classifier() -> tuple[Tensor, Tensor]:
+    """Return the weights and biases of its classifier: (1000, 1280), (1000,).
+
+    Raises:
+        BackboneError: as of `pretrained`.
+    """
+    *_, weight, bias = _weights().values()
+    return weight, bias
+
+
 @cache
 def _weights() -> dict[str, Tensor]:
     spec = find_spec(_MODULE)
