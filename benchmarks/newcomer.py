@@ -86,7 +86,11 @@ class Newcomer:
 
 
 def _line(command: str, measured: str, kept: bool) -> Line:
-    return Line(f"`{command[:70]}`", measured, "status 0", kept)
+    return Line(_short(command), measured, "status 0", kept)
+
+
+def _short(command: str) -> str:
+    return f"`{' '.join(command.split())[:70]}`"
 
 
 def _make(folder: Path, photographs: Path) -> Path:
@@ -121,7 +125,7 @@ def _follow(newcomer: Newcomer, typed: Sequence[str]) -> list[Line]:
 def _each(newcomer: Newcomer, typed: Sequence[str]) -> Iterator[Line]:
     for command in typed:
         if command.startswith(NOT_HERE):
-            yield Line(f"`{command[:70]}`", "not run here")
+            yield Line(_short(command), "not run here")
         elif command == "hasse serve":
             with newcomer.serving(command) as ready:
                 yield ready
