@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 # The names and arguments of activations in torch's calls of oneDNN.
 _ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
@@ -36,9 +36,9 @@ def activate(network: GraphModule) -> None:
     modules = dict(network.named_modules())
     for node in list(network.graph.nodes):
         before = node.args[0] if node.args else None
-        if node.op != "call_module" or getattr(before, "op", "") != "call_module":
+        if not isinstance(before, Node) or node.op != before.op or node.op != "call_module":
             continue
-        convolution, activation = modules[before.target], modules[node.target]
+        convolution, activation = modules[str(before.target)], modules[node.target]
         if (
             type(activation) in _ACTIVATIONS
             and type(convolution) is nn.Conv2d
@@ -46,7 +46,7 @@ def activate(network: GraphModule) -> None:
             and not isinstance(convolution.padding, str)
             and len(before.users) == 1
         ):
-            network.set_submodule(before.target, _Activated(convolution, activation))
+            network.set_submodule(str(before.target), _Activated(convolution, activation))
             node.replace_all_uses_with(before)
             network.graph.erase_node(node)
-    network.recompile()  # type: ignore[no-untyped-call]
+    network.recompile()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule
 from torch.fx.experimental.optimization import fuse
 
 from hasse.models.encoders.activated import activate
@@ -57,7 +59,7 @@ class ClassifierBackbone(Backbone):
             self.network = fuse(self.network, inplace=True)  # of a copy
             on_cpu = next(self.parameters()).device.type == "cpu"
             if on_cpu and self.dtype == torch.bfloat16 and supports_bfloat16("cpu"):
-                activate(self.network)
+                activate(cast(GraphModule, self.network))
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
