@@ -15,8 +15,9 @@ fail() {
     exit 1
 }
 
+trap '' PIPE  # what listens there may hang up while it is asked
 { exec 3<>"/dev/tcp/$host/$port"; } 2>/dev/null || fail "no answer from $named:$port"
-printf 'GET /readyz HTTP/1.0\r\nHost: %s:%s\r\n\r\n' "$named" "$port" >&3
+printf 'GET /readyz HTTP/1.0\r\nHost: %s:%s\r\n\r\n' "$named" "$port" >&3 2>/dev/null
 read -r -t "${1:-5}" -u 3 version status _ || fail "no answer from $named:$port"
 [[ $version == HTTP/* ]] || fail "no answer from $named:$port: what listens there speaks no HTTP"
 [[ $status == 200 ]] || fail "$named:$port answers $status: not ready"

@@ -88,6 +88,8 @@ def test_server_without_http_is_unhealthy() -> None:
             connection, _ = other.accept()
             with connection:
                 connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+                while connection.recv(1024):
+                    pass
 
         answering = threading.Thread(target=answer, daemon=True)
         answering.start()
@@ -95,6 +97,21 @@ def test_server_without_http_is_unhealthy() -> None:
         answering.join()
     assert sick.returncode == 1
     assert "speaks no HTTP" in sick.stderr
+
+
+def test_server_that_hangs_up_while_it_is_asked_is_unhealthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(60)
+
+        def hang_up() -> None:
+            other.accept()[0].close()
+
+        answering = threading.Thread(target=hang_up, daemon=True)
+        answering.start()
+        sick = check(other.getsockname()[1])
+        answering.join()
+    assert sick.returncode == 1
+    assert "no answer" in sick.stderr
 
 
 def test_service_that_hangs_is_unhealthy() -> None:

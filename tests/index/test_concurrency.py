@@ -46,11 +46,13 @@ def test_segment_gone_before_it_is_opened_leads_to_the_next_generation(
     opened, waiting = Segment.open, [80]
     with small_index(tmp_path / "i") as writer:
 
-        def gone_at_first(place: Path, record: SegmentRecord, verify: Verify = "sizes") -> Segment:
+        def gone_at_first(
+            place: Path, record: SegmentRecord, verify: Verify = "sizes", *, points_only: bool
+        ) -> Segment:
             if waiting:
                 writer.add(images([waiting.pop()]), np.zeros((1, 16)))
                 raise DamagedIndexError("it was merged away")
-            return opened(place, record, verify)
+            return opened(place, record, verify, points_only=points_only)
 
         monkeypatch.setattr(Segment, "open", gone_at_first)
         with Index.open(tmp_path / "i", threads=1) as reader:
@@ -61,7 +63,7 @@ def test_segment_gone_before_it_is_opened_leads_to_the_next_generation(
 def test_durable_change_that_cannot_be_loaded_is_reported_and_seen_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> Segment:
+    def broken(*_: object, points_only: bool) -> Segment:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with small_index(tmp_path / "i") as index:
