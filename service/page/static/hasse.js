@@ -123,7 +123,8 @@
       setBusy(false);
       loadPictures();
     }
-    if (detail.successful && detail.requestConfig.elt.closest(".next")) keepPlace(detail.pathInfo.requestPath);
+    const further = detail.requestConfig.elt.closest(".next") && detail.xhr.responseText.includes('<li class="card');
+    if (further) keepPlace(detail.pathInfo.requestPath);
     const key = detail.elt.elements?.key?.value;
     if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
     if (detail.elt.id !== "add" || !detail.successful) return;
