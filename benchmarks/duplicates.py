@@ -6,8 +6,9 @@
 Six versions of each picture of FOLDER, or of drawn scenes, are put in a library: half as large, as
 JPEG of quality 60, as PNG, cropped by 2 %, rotated by 90 degrees, and brighter. Recall is the share
 of versions that are in one group with their picture, precision the share of pairs in groups that
-are versions. `--join` grows real points to any number and joins them within a share of the median
-distance of two.
+are versions. `--join` grows real points to any number and joins them as `hasse duplicates --bursts`
+does: within a share of the median distance of two, and within three seconds of each other. They are
+taken in bursts of ten, one each second, at random times of twenty years.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from hasse.service.pipelines import duplicates
 
 _MUST = 0.95, 0.99  # recall and precision, for size and compression
 _PROMISED = ("half", "jpeg", "png")
+_YEARS = 20 * 365 * 86_400_000  # milliseconds
+_BURST, _WINDOW = 10, 3_000  # pictures, milliseconds
 
 
 def versions(picture: Image.Image) -> Iterator[tuple[str, str, Image.Image]]:
@@ -111,24 +114,27 @@ def found(folder: Path | None, count: int) -> None:
 
 
 def joined(points: Path, rows: int, share: float) -> None:
-    """Print the time of a self-join, and whether it found the pairs of a thousand points."""
+    """Print the time of a self-join, and whether it found the pairs of a hundred points."""
     at = machine()
     growth = Growth(np.load(points))
     grown = np.concatenate([block for _, block in growth.blocks(rows)])
     rng = np.random.default_rng(0)
     one, other = rng.integers(0, rows, (2, 1000))
     distance = share * float(np.median(np.linalg.norm(grown[one] - grown[other], axis=1)))
+    begun = rng.integers(0, _YEARS, -(-rows // _BURST)).repeat(_BURST)[:rows]
+    times = begun + 1000 * (np.arange(rows) % _BURST)
     workers = Workers()
-    next(self_join(grown[:1000], distance, workers), None)  # compiles
+    next(self_join(grown[:1000], distance, workers, times[:1000], _WINDOW), None)  # compiles
     started, used = time.perf_counter(), time.process_time()
-    pairs = np.concatenate(list(self_join(grown, distance, workers)))
+    pairs = np.concatenate(list(self_join(grown, distance, workers, times, _WINDOW)))
     seconds, used = time.perf_counter() - started, time.process_time() - used
-    wanted = np.unique(one)
-    plain = sum(
-        int((np.square(grown - grown[row]).sum(1, dtype=np.float32) <= distance**2).sum()) - 1
-        for row in wanted[:100]
-    )
-    got = int(np.isin(pairs, wanted[:100]).sum())
+    wanted = np.unique([*one[:50], *pairs[:50, 0]])
+    plain = 0
+    for row in wanted:
+        near = np.flatnonzero(np.abs(times - times[row]) <= _WINDOW)
+        apart = np.square(grown[near] - grown[row]).sum(1, dtype=np.float32)
+        plain += int((apart <= distance**2).sum()) - 1
+    got = int(np.isin(pairs, wanted).sum())
     lines = [
         Line("points", f"{rows:,} x {grown.shape[1]}"),
         Line("distance, share of the median", f"{distance:.3f}, {share}"),
@@ -136,7 +142,7 @@ def joined(points: Path, rows: int, share: float) -> None:
         Line("seconds, and of the processor", f"{seconds:,.1f}, {used:,.1f}"),
         Line("pairs of 100 points, plainly and joined", f"{plain}, {got}", "equal", plain == got),
     ]
-    finish("Exact self-join", lines, at)
+    finish("Exact self-join of bursts", lines, at)
 
 
 def main() -> None:
