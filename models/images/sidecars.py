@@ -33,7 +33,15 @@ def sidecars_of(picture: Path, files: Collection[str] | None = None) -> list[Pat
     stems = (picture.name, picture.stem)
     names = [f"{stem}{suffix}" for stem in stems for suffix in (SUFFIX, SUFFIX.upper())]
     places = [picture.with_name(name) for name in names if files is None or name in files]
-    return [place for place in places if place.is_file() and not place.is_symlink()]
+    return [place for place in places if _is_file(place) and not place.is_symlink()]
+
+
+def _is_file(place: Path) -> bool:
+    """Return whether a file is there; none is where its name would be too long."""
+    try:
+        return place.is_file()
+    except OSError:
+        return False
 
 
 def stamp_of(sidecars: Iterable[Path]) -> str:

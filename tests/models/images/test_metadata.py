@@ -167,6 +167,12 @@ def test_sidecars_that_contradict_each_other_all_count_and_the_closest_has_the_w
     assert found.rating == 5
 
 
+def test_picture_whose_name_leaves_no_room_for_that_of_a_sidecar_has_none(tmp_path: Path) -> None:
+    path = tmp_path / f"{'a' * 250}.jpg"
+    path.write_bytes(b"")
+    assert sidecars_of(path) == []
+
+
 def test_written_sidecar_is_not_read_back_but_what_people_add_is(tmp_path: Path) -> None:
     picture = photograph(tmp_path / "a.jpg")
     before = picture.read_bytes()
