@@ -65,5 +65,16 @@ def penalty_between(
     general = MORE_GENERAL[score]
     if general is None:
         return np.float32(1) - np.float32(image @ caption)
-    gaps = caption - image if general == "caption" else image - caption
-    return np.float32(np.square(np.maximum(gaps, 0)).sum())
+    pair = (image, caption) if general == "caption" else (caption, image)
+    return np.float32(violation(*pair))
+
+
+def violation(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return E(x, y) of points (N,) or rows of points (R, N), also one of each: -> () or (R,).
+
+    A row's bits do not depend on the rows beside it: a product of matrices would round by them.
+    """
+    gaps = y - x
+    np.maximum(gaps, 0, out=gaps)
+    found: NDArray[np.float32] = np.einsum("...n,...n->...", gaps, gaps)
+    return found

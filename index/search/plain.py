@@ -18,6 +18,7 @@ from hasse.index.kernels.arrays import release_memory
 from hasse.index.search.query import Answer, Query, RowCounts, Seconds
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Ids, Orientation, Points, Relation
+from hasse.models.score import violation
 
 MOST_BYTES = 400 << 20  # of the points of one kind: 100,000 rows of 1,024 coordinates
 _BLOCK_BYTES = 1 << 19  # of points, which stay in a core's cache while they are scored
@@ -55,40 +56,48 @@ class PlainSearch:
 
 
 def violations(points: Points, query: Points, orientation: Orientation) -> Points:
-    """Return the violations (r,) of points (r, N) with a query (N,).
-
-    A row's bits do not depend on the rows beside it: a product of matrices would round by them.
-    """
+    """Return the violations (r,) of points (r, N) with a query (N,)."""
     if orientation is Orientation.COSINE:
+        # As of `violation`, a row's bits do not depend on the rows beside it.
         found: Points = np.float32(1) - np.einsum("ij,j->i", points, query)
-    else:
-        gaps = query - points if orientation is Orientation.QUERY_GENERAL else points - query
-        np.maximum(gaps, 0, out=gaps)
-        found = np.einsum("ij,ij->i", gaps, gaps)
-    return found
+        return found
+    if orientation is Orientation.QUERY_GENERAL:
+        return violation(points, query)
+    return violation(query, points)
 
 
 def _answer(snapshot: Snapshot, parts: Points, query: Query) -> Answer:
-    started, segments = time.perf_counter(), snapshot.of(query.kind)
-    scored = [_scored(live, parts, query) for live in segments]
+    started = time.perf_counter()
+    scored = [_scored(live, parts, query) for live in snapshot.of(query.kind)]
     ids = np.concatenate([np.empty(0, np.int64), *(own for own, _ in scored)])
     each = np.concatenate([np.empty((0, len(parts)), np.float32), *(one for _, one in scored)])
     worst = each.max(1)
     hits = np.flatnonzero(worst.astype(np.float64) <= query.limit)  # NaN is none
     hits = hits[np.lexsort((ids[hits], worst[hits]))[: query.k]]
-    searched = len(ids)
+    answer = scanned(snapshot, query, ids[hits], worst[hits], parts.nbytes, started)
+    return replace(answer, parts=each[hits])
+
+
+def scanned(
+    snapshot: Snapshot, query: Query, ids: Ids, violations: Points, size: int, started: float
+) -> Answer:
+    """Return the answer of a scan, of `size` bytes a row, that began at a time of `perf_counter`.
+
+    `ids` and `violations` (k,) are those of the hits.
+    """
+    segments = snapshot.of(query.kind)
+    rows = sum(live.live for live in segments)
     return Answer(
-        ids=ids[hits],
-        violations=worst[hits],
+        ids=ids,
+        violations=violations,
         mode=query.mode,
         certified=True,
-        searched=searched,
-        rescored=searched,
+        searched=rows,
+        rescored=rows,
         generation=snapshot.generation,
         plan=f"{len(segments)} scan" if segments else "",
-        work=RowCounts(searched, 0, 0, 0, 0, searched * parts.nbytes),
+        work=RowCounts(rows, 0, 0, 0, 0, rows * size),
         seconds=Seconds(0.0, time.perf_counter() - started),
-        parts=each[hits],
     )
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.threads import Workers
-from hasse.index.search.plain import ways
-from hasse.index.search.query import Answer, Query, RowCounts, Seconds
+from hasse.index.search.plain import scanned, ways
+from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import score_rows
 from hasse.index.search.top_k import TopK
 from hasse.index.segments.snapshot import Snapshot
@@ -33,12 +33,10 @@ def search_similar(
     snapshot: Snapshot, queries: Points, query: Query, relation: Relation, workers: Workers
 ) -> Iterator[Answer]:
     """Answer each of `queries` (B, N), of the kind that is searched, by scoring every row."""
-    segments = snapshot.of(query.kind)
-    searched = sum(live.live for live in segments)
     for point in queries[:, None]:
         started = time.perf_counter()
         best = TopK(1, query.k, query.limit)
-        for live in segments:
+        for live in snapshot.of(query.kind):
             segment, rows = live.segment, live.rows()
             directions = ways(segment.orientation, relation)
             for at in range(0, len(rows), _BLOCK):
@@ -48,15 +46,4 @@ def search_similar(
                     violations += score_rows(segment.points, block, point, way, workers)
                 best.add(segment.ids[block.rows], block.starts, violations)
         (hits,) = best.hits()
-        yield Answer(
-            ids=hits.ids,
-            violations=hits.violations,
-            mode=query.mode,
-            certified=True,
-            searched=searched,
-            rescored=searched,
-            generation=snapshot.generation,
-            plan=f"{len(segments)} scan" if segments else "",
-            work=RowCounts(searched, 0, 0, 0, 0, searched * point.nbytes),
-            seconds=Seconds(0.0, time.perf_counter() - started),
-        )
+        yield scanned(snapshot, query, hits.ids, hits.violations, point.nbytes, started)

@@ -29,7 +29,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.score import Score
+from hasse.models.score import Score, violation
 
 Kind: TypeAlias = Literal["image", "caption"]
 Points: TypeAlias = NDArray[np.float32]
@@ -39,6 +39,7 @@ SHARE, SPREADS = 0.7, 2.0
 STEP = math.log(1.05)  # change of a length's logarithm that the slope is measured over
 KINDS: tuple[Kind, Kind] = ("image", "caption")
 _BLOCK = 1024  # points that are compared with the references at one time
+_CACHED = 128  # references that stay in a core's cache while they are compared, in numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +105,21 @@ class HubnessCorrection:
 
     def _violations(self, few: Points, many: Points) -> Points:
         if self.one_off:
-            from hasse.models.kernels.plain_violations import violations
-        else:
-            from hasse.models.kernels.cpu_violations import violations
-        return violations(few, many)
+            return _violations_of_few(few, many)
+        from hasse.models.kernels import cpu_violations
+
+        return cpu_violations.violations(few, many)
 
     @cached_property
     def _negated(self) -> Points:
         negated: Points = -(self.images if self.score == "order" else self.captions)
         return negated
+
+
+def _violations_of_few(x: Points, y: Points) -> Points:
+    """Return the matrix of E(x[b], y[c]), in numpy: -> (B, C)."""
+    out = np.empty((len(x), len(y)), np.float32)
+    for at in range(0, len(y), _CACHED):
+        for b, point in enumerate(x):
+            out[b, at : at + _CACHED] = violation(point, y[at : at + _CACHED])
+    return out

@@ -107,9 +107,9 @@ class Leading:
         # One that was removed since has no text: the search is then repeated without it.
         texts = [rows[hit].text if hit in rows else "" for hit in near]
         keys = self.keys(texts, answer.violations[:DEPTH])
-        order = np.arange(len(answer.ids))
-        order[: len(near)] = np.argsort(keys, kind="stable")
+        by_key = np.argsort(keys, kind="stable")
+        order = np.concatenate([by_key, np.arange(len(near), len(answer.ids))])
         ids = answer.ids[order[:k]]
         same = {hit: answer.same[hit] for hit in ids.tolist() if hit in answer.same}
         led = replace(answer, ids=ids, violations=answer.violations[order[:k]], same=same)
-        return led, float(np.sort(keys)[k - 1]) if k <= len(keys) else np.inf
+        return led, float(keys[by_key[k - 1]]) if k <= len(keys) else np.inf

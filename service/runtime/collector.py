@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hasse.models.errors import pip_install
 from hasse.service.runtime.logs import event
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def traces_of(variables: Mapping[str, str] = os.environ) -> Traces | None:
 
         return Traces.sent()
     except ImportError:
-        reason = "the extra is missing: pip install 'hasse-search[traces]'"
+        reason = f"the extra is missing: {pip_install('traces')}"
     except (ValueError, OSError) as error:  # a variable is no number, say
         reason = str(error)
     event("not traced", logging.WARNING, reason=reason)

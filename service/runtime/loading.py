@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +24,15 @@ from hasse.index.store import Index
 from hasse.index.types import Kind
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.encoders.names import Runtime
 from hasse.models.score import penalties_between
-from hasse.service.runtime.device import load_encoder, pick_device
+from hasse.service.runtime.device import pick_device
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
     from hasse.models.captioning.writing import Describer
+
+Load: TypeAlias = Callable[[Path], Checkpoint]
 
 
 def model_and_index(
@@ -44,19 +47,13 @@ def model_and_index(
         index.errors.HasseIndexError: the index cannot be used, or another model made it.
         service.runtime.device.DeviceError: this machine has no such device.
     """
-    device, runtime = _device(settings, with_pictures=with_pictures), settings.encoder_runtime
-    loaded = None
-    if settings.model is not None:
-        folder = named_models.find(settings.model)
-        loaded = checkpoint.load(
-            folder, device, with_pictures=with_pictures, one_off=one_off, runtime=runtime
-        )
+    device = _device(settings, with_pictures=with_pictures)
+    load = _loader(settings, device, with_pictures=with_pictures, one_off=one_off)
+    loaded = None if settings.model is None else load(named_models.find(settings.model))
     fingerprint = loaded.fingerprint if loaded else None
     index = Index.open(settings.index, fingerprint, device=device, one_off=one_off)
     with closed_on_failure(index):
-        loaded = loaded or _its_own_model(
-            index, device, runtime, with_pictures=with_pictures, one_off=one_off
-        )
+        loaded = loaded or _its_own_model(index, load)
     return loaded, index
 
 
@@ -78,10 +75,10 @@ def model_for(index: Index, settings: Settings) -> Checkpoint:
         ModelMismatchError: another model made the index.
         service.runtime.device.DeviceError: this machine has no such device.
     """
-    device, runtime = settings.device, settings.encoder_runtime
+    load = _loader(settings, pick_device(settings.device))
     if settings.model is None:
-        return _its_own_model(index, pick_device(device), runtime)
-    loaded = load_encoder(named_models.find(settings.model), device, runtime)
+        return _its_own_model(index, load)
+    loaded = load(named_models.find(settings.model))
     index.require_model(loaded.fingerprint)
     return loaded
 
@@ -94,20 +91,15 @@ def model_without_index(
     Raises:
         Exception: as `model_and_index`.
     """
-    device, runtime = _device(settings, with_pictures=with_pictures), settings.encoder_runtime
+    device = _device(settings, with_pictures=with_pictures)
+    load = _loader(settings, device, with_pictures=with_pictures, one_off=one_off)
     if settings.model is not None:
-        folder = named_models.find(settings.model)
-    elif settings.library is None and not settings.index.exists():
-        folder = named_models.pretrained("photographs")
-    else:
-        # Its points are not read.
-        with Index.open(settings.index, verify="sizes", one_off=True) as index:
-            return _its_own_model(
-                index, device, runtime, with_pictures=with_pictures, one_off=one_off
-            )
-    return checkpoint.load(
-        folder, device, with_pictures=with_pictures, one_off=one_off, runtime=runtime
-    )
+        return load(named_models.find(settings.model))
+    if settings.library is None and not settings.index.exists():
+        return load(named_models.pretrained("photographs"))
+    # Its points are not read.
+    with Index.open(settings.index, verify="sizes", one_off=True) as index:
+        return _its_own_model(index, load)
 
 
 def _device(settings: Settings, *, with_pictures: bool) -> str:
@@ -118,20 +110,23 @@ def _device(settings: Settings, *, with_pictures: bool) -> str:
     return pick_device(settings.device)
 
 
-def _its_own_model(
-    index: Index,
-    device: str,
-    runtime: Runtime,
-    *,
-    with_pictures: bool = True,
-    one_off: bool = False,
-) -> Checkpoint:
+def _loader(
+    settings: Settings, device: str, *, with_pictures: bool = True, one_off: bool = False
+) -> Load:
+    return partial(
+        checkpoint.load,
+        device=device,
+        with_pictures=with_pictures,
+        one_off=one_off,
+        runtime=settings.encoder_runtime,
+    )
+
+
+def _its_own_model(index: Index, load: Load) -> Checkpoint:
     """Load the checkpoint that built an index."""
     model = index.model
     named = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
-    loaded = checkpoint.load(
-        named, device, with_pictures=with_pictures, one_off=one_off, runtime=runtime
-    )
+    loaded = load(named)
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(
             f"the checkpoint {named} has changed since {index.folder} was built with it: "

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, normalize
 
 from hasse.models.datasets import Dataset, load
-from hasse.models.encoders.libraries.efficientnet_lite import pretrained
+from hasse.models.encoders.libraries.efficientnet_lite import classifier
 from hasse.models.encoders.names import LITE
 from hasse.models.features.feature_store import FeaturesError
 from hasse.models.model import OrderEmbedding
@@ -129,7 +129,7 @@ class TextSources:
             TextFeatures.open(texts),
             () if derived is None else read_chains(derived),
             named,
-            None if classes is None else pretrained().classifier.weight.detach(),
+            None if classes is None else classifier()[0],
             real,
         )
 

@@ -197,7 +197,7 @@ def test_collector_without_the_extra_is_named_with_the_remedy(
     monkeypatch.delitem(sys.modules, "hasse.service.runtime.traces")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
     assert traces_of({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:9"}) is None
-    assert "pip install 'hasse-search[traces]'" in lines[0].facts["reason"]
+    assert 'pip install -e ".[traces]"' in lines[0].facts["reason"]
 
 
 def test_collector_that_is_gone_is_said_once_and_neither_fails_an_answer_nor_holds_up_the_end(

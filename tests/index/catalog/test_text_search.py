@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -232,9 +231,8 @@ def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
     assert sum(bool(one.everything) for one in answers[0]) > 50
 
 
-@pytest.mark.skipif(not os.environ.get("HASSE_TEST_POSTGRESQL"), reason="needs a server")
-def test_server_without_trigrams_finds_parts_of_words(index: Index) -> None:
-    if index.catalog.dialect.name == "postgresql":
+def test_server_without_trigrams_finds_parts_of_words(tmp_path: Path) -> None:
+    with new_database() as url, filled(place_catalog(tmp_path / "index", url)) as index:
         with index.catalog.creating() as connection:
             connection.execute(sql.text("DROP INDEX IF EXISTS ix_documents_trigrams"))
         assert found(index, "033").everything == (33,)
