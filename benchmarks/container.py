@@ -196,10 +196,8 @@ def serve(stage: Stage, commands: Mapping[str, list[str]], data: Path) -> Iterat
     inside = stage.program([*commands["ENTRYPOINT"], *commands["CMD"]], mounts)
     process = subprocess.Popen(inside, env=environment)
     try:
-        while not is_ready(url):
-            if process.poll() is not None or time.monotonic() > started + READY_SECONDS:
-                raise SystemExit(f"the service is not ready; its status is {process.poll()}")
-            time.sleep(0.5)
+        if not comes_up(process, url):
+            raise SystemExit(f"the service is not ready; its status is {process.poll()}")
         yield Line("the built-in collection made, ready", f"{time.monotonic() - started:.0f} s")
         status = Path(f"/proc/{process.pid}/status").read_text()
         rights = re.findall(r"^(?:Uid|CapEff|CapBnd|NoNewPrivs):\s+(\w+)", status, re.M)
@@ -220,7 +218,15 @@ def serve(stage: Stage, commands: Mapping[str, list[str]], data: Path) -> Iterat
         process.wait()
 
 
-def is_ready(url: str) -> bool:
+def comes_up(process: subprocess.Popen[bytes], url: str) -> bool:
+    """Wait for a service; tell whether it got ready before it ended, and in time."""
+    end = time.monotonic() + READY_SECONDS
+    while not (ready := _is_ready(url)) and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.2)
+    return ready
+
+
+def _is_ready(url: str) -> bool:
     try:
         return httpx.get(f"{url}/readyz").status_code == httpx.codes.OK
     except httpx.TransportError:

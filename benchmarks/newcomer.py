@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.container import PASSED, READY_SECONDS, ROOT, SEARCHED, Stage, base, is_ready
+from benchmarks.container import PASSED, ROOT, SEARCHED, Stage, base, comes_up
 from benchmarks.report import Line, finish, machine, parser_of
 
 URL = "http://127.0.0.1:8000"
@@ -74,10 +74,7 @@ class Newcomer:
         started = time.monotonic()
         process = self.start(command)
         try:
-            while not (ready := is_ready(URL)) and process.poll() is None:
-                if time.monotonic() > started + READY_SECONDS:
-                    break
-                time.sleep(0.2)
+            ready = comes_up(process, URL)
             took = f"ready after {time.monotonic() - started:.1f} s" if ready else "never ready"
             yield _line(command, took, ready)
         finally:

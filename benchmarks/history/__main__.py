@@ -24,42 +24,56 @@ Figures: TypeAlias = dict[str, dict[str, str]]  # by title, and by name
 
 FOLDER = Path(__file__).parent
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_MACHINE = re.compile(r"[^.;]+, \d+ cores, load [\d.]+ at the start, Python [\d.]*\d")
 _PROMISED = "promised"  # a column that is no figure
 
 
 def tables(lines: Iterable[str]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the tables of a printed text, each with what stands above it."""
-    above: list[str] = []
+    """Yield the tables of a printed text, each with its title and the machine.
+
+    The title is the heading above a table, of which it may be a part, or the first line above it in
+    a text without headings. The machine is named once.
+    """
+    title = on = ""
+    has_headings = False
     rows: list[list[str]] = []
     for line in (*map(str.strip, lines), ""):
         if line.startswith("|"):
             rows.append([cell.strip() for cell in line.strip("|").split("|")])
-        elif rows:
-            yield " · ".join(above), rows
-            above, rows = [], []
-        if line and not line.startswith("|"):
-            above.append(line)
+            continue
+        if rows:
+            yield f"{title} · {on}", rows
+            rows, title = [], title if has_headings else ""
+        is_heading = line.startswith("#")
+        has_headings |= is_heading
+        if is_heading or not title:
+            title = line.strip("# ")
+        if found := _MACHINE.search(line):
+            on = found.group().strip()
 
 
 def figures(rows: list[list[str]]) -> dict[str, str]:
-    """Return the cells of a table by the names of their row and column."""
+    """Return the cells of a table by the names of their row and column.
+
+    Columns that are named alike are left out: they compare others.
+    """
     (_, *heads), _, *body = rows
-    named = list(enumerate(heads, 1))
-    several = sum(head != _PROMISED for head in heads) > 1
+    named = [(at, head) for at, head in enumerate(heads, 1) if heads.count(head) == 1]
+    named = [(at, head) for at, head in named if head != _PROMISED]
     return {
-        f"{row[0]}: {head}" if several else row[0]: row[at]
+        f"{row[0]}: {head}" if len(named) > 1 else row[0]: row[at]
         for row in body
         for at, head in named
-        if head != _PROMISED and row[at]
+        if row[at]
     }
 
 
 def keep(release: str, lines: Iterable[str], folder: Path = FOLDER) -> None:
-    """Keep the tables of a printed text; those of the same title are replaced."""
+    """Keep the figures of a printed text, in place of those of the same names and titles."""
     path = folder / f"{release}.json"
     kept: Figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for above, rows in tables(lines):
-        kept[above] = figures(rows)
+        kept[above] = kept.get(above, {}) | figures(rows)
     path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

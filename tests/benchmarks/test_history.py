@@ -7,11 +7,13 @@ from pathlib import Path
 from benchmarks.history.__main__ import keep, moved, read
 from benchmarks.report import Line, lines_table, table
 
+MACHINE = "A Processor, 2 cores, load 0.1 at the start, Python 3.11.7"
+
 
 def _printed(first: str, second: str) -> list[str]:
     promised = lines_table([Line("a search", first, "1 ms"), Line("memory", second)])
     other = table(["", "images", "captions"], [["certified", "1.0 ms", "2.0 ms"]])
-    return f"\nTime\nA processor\n\n{promised}\n\nOthers\n\n{other}\n".splitlines()
+    return f"\nTime\n{MACHINE}\n\n{promised}\n\nOthers\n\n{other}\n".splitlines()
 
 
 def test_figures_of_two_releases_stand_beside_each_other(tmp_path: Path) -> None:
@@ -20,8 +22,8 @@ def test_figures_of_two_releases_stand_beside_each_other(tmp_path: Path) -> None
     keep("0.9.0", _printed("2.00 ms", "1,000 MB"), tmp_path)
     releases = read(tmp_path)
     assert list(releases) == ["0.9.0", "0.10.0"]
-    assert releases["0.9.0"]["Time · A processor"] == {"a search": "2.00 ms", "memory": "1,000 MB"}
-    assert releases["0.9.0"]["Others"] == {
+    assert releases["0.9.0"][f"Time · {MACHINE}"] == {"a search": "2.00 ms", "memory": "1,000 MB"}
+    assert releases["0.9.0"][f"Others · {MACHINE}"] == {
         "certified: images": "1.0 ms",
         "certified: captions": "2.0 ms",
     }
@@ -31,3 +33,16 @@ def test_figures_of_two_releases_stand_beside_each_other(tmp_path: Path) -> None
         "x 1.50",
     ]
     assert "x 1.00" in drawn["Others"]
+
+
+def test_tables_below_one_heading_are_one_and_columns_named_alike_are_left_out(
+    tmp_path: Path,
+) -> None:
+    times = table(["", "one", "beside", "ten", "beside"], [["certified", "1", "2 x", "3", "4 x"]])
+    work = table(["", "build"], [["certified", "5"]])
+    source = f"`command`\n\nA source. {MACHINE}; libraries."
+    text = f"{source}\n\n### Images\n\n{times}\n\nOf it.\n\n{work}"
+    keep("0.3.0", text.splitlines(), tmp_path)
+    (figures,) = read(tmp_path)["0.3.0"].items()
+    expected = {"certified: one": "1", "certified: ten": "3", "certified": "5"}
+    assert figures == (f"Images · {MACHINE}", expected)
