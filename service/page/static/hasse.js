@@ -86,7 +86,6 @@
   function settle(keepBox) {
     const shown = view();
     if (!shown) return;
-    followAddress();
     if (!keepBox) box.value = shown.dataset.query ?? box.value;
     const key = find("key"); // remembered by this tab only, until it is closed
     if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
@@ -145,6 +144,10 @@
   document.addEventListener("htmx:sendError", ({ detail }) => {
     showError("Hasse does not answer", "The service cannot be reached. Is it still running?", isDraft(detail));
   });
+  // Before anything that is shown can be clicked on, and asks for the filters.
+  document.addEventListener("htmx:afterSwap", ({ detail }) => {
+    if (detail.target === answer) followAddress();
+  });
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     if (detail.target === answer) settle(detail.requestConfig?.elt === search);
   });
@@ -159,6 +162,7 @@
   document.addEventListener("htmx:historyRestore", () => {
     typing = false;
     setBusy(false);
+    followAddress();
     const asked = new URLSearchParams(location.search);
     if (asked.get("upload") !== upload.elements.upload.value) clearPicture();
     settle(false);

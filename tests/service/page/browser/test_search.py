@@ -118,6 +118,19 @@ def test_going_back_restores_the_options(page: Page) -> None:
     assert address(page) == "/?q=a+dog+runs"
 
 
+def test_filters_of_a_view_hold_as_soon_as_it_is_shown(page: Page) -> None:
+    page.evaluate("htmx.config.defaultSettleDelay = 60000")
+    page.evaluate("""() => {
+      const link = document.createElement("a");
+      Object.assign(link, { href: "/?path_prefix=2021/", textContent: "go" });
+      document.querySelector("#answer").prepend(link);
+      htmx.process(link);
+    }""")
+    page.get_by_text("go", exact=True).click()
+    expect(page.locator(".unfilter")).to_contain_text("in 2021/")
+    assert page.evaluate("document.forms.search.elements.path_prefix.value") == "2021/"
+
+
 def test_search_in_progress_is_shown_as_busy(page: Page) -> None:
     held: list[Route] = []
 
