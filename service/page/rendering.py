@@ -80,6 +80,7 @@ _TEMPLATES = Environment(
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
+    auto_reload=False,
     lstrip_blocks=True,
 )
 _EVIDENCES = (

@@ -245,7 +245,7 @@ class Entailment(Answer):
     where: list[Place] | None = Field(
         description=(
             "Where the named things are that the model can point at; empty where the caption is "
-            "not true of the picture, null where it was not asked."
+            "not true of the picture, or the premise is a text; null where it was not asked."
         )
     )
     model: str

@@ -14,7 +14,6 @@ from hasse.service.core.encoding import Sought
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
-from hasse.service.errors import invalid
 from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
 from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
@@ -41,7 +40,7 @@ async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Field
     if not request.where:
         return found
     if isinstance(premise, str):
-        raise invalid("where", "a text has no places: give a picture as the premise")
+        return found | {"where": []}
     phrases = _sought(engine.checkpoint, hypothesis, found["probability"])
     boxes: Iterable[Points] = ()
     if phrases:
@@ -106,6 +105,8 @@ def without_index(
     both = np.concatenate([points, encoder.encode_captions([hypothesis])])
     violation = _violation(model, picture is None, both)
     found = judgement(model, premise, hypothesis, violation)
+    if request.where:
+        found["where"] = []
     if request.where and picture is not None:
         phrases = _sought(model, hypothesis, found["probability"])
         found["where"] = _places(phrases, _found(encoder, picture, phrases))

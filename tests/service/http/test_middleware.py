@@ -83,5 +83,5 @@ def test_refusals_of_clients_that_ask_again_at_once_leave_one_after_another(
     run(main)
     assert len(waits) == 299, "the first leaves at once"
     assert waits == sorted(waits)
-    assert waits[0] < 0.01
+    assert waits[0] < 0.02
     assert waits[-1] == 1.0, "no refusal is held for longer than Retry-After asks for"
