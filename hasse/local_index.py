@@ -61,7 +61,7 @@ class LocalIndex(Questions, Blocking):
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="hasse-index", daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(engine.keep_fresh(), self._loop)
+        self._fresh = asyncio.run_coroutine_threadsafe(engine.keep_fresh(), self._loop)
 
     def __enter__(self) -> Self:
         return self
@@ -142,6 +142,9 @@ class LocalIndex(Questions, Blocking):
         if self._loop.is_closed():
             work.close()
             raise HasseError("this index is closed: open it again")
+        if self._fresh.done():  # with what is damaged
+            work.close()
+            self._fresh.result()
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except ServiceError as error:

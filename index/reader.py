@@ -114,11 +114,12 @@ class Reader:
             DamagedIndexError: their numbers differ.
         """
         while True:
-            counts, snapshot = self._catalog.counts(), self.snapshot
+            snapshot, counts = self.snapshot, self._catalog.counts()
             wrong = [kind for kind in KINDS if counts[kind] != snapshot.live(kind)]
             if not wrong:
                 return
-            if not self.refresh():
+            # Another thread may have loaded the newer generation first.
+            if not self.refresh() and self.snapshot is snapshot:
                 raise DamagedIndexError(
                     f"{self._catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
                     f"segments hold {snapshot.live(wrong[0]):,}"

@@ -131,10 +131,12 @@ class Index:
 
         `fingerprint` is that of the model which will encode the queries. `verify="checksums"`
         reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size,
-        except those that FAISS reads. `threads` run the kernels; the default is one for each core.
-        On a `device` such as "cuda", large segments that fit into its memory are scanned there.
-        `thresholds` decide which segments are large. `one_off` is for a process that searches
-        once: an index that is not large is scanned in numpy, which is ready a second sooner.
+        but for a sample and what FAISS reads; `"later"` does so where they are large, and leaves
+        them, and `check_counts`, to a thread (`index.segments.file_checks`). `threads` run the
+        kernels; the default is one for each core. On a `device` such as "cuda", large segments that
+        fit into its memory are scanned there. `thresholds` decide which segments are large.
+        `one_off` is for a process that searches once: an index that is not large is scanned in
+        numpy, which is ready a second sooner.
 
         Raises:
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
@@ -149,7 +151,8 @@ class Index:
             refuse_unfinished(folder, catalog.generation())
             index = cls(folder, catalog, verify, threads, device, thresholds, one_off=one_off)
             on_failure.callback(index.close)
-            index._reader.check_counts()
+            if verify != "later":
+                index.check_counts()
             index._reader.check_model(fingerprint)
             on_failure.pop_all()
         return index
@@ -187,6 +190,10 @@ class Index:
         Without it they load it when they `refresh`: announce changes that are quick to load.
         """
         self._reader.announce()
+
+    def check_counts(self) -> None:
+        """Compare the rows of the catalog with those of the segments (DamagedIndexError)."""
+        self._reader.check_counts()
 
     def require_model(self, fingerprint: str) -> None:
         """Refuse points of another model than that of this index (ModelMismatchError)."""

@@ -235,10 +235,13 @@ class Alive(Answer):
 
 
 class Ready(Answer):
-    """Both encoders and the index answered a probe; `following` is there with followed folders."""
+    """Both encoders and the index answered a probe; `following` is there with followed folders.
+
+    `checksums` are "comparing" until every file of the index was compared with its own.
+    """
 
     status: Literal["ready"]
-    checks: dict[str, Literal["ok", "restarting"]]
+    checks: dict[str, Literal["ok", "comparing", "restarting"]]
 
 
 class Version(Answer):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hasse.index.errors import CatalogUnreachableError
 from hasse.index.info import IndexInfo
 from hasse.index.search.query import Query
+from hasse.index.segments.file_checks import FileChecks
 from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
@@ -51,6 +52,7 @@ class Engine:
         admission, pictures, encoder, searcher, writing: its queues.
         paths: how answers show where files lie.
         upkeep: merges segments in the background.
+        checks: compares large segments with their checksums in the background.
         stage_seconds: histograms of the stages of answers, if these are counted.
         probe_seconds: maximum time of a probe for readiness.
     """
@@ -96,6 +98,11 @@ class Engine:
             settings.compact_seconds,
             on_compaction=lambda done: event("compacted", **asdict(done)),
             on_error=lambda error: event("compaction failed", logging.ERROR, error=str(error)),
+        )
+        self.checks = FileChecks(
+            lambda: index.snapshot,
+            index.check_counts,
+            lambda size, took: event("checksums compared", bytes=size, seconds=round(took, 1)),
         )
         if metrics is not None:
             self._watch(metrics)
@@ -190,10 +197,17 @@ class Engine:
         return self.checkpoint.calibration
 
     async def keep_fresh(self) -> None:
-        """Follow the generations that other processes make, until cancelled; merge segments."""
+        """Follow the generations that other processes make, until cancelled; merge segments.
+
+        Raises:
+            DamagedIndexError: a file was changed since it was written.
+        """
         self.upkeep.start()
+        self.checks.start()
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
+            if self.checks.damage is not None:
+                raise self.checks.damage
             try:
                 await self._apart(self._refresh)
             except Exception as error:
@@ -211,6 +225,7 @@ class Engine:
     def _look(self) -> None:
         if self.index.generation != self._info.generation:
             self._info = self.index.info()
+            self.checks.look()
 
     async def probe(self) -> str | None:
         """Encode a caption and a picture and search for both; return what fails, or None."""
@@ -271,6 +286,7 @@ class Engine:
     def close(self) -> None:
         """End all threads and close the index."""
         self.upkeep.close()
+        self.checks.close()
         if "writing" in vars(self):
             self.writing.batcher.close()
         self.encoder.batcher.close()

@@ -51,7 +51,7 @@ def model_and_index(
     load = _loader(settings, device, with_pictures=with_pictures, one_off=one_off)
     loaded = None if settings.model is None else load(named_models.find(settings.model))
     fingerprint = loaded.fingerprint if loaded else None
-    index = Index.open(settings.index, fingerprint, device=device, one_off=one_off)
+    index = Index.open(settings.index, fingerprint, verify="later", device=device, one_off=one_off)
     with closed_on_failure(index):
         loaded = loaded or _its_own_model(index, load)
     return loaded, index

@@ -75,10 +75,11 @@ class Readiness:
         self._require_serving()  # also when stopped in the meantime
         if self._failure is not None:
             raise self._not_ready(self._failure)
-        checks: dict[str, Literal["ok", "restarting"]] = {
+        checks: dict[str, Literal["ok", "comparing", "restarting"]] = {
             "caption_encoder": "ok",
             "picture_encoder": "ok",
             "index": "ok",
+            "checksums": "comparing" if engine.checks.left else "ok",
         }
         if (follower := FollowerState.read()) is not None:  # without it, searches are answered
             checks["following"] = "ok" if follower.runs else "restarting"

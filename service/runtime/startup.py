@@ -85,7 +85,11 @@ class Lifecycle:
                 return  # stopped while loading: there is nothing to refresh
             self._readiness.phase = Phase.SERVING
             event("serving", **about.facts(engine))
-            await engine.keep_fresh()
+            try:
+                await engine.keep_fresh()
+            except HasseIndexError as error:
+                event("damaged", logging.ERROR, error=str(error))
+                self._fail(str(error))
 
     def _fail(self, sentence: str) -> None:
         self._opened.set()

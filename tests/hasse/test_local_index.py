@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import hasse
+from hasse.index.segments import file_checks, segment
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.service.client import Client
@@ -174,3 +175,25 @@ def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> No
     damaged.write_text("<html>")
     with pytest.raises(hasse.HasseError, match=r"page\.jpg: not a picture"):
         model.encode_pictures([damaged])
+
+
+def test_damage_of_a_large_segment_that_is_found_later_is_raised_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_collection(tmp_path / "index")
+    for module in (segment, file_checks):
+        monkeypatch.setattr(module, "LARGE_BYTES", 1)
+    path = next(folder.glob(f"segments/image-*/{segment.POINTS}"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    monkeypatch.setenv("HASSE_REFRESH_SECONDS", "0.01")
+
+    def search_on(index: hasse.LocalIndex) -> None:
+        while True:
+            index.search_images("a", k=1)
+
+    with (
+        hasse.open_index(folder, device="cpu") as index,
+        pytest.raises(hasse.HasseError, match="was changed since it was written"),
+    ):
+        search_on(index)

@@ -72,7 +72,7 @@ def test_while_loading_the_process_is_alive_and_not_ready(collection: Path) -> N
 def test_readiness_is_a_probe_of_both_encoders_and_the_index(client: Client) -> None:
     ready = client.get("/readyz").json()
     assert ready["status"] == "ready"
-    assert set(ready["checks"]) == {"caption_encoder", "picture_encoder", "index"}
+    assert set(ready["checks"]) == {"caption_encoder", "picture_encoder", "index", "checksums"}
 
 
 @pytest.mark.parametrize(

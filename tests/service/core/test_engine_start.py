@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hasse.index.errors import CatalogUnreachableError
+from hasse.index.segments import file_checks, segment
 from hasse.index.segments.writer import LOCK
 from hasse.index.store import Index
 from hasse.service.app import create_app
@@ -40,6 +41,35 @@ def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path
             found = problem(client.get("/readyz"), 503, "not_ready")
             assert str(tmp_path) not in found.detail
             problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
+
+
+def test_damage_of_a_large_segment_ends_a_service_that_answered_before_it_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection, gate = make_collection(tmp_path / "collection"), threading.Event()
+    for module in (segment, file_checks):
+        monkeypatch.setattr(module, "LARGE_BYTES", 1)
+    compare = file_checks.check_file
+
+    def later(*given: Any) -> None:
+        assert gate.wait(60)
+        compare(*given)
+
+    monkeypatch.setattr(file_checks, "check_file", later)
+    path = next(collection.glob(f"segments/image-*/{segment.POINTS}"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    failures: list[str] = []
+    settings = Settings(library=collection, device="cpu", refresh_seconds=0.01)
+    app = create_app(settings, on_failure=failures.append)
+    with Client(app) as client:
+        assert client.get("/readyz").json()["checks"]["checksums"] == "comparing"
+        assert client.post("/search/images", json={"caption": "a"}).status_code == 200
+        gate.set()
+        while not failures:
+            client.run(asyncio.sleep(0.01))
+        assert f"{path} was changed since it was written" in failures[0]
+        problem(client.get("/readyz"), 503, "not_ready")
 
 
 @pytest.mark.parametrize("step", ["_its_own_model", "sweep", "warm"])
