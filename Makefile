@@ -33,7 +33,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage docs dist lock sbom licences setup clean stale
+.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage docs dist paired lock sbom licences setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -104,6 +104,9 @@ attack: $(READY_DEV) ## Attack a service in many ways and ask as others do (ARGS
 fuzz: $(READY_DEV) ## Send all that is hostile, then bytes changed at random (ARGS="--seconds 600")
 	@$(RUN) -m benchmarks.reliability.hostile data/reliability
 	@$(RUN) -m benchmarks.reliability.fuzz $(ARGS)
+
+paired: $(READY_DEV) ## Print what commands cost beside the last release
+	@$(RUN) -m benchmarks.history.paired
 
 dist: $(READY_DEV) ## Build the sdist, and the wheel from it, into dist/
 	@rm -rf dist

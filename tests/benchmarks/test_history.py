@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import pytest
+
 from benchmarks.history.__main__ import keep, moved, read
+from benchmarks.history.paired import UnknownReleaseError, commit_of
 from benchmarks.report import Line, lines_table, table
 
 MACHINE = "A Processor, 2 cores, load 0.1 at the start, Python 3.11.7"
@@ -46,3 +50,29 @@ def test_tables_below_one_heading_are_one_and_columns_named_alike_are_left_out(
     (figures,) = read(tmp_path)["0.3.0"].items()
     expected = {"certified: one": "1", "certified: ten": "3", "certified": "5"}
     assert figures == (f"Images · {MACHINE}", expected)
+
+
+def test_release_is_the_commit_that_first_kept_its_figures(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", *who, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    git("init", "-q")
+    kept = tmp_path / "benchmarks" / "history" / "0.3.0.json"
+    kept.parent.mkdir(parents=True)
+    commits = []
+    for content in ("{}", '{"a": {}}'):
+        kept.write_text(content)
+        git("add", ".")
+        git("commit", "-q", "-m", "keep figures")
+        commits.append(git("rev-parse", "HEAD"))
+    assert commit_of("0.3.0", tmp_path) == commits[0] != commits[1]
+    with pytest.raises(UnknownReleaseError, match="is in no commit"):
+        commit_of("0.2.0", tmp_path)
+
+
+def test_release_of_a_folder_without_history_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UnknownReleaseError, match="git rev-parse"):
+        commit_of("0.3.0", tmp_path)
