@@ -60,37 +60,15 @@ class OrderEmbedding(nn.Module):
         self.config = config
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
-        signed = config.score == "cosine"
         encoders = [
-            CaptionEncoder(
-                len(vocabulary),
-                config.word_dimension,
-                config.dimension // config.ensemble,
-                config.word_range,
-                unit=config.text_encoder,
-                pooling=config.caption_pooling,
-                signed=signed,
-                length=config.length,
-                backwards=config.reads_backwards(member),
-                states=config.states if config.has_images else 0,
-                fixed_words=config.word_vectors == "fixed",
-            )
-            for member in range(config.ensemble)
+            config.caption_encoder(len(vocabulary), member) for member in range(config.ensemble)
         ]
         self.captions: CaptionEncoder | Ensemble = (
             Ensemble(encoders) if config.ensemble > 1 else encoders[0]
         )
-        if with_pictures and config.has_images:
-            # torchvision takes longer to import than all that captions need.
-            from hasse.models.encoders.registry import build_backbone
-
-            self.images = ImageEncoder(
-                build_backbone(config.backbone),
-                config.dimension,
-                pooling=config.image_pooling,
-                signed=signed,
-                fixed=config.image_map == "identity",
-            )
+        images = config.image_encoder() if with_pictures else None
+        if images is not None:
+            self.images = images
         self.hubness = (
             HubnessWeights(config.hubness, config.dimension, config.score)
             if config.hubness
@@ -105,12 +83,17 @@ class OrderEmbedding(nn.Module):
 
         The network of pictures computes in `dtype`. With `one_off` it is prepared to encode few.
         """
-        if hasattr(self, "images"):
+        if self.has_images:
             self.images.backbone = self.images.backbone.for_inference(dtype)
         self._pack_texts = partial(text_inference, self.captions, one_off=one_off)
         self._correction = None
         if self.hubness is not None:
             self._correction = self.hubness.correction(one_off=one_off)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether it has an encoder of pictures."""
+        return hasattr(self, "images")
 
     @property
     def references(self) -> Points | None:
@@ -128,7 +111,7 @@ class OrderEmbedding(nn.Module):
     def set_matmul_dtype(self, dtype: torch.dtype) -> None:
         """Choose the type in which the encoders multiply matrices."""
         self.captions.matmul_dtype = dtype
-        if self.config.has_images:
+        if self.has_images:
             self.images.matmul_dtype = dtype
 
     @property
@@ -214,35 +197,6 @@ class OrderEmbedding(nn.Module):
     def as_premises(self, points: Points) -> Points:
         """Return points of captions as they are: (B, N)."""
         return points
-
-    @torch.inference_mode()
-    def encode_sentences(self, texts: Sequence[str], batch_size: int = 256) -> Points:
-        """Return the states of sentences, for tasks on top of them, in order: (B, S) float32.
-
-        It is the state before the projection where there is one, as Kiela et al. have it, or else
-        the point.
-        """
-        encoder, *more = self.captions.encoders
-        if more or not self.config.states:
-            return self.encode_captions(texts, batch_size)
-        numbered = self._numbered(texts)
-        by_length = sorted(range(len(texts)), key=lambda row: len(numbered[row]))
-        found = np.empty((len(texts), self.config.states), np.float32)
-        for start in range(0, len(texts), batch_size):
-            rows = by_length[start : start + batch_size]
-            tokens, lengths = padded([torch.tensor(numbered[row]) for row in rows])
-            found[rows] = encoder(tokens.to(self.device), lengths).cpu().numpy()
-        return found
-
-    @torch.inference_mode()
-    def encode_words(self, words: Sequence[str]) -> Points:
-        """Return the mapped vectors of single words where these are fixed, or else their points."""
-        encoder, *more = self.captions.encoders
-        if more or encoder.word_map is None:
-            return self.encode_captions(words)
-        numbers = torch.tensor([self.vocabulary.encode(word, 1)[0] for word in words])
-        found: Points = encoder.vectors(numbers.to(self.device)).cpu().numpy()
-        return found
 
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
         """Return the points of pictures, in their order: (B, N) float32."""

@@ -1,13 +1,14 @@
 """Programs on top of the product: they reproduce tables of papers or make a built-in model.
 
 No package of the product imports this one. Where it is installed, `hasse study` reads `COMMANDS`,
-and `hasse.models.encoders.units.registry` reads `TEXT_UNITS`.
+and `hasse.models.encoders.model_config` reads `MODEL_CONFIGS`.
 """
 
 COMMANDS = {
     "hypernyms": "hasse.studies.hypernyms.command:hypernyms",
     "entailment": "hasse.studies.entailment.command:entailment",
     "transfer": "hasse.studies.transfer.command:transfer",
+    "states": "hasse.studies.transfer.states_command:states",
     "captioner": "hasse.studies.captioner.command:captioner",
     "photographs": "hasse.studies.photographs.command:photographs",
     "grounding": "hasse.studies.grounding.command:grounding",
@@ -17,9 +18,7 @@ COMMANDS = {
     "plot": "hasse.studies.tables.command:plot",
 }
 
-# Units that read captions beside the GRU.
-TEXT_UNITS = {
-    "lstm": "hasse.studies.grounding.lstm:LSTM",
-    "bilstm": "hasse.studies.grounding.lstm:BiLSTM",
-    "sum": "hasse.studies.grounding.word_sum:WordSum",
-}
+# Shapes of models that are not the product's own, by their text encoder.
+MODEL_CONFIGS = dict.fromkeys(
+    ("gru", "lstm", "bilstm", "sum"), "hasse.studies.grounding.sentence_model:SentenceModelConfig"
+)

@@ -35,9 +35,9 @@ from torch.nn.functional import normalize
 from benchmarks.report import parser_of, table
 from benchmarks.search.clock import wait
 from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.encoders.gru import GRU
 from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.encoders.text_encoder import CaptionEncoder, padded
-from hasse.models.encoders.units.gru import GRU
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World

@@ -40,9 +40,12 @@ from hasse.models.checkpoints.model_folder import (
 )
 from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
-from hasse.models.encoders.model_config import ModelConfig
+from hasse.models.encoders.model_config import (
+    ModelConfig,
+    shape_of,
+    without_options_of_studies,
+)
 from hasse.models.encoders.names import LITE, Runtime, full_name
-from hasse.models.encoders.units.registry import text_units
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
@@ -112,7 +115,7 @@ def stored(model: OrderEmbedding) -> dict[str, Tensor]:
     from hasse.models.encoders.registry import is_installed
 
     tensors = model.state_dict()
-    if not model.config.has_images or not is_installed(model.images.backbone):
+    if not model.has_images or not is_installed(model.images.backbone):
         return tensors
     return {key: value for key, value in tensors.items() if not key.startswith(_BACKBONE)}
 
@@ -132,12 +135,12 @@ def save(
     from hasse.models.encoders.registry import is_installed
 
     network = None
-    if model.config.has_images:
+    if model.has_images:
         backbone = model.images.backbone
         network = backbone.fingerprint() if is_installed(backbone) else backbone.origin
     config = {
         "name": name,
-        "model": asdict(model.config),
+        "model": without_options_of_studies(asdict(model.config)),
         "preprocessing": asdict(model.preprocessing),
         "network": network,
     }
@@ -329,13 +332,14 @@ def _grounded(
 
 def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
     """Return the shape of a trained model, with the backbone's name of today."""
-    unit = config["model"].get("text_encoder", "gru")
-    if unit not in text_units():
+    options = config["model"] | {"backbone": full_name(config["model"]["backbone"])}
+    try:
+        return shape_of(options)
+    except KeyError as error:
         raise CheckpointError(
-            f"{folder} reads captions with a unit '{unit}', which is not installed: install Hasse "
+            f"{folder} reads captions with a unit {error}, which is not installed: install Hasse "
             f"with its studies, by 'pip install -e .' in a clone of the repository"
-        )
-    return ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])})
+        ) from error
 
 
 def _texts(folder: Path, config: Mapping[str, Any], *, one_off: bool) -> TextModel:
@@ -354,19 +358,18 @@ def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) ->
     from hasse.models.checkpoints.undrawn import Undrawn
     from hasse.models.model import OrderEmbedding
 
-    shape = _shape(folder, config)
-    if with_pictures and not shape.has_images:
+    with Undrawn():
+        model = OrderEmbedding(
+            _shape(folder, config),
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+            with_pictures=with_pictures,
+        )
+    if with_pictures and not model.has_images:
         raise CheckpointError(
             f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
             f"lab embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
             f"grounding --recipe cap2both'"
-        )
-    with Undrawn():
-        model = OrderEmbedding(
-            shape,
-            Vocabulary.load(folder / VOCABULARY),
-            Preprocessing(**config["preprocessing"]),
-            with_pictures=with_pictures,
         )
     with weights(folder) as arrays:
         state = {

@@ -25,11 +25,9 @@ class ImageEncoder(nn.Module):
     Attributes:
         pooling: how the network's last grid becomes one point; see `ModelConfig.image_pooling`.
         signed: whether points keep their signs.
-        projection: the linear map; missing where features are the points.
+        projection: the linear map.
         matmul_dtype: the type in which the projection multiplies matrices; bfloat16 trains faster.
     """
-
-    projection: nn.Linear
 
     def __init__(
         self,
@@ -38,11 +36,8 @@ class ImageEncoder(nn.Module):
         *,
         pooling: ImagePooling = "average",
         signed: bool = False,
-        fixed: bool = False,
     ) -> None:
         """Take a network; its own average is removed unless `pooling` is "average".
-
-        Where the points are `fixed`, they are the network's features.
 
         Raises:
             BackboneError: it does not end in the average of a grid.
@@ -52,9 +47,6 @@ class ImageEncoder(nn.Module):
         self.pooling = pooling
         self.signed = signed
         self.matmul_dtype = torch.float32
-        self.fixed = fixed
-        if fixed:
-            return
         self.projection = nn.Linear(backbone.feature_dimension, dimension)
         # The reference's initialisation for a linear map (Glorot, uniform).
         nn.init.xavier_uniform_(self.projection.weight)
@@ -68,8 +60,6 @@ class ImageEncoder(nn.Module):
         For regions, which are few and large, the mean is added, so that all of them learn.
         """
         unit = normalize(features, dim=-1)
-        if self.fixed:
-            return unit
         projected = low_precision_matmul(unit, self.projection.weight, self.matmul_dtype)
         projected = projected + self.projection.bias
         if self.pooling == "average":

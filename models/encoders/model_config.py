@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from hasse.models.encoders.units.registry import text_units
 from hasse.models.score import SCORES, Score
+
+if TYPE_CHECKING:
+    from hasse.models.encoders.image_encoder import ImageEncoder
+    from hasse.models.encoders.text_encoder import CaptionEncoder
 
 ImagePooling = Literal["average", "max", "regions"]
 CaptionPooling = Literal["last", "max"]
 PointLength = Literal["unit", "learned"]
 Directions = Literal["forward", "both"]
-WordTable = Literal["learned", "fixed"]
-ImageMap = Literal["linear", "identity", "none"]
 
 WIDEST = 1000  # largest word_range that training makes progress from
 MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
@@ -25,9 +28,15 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "caption_pooling": get_args(CaptionPooling),
     "length": get_args(PointLength),
     "directions": get_args(Directions),
-    "word_vectors": get_args(WordTable),
-    "image_map": get_args(ImageMap),
 }
+# Options of models that a study trains, and what earlier versions wrote of them for all others.
+_OF_STUDIES: Mapping[str, object] = {
+    "text_encoder": "gru",
+    "states": 0,
+    "word_vectors": "learned",
+    "image_map": "linear",
+}
+_STUDIES = "hasse.studies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +52,6 @@ class ModelConfig:
             and the mean of the points of the whole and of nine regions of it, which features of a
             frozen network may have.
         dimension: N, the dimension of a point; also the width of the text encoder.
-        text_encoder: the unit that reads the words of a caption: "gru", as in the paper, or
-            another one that is registered; see `hasse.models.encoders.units.registry`.
         word_dimension: the dimension of a word vector.
         caption_pooling: of a caption's states: "last" is the paper's; "max" keeps the largest of
             all in each coordinate.
@@ -61,13 +68,8 @@ class ModelConfig:
             "both": every second one reads backwards, so that they err in different ways.
         hubness: images, and captions, of the training that points are compared with to correct
             hubness; see `hasse.models.encoders.hubness`. 0: no correction.
-        states: width of the text encoder where it is not N: one map and an ELU lead from its state
-            to the point (Kiela et al., 2018). 0: the state is the point.
-        word_vectors: "learned", or "fixed" ones of a file, which one learned map adapts; then all
-            words of the file are known.
-        image_map: "linear", from features to points; "identity", where features are the points;
-            or "none", of a model that has no points of images. The last has no projection of
-            captions either: N is `states`.
+        is_packable: whether captions are encoded without torch.
+        has_free_order: whether a training may give the coordinates any order.
     """
 
     score: Score = "order"
@@ -82,36 +84,24 @@ class ModelConfig:
     ensemble: int = 1
     directions: Directions = "forward"
     hubness: int = 0
-    text_encoder: str = "gru"
-    states: int = 0
-    word_vectors: WordTable = "learned"
-    image_map: ImageMap = "linear"
+    is_packable: ClassVar[bool] = True
+    has_free_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 known = ", ".join(choices)
                 raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
-        if self.text_encoder != "gru" and self.text_encoder not in text_units():
-            raise ValueError(
-                f"text_encoder is one of {', '.join(text_units())}, not '{self.text_encoder}'"
-            )
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
-        if min(self.hubness, self.states) < 0:
-            raise ValueError("hubness and states are at least 0")
+        if self.hubness < 0:
+            raise ValueError("hubness is at least 0")
         if self.hubness and self.length != "unit":
             raise ValueError("hubness correction needs points of unit length: leave length at unit")
         if min(self.dimension, self.word_dimension, self.max_words, self.ensemble) < 1:
             raise ValueError("dimension, word_dimension, max_words and ensemble are at least 1")
-        if max(self.dimension, self.word_dimension, self.states) > MOST_COORDINATES:
-            raise ValueError(
-                f"dimension, word_dimension and states are at most {MOST_COORDINATES:,}"
-            )
-        if self.image_map == "identity" and (self.ensemble > 1 or self.image_pooling != "average"):
-            raise ValueError("image_map identity needs ensemble 1 and image_pooling average")
-        if self.image_map == "none" and (self.score != "cosine" or self.hubness):
-            raise ValueError("image_map none needs the score cosine and hubness 0")
+        if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
+            raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
         if self.dimension % self.ensemble:
             raise ValueError(
                 f"an ensemble of {self.ensemble} cannot share {self.dimension} coordinates equally"
@@ -119,17 +109,60 @@ class ModelConfig:
         if not 0 < self.word_range <= WIDEST:
             raise ValueError(f"word_range is above 0 and at most {WIDEST}")
 
-    @property
-    def has_images(self) -> bool:
-        """Whether the model has points of images."""
-        return self.image_map != "none"
-
-    @property
-    def is_packable(self) -> bool:
-        """Whether captions are encoded without torch: by a GRU whose states are the points."""
-        has_head = self.states and self.has_images
-        return self.text_encoder == "gru" and self.word_vectors == "learned" and not has_head
-
     def reads_backwards(self, member: int) -> bool:
         """Tell whether a member of the ensemble reads captions from the last word to the first."""
         return self.directions == "both" and member % 2 == 1
+
+    def caption_encoder(self, words: int, member: int) -> CaptionEncoder:
+        """Make a member of the ensemble, for a number of words, with random weights."""
+        from hasse.models.encoders.text_encoder import CaptionEncoder  # needs torch
+
+        return CaptionEncoder(
+            words,
+            self.word_dimension,
+            self.dimension // self.ensemble,
+            self.word_range,
+            pooling=self.caption_pooling,
+            signed=self.score == "cosine",
+            length=self.length,
+            backwards=self.reads_backwards(member),
+        )
+
+    def image_encoder(self) -> ImageEncoder | None:
+        """Make the encoder of pictures, with random weights; None where a model has none."""
+        # torchvision takes longer to import than all that captions need.
+        from hasse.models.encoders.image_encoder import ImageEncoder
+        from hasse.models.encoders.registry import build_backbone
+
+        return ImageEncoder(
+            build_backbone(self.backbone),
+            self.dimension,
+            pooling=self.image_pooling,
+            signed=self.score == "cosine",
+        )
+
+
+def without_options_of_studies(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a model without those of studies, unless one is not the usual one."""
+    if any(options.get(name, usual) != usual for name, usual in _OF_STUDIES.items()):
+        return dict(options)
+    return {name: value for name, value in options.items() if name not in _OF_STUDIES}
+
+
+def shape_of(options: Mapping[str, Any]) -> ModelConfig:
+    """Return the shape with these options, which a study may have.
+
+    `MODEL_CONFIGS` of the package of studies has the class of each text encoder there.
+
+    Raises:
+        KeyError: the text encoder, which is named, is not installed.
+        TypeError, ValueError: the options are not those of a model.
+    """
+    own = without_options_of_studies(options)
+    if own.keys() <= {one.name for one in fields(ModelConfig)}:
+        return ModelConfig(**own)
+    known: Mapping[str, str] = {}
+    if find_spec(_STUDIES) is not None:
+        known = pkgutil.resolve_name(f"{_STUDIES}:MODEL_CONFIGS")
+    study: type[ModelConfig] = pkgutil.resolve_name(known[own.get("text_encoder", "gru")])
+    return study(**own)

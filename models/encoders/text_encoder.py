@@ -1,4 +1,4 @@
-"""Captions to points: word vectors, and a GRU (Vendrov et al., section 4.2) or another unit."""
+"""Captions to points: word vectors, and a GRU (Vendrov et al., section 4.2)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import elu, normalize
+from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
+from hasse.models.encoders.gru import GRU
 from hasse.models.encoders.model_config import CaptionPooling
 from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_inference import (
@@ -21,8 +22,6 @@ from hasse.models.encoders.text_inference import (
     TextInference,
     in_batches,
 )
-from hasse.models.encoders.units.gru import GRU
-from hasse.models.encoders.units.registry import TextUnit, make_text_unit
 from hasse.models.vocabulary import PADDING
 
 
@@ -40,14 +39,9 @@ def reverse_words(tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 class CaptionEncoder(nn.Module):
-    """Read a caption word by word and pool the states of a unit, such as a GRU.
+    """Read a caption word by word and pool the states of a GRU.
 
     Attributes:
-        kind: the name of the unit.
-        head: maps a caption's state to its point (Kiela et al., 2018); None: the state is the
-            point.
-        word_map: maps word vectors that do not learn; None: they learn themselves.
-        gru: the unit, if it is a GRU. Checkpoints store each kind of unit under its own name.
         dimension: N, the coordinates of a point.
         pooling: "last" state, as in the paper, or "max": the largest of all states in each
             coordinate, so that no word is forgotten in the words after it.
@@ -56,10 +50,8 @@ class CaptionEncoder(nn.Module):
             points of one length never precede each other, so captions follow from captions only
             where the general ones are shorter.
         backwards: whether words are read from the last to the first.
-        matmul_dtype: the type in which the unit multiplies matrices; bfloat16 trains faster.
+        matmul_dtype: the type in which the GRU multiplies matrices; bfloat16 trains faster.
     """
-
-    gru: GRU
 
     def __init__(
         self,
@@ -68,37 +60,24 @@ class CaptionEncoder(nn.Module):
         dimension: int,
         word_range: float = 0.1,
         *,
-        unit: str = "gru",
         pooling: CaptionPooling = "last",
         signed: bool = False,
         length: Length = "unit",
         backwards: bool = False,
-        states: int = 0,
-        fixed_words: bool = False,
     ) -> None:
-        """Make an encoder with random weights; with 0 `states` the state is the point."""
+        """Make an encoder with random weights."""
         super().__init__()
+        self.dimension = dimension
         self.pooling = pooling
         self.signed = signed
         self.length = length
         self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
-        self.kind, self.dimension = unit, dimension
-        # Under its own name, as checkpoints store it.
-        self.add_module(unit, make_text_unit(unit, word_dimension, states or dimension))
+        self.gru = GRU(word_dimension, dimension)
         self.matmul_dtype = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
             self.embedding.weight[PADDING].zero_()
-        self.head = nn.Linear(states, dimension) if states else None
-        if self.head is not None:
-            nn.init.kaiming_normal_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
-        self.word_map: nn.Linear | None = None
-        if fixed_words:
-            nn.init.zeros_(self.embedding.weight.requires_grad_(False))
-            self.word_map = nn.Linear(word_dimension, word_dimension, bias=False)
-            nn.init.kaiming_normal_(self.word_map.weight, nonlinearity="linear")
         self.length_head = nn.Linear(dimension, 1) if length == "learned" else None
         if self.length_head is not None:
             nn.init.zeros_(self.length_head.weight)
@@ -109,21 +88,13 @@ class CaptionEncoder(nn.Module):
         """This encoder alone, as the only member of an ensemble."""
         return (self,)
 
-    @property
-    def unit(self) -> TextUnit:
-        """The unit that reads word vectors."""
-        found: TextUnit = getattr(self, self.kind)
-        return found
-
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the points of padded captions: (B, T), (B,), as of `forward`, -> (B, N)."""
         return self.points_of(self(tokens, lengths))
 
     def points_of(self, states: Tensor) -> Tensor:
-        """Return the points of captions from their states: (B, S) -> (B, N)."""
-        encoded = states if self.head is None else elu(self.head(states))
-        if not self.signed:
-            encoded = encoded.abs()
+        """Return the points of captions from their pooled states: (B, N) -> (B, N)."""
+        encoded = states if self.signed else states.abs()
         if self.length == "free":
             return encoded
         unit = normalize(encoded, dim=-1)
@@ -131,9 +102,8 @@ class CaptionEncoder(nn.Module):
 
     @property
     def is_packable(self) -> bool:
-        """Whether `packed` computes what it does: a GRU on a CPU whose states are the points."""
-        on_cpu = self.embedding.weight.device.type == "cpu"
-        return on_cpu and self.kind == "gru" and self.head is None and self.word_map is None
+        """Whether `packed` computes what it does: on a CPU."""
+        return self.embedding.weight.device.type == "cpu"
 
     def packed(self, *, halves: bool | None = None) -> PackedTextEncoder:
         """Return an encoder with the weights of now, without torch."""
@@ -150,29 +120,20 @@ class CaptionEncoder(nn.Module):
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place: i becomes what order[i] was."""
-        if self.head is not None:
-            self.head.weight.copy_(self.head.weight[order])
-            self.head.bias.copy_(self.head.bias[order])
-        else:
-            self.unit.renumber(order, self.embedding.weight)
+        self.gru.renumber(order)
         if self.length_head is not None:
             self.length_head.weight.copy_(self.length_head.weight[:, order])
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Read padded captions: (B, T) int64 and (B,) int64 as of `GRU.forward` -> (B, S).
+        """Read padded captions: (B, T) int64 and (B,) int64 as of `GRU.forward` -> (B, N).
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
-        vectors = self.vectors(reverse_words(tokens, lengths) if self.backwards else tokens)
+        vectors = self.embedding(reverse_words(tokens, lengths) if self.backwards else tokens)
         if self.pooling == "last":
-            last: Tensor = self.unit(vectors, lengths, self.matmul_dtype)
+            last: Tensor = self.gru(vectors, lengths, self.matmul_dtype)
             return last
-        return self.unit.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
-
-    def vectors(self, tokens: Tensor) -> Tensor:
-        """Return the word vectors that the unit reads: (...,) -> (..., word_dimension)."""
-        found: Tensor = self.embedding(tokens)
-        return found if self.word_map is None else self.word_map(found)
+        return self.gru.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
 
 
 class Ensemble(nn.Module):

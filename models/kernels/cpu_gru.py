@@ -1,4 +1,4 @@
-"""The recurrence of `hasse.models.encoders.units.gru` for inference on a CPU, with packed weights.
+"""The recurrence of `hasse.models.encoders.gru` for inference on a CPU, with packed weights.
 
 A step multiplies the states of all captions that have a t-th word with the recurrent weights. A
 library's product repacks these for each step, and leaves the gates to passes of their own. Here

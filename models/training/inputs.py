@@ -41,7 +41,10 @@ class ImageInput(Protocol):
         ...
 
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
-        """Return the points of images that were read, on the model's device: (B, ...) -> (B, N)."""
+        """Return the points of images that were read, on the model's device: (B, ...) -> (B, N).
+
+        Without coordinates, (B, 0), lessons alone teach and measure the model.
+        """
         ...
 
 
@@ -70,22 +73,6 @@ class FeatureInput:
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
         """Project features."""
         return model.feature_points(batch)
-
-
-@dataclass(frozen=True, slots=True)
-class NoImages:
-    """Images without numbers, for a model that learns from captions alone."""
-
-    image_ids: NDArray[np.int64]
-    learns_backbone: bool = False
-
-    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
-        """Return no numbers of each image: (B,) -> (B, 0)."""
-        return torch.empty(len(rows), 0)
-
-    def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
-        """Return no coordinates."""
-        return batch
 
 
 @dataclass(frozen=True, slots=True)

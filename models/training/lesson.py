@@ -64,7 +64,7 @@ class EncodedBatch:
         true: (B, C) of bool, which captions are true of which images.
         states: the output of each member of the ensemble before it becomes a point, (C, S).
         captions: (C, N), points.
-        images: (B, N), points; none where the model has no image encoder.
+        images: (B, N), points; (B, 0) where the model has no image encoder.
         pair_loss: the training's loss of points of images, points of captions, owners and truth,
             a mean over captions and members of the ensemble.
     """
@@ -116,5 +116,5 @@ class Lesson(nn.Module):
         return batch.captions.new_zeros(())
 
     def measure(self, model: OrderEmbedding, dataset: Dataset) -> Measurement | None:
-        """Measure a model that has no image encoder on the validation split."""
+        """Measure a model on the validation split, in the place of retrieval; None: do not."""
         return None

@@ -16,12 +16,14 @@ from typing import Any, Self, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from hasse.models.encoders.model_config import ModelConfig, without_options_of_studies
 from hasse.models.files import write_atomically
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.run import TrainingError
 
 RECIPES = Path(__file__).parent / "recipes"
 FILE_NAME = "recipe.toml"
+_MODEL = ModelConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,16 @@ class Recipe:
     lessons: tuple[Any, ...] = ()
 
     @classmethod
-    def read(cls, path: Path, lessons: tuple[Any, ...] = ()) -> Self:
-        """Read a file; `lessons` are the default options of the lessons that it may name.
+    def read(
+        cls,
+        path: Path,
+        lessons: tuple[Any, ...] = (),
+        model: ModelConfig = _MODEL,
+    ) -> Self:
+        """Read a file.
+
+        `lessons` and `model` have the default options of the lessons that it may name, and of the
+        model.
 
         Raises:
             TrainingError: it is not a recipe, or has an option that nothing here has.
@@ -47,7 +57,8 @@ class Recipe:
             options = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise TrainingError(f"the recipe {path} cannot be read: {error}") from None
-        return cls(TrainingConfig(), lessons).with_options(options)
+        own = without_options_of_studies(options)  # an earlier version wrote them
+        return cls(TrainingConfig(model), lessons).with_options(own)
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the recipe with some options replaced. Values may be text.

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from hasse.models.encoders.model_config import without_options_of_studies
 from hasse.models.errors import HasseError
 from hasse.models.tensor_files import system_errors, write_weights
 
@@ -55,7 +56,15 @@ def read_notes(folder: Path) -> dict[str, Any] | None:
 
 
 def _current(notes: dict[str, Any]) -> dict[str, Any]:
-    """Return notes in today's form: 0.2.0 wrote options of lessons among those of the training."""
+    """Return notes in today's form.
+
+    0.2.0 wrote options of lessons among those of the training, and earlier versions those of
+    studies' models for all models.
+    """
+    config = notes.get("config")
+    if isinstance(config, dict) and isinstance(config.get("model"), dict):
+        own = without_options_of_studies(config["model"])
+        notes = notes | {"config": config | {"model": own}}
     lessons = notes.get("texts"), notes.get("word_vectors")
     if "lessons" in notes or "texts" not in notes or any(each is not None for each in lessons):
         return notes

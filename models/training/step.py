@@ -103,10 +103,10 @@ class TrainingStep:
         """
         states, points = self._captions(tokens, lengths)
         caption_points = self._world.gather(points, len(owners))
-        image_points, loss = points[:0], points.new_zeros(())
-        if self._config.model.has_images:
-            image_points = self._world.gather(self._images.points(self._model, images), len(true))
-            loss = loss + self._loss(image_points, caption_points, owners, true)
+        image_points = self._world.gather(self._images.points(self._model, images), len(true))
+        loss = points.new_zeros(())
+        if image_points.shape[1]:
+            loss = self._loss(image_points, caption_points, owners, true)
         for follows in entailed:  # premises are ranked in the place of images
             each = torch.arange(len(follows), device=follows.device)
             among = self._loss(caption_points, caption_points, each, follows)

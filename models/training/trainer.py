@@ -19,6 +19,7 @@ from hasse.models.datasets import Dataset, DatasetError, fingerprint
 from hasse.models.embedding_model import Points
 from hasse.models.encoders.backbone import fingerprint_of
 from hasse.models.encoders.hubness_weights import HubnessWeights
+from hasse.models.encoders.model_config import without_options_of_studies
 from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.retrieval import evaluate
@@ -51,7 +52,7 @@ def identity(
         network = fingerprint_of(config.model.backbone, backbone_weights)[:12]
     training, validation = datasets
     return {
-        "config": asdict(config),
+        "config": asdict(config) | {"model": without_options_of_studies(asdict(config.model))},
         "dataset": training.name,
         "text": fingerprint(training),
         "validation": fingerprint(validation),
@@ -94,8 +95,8 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
             world: a device, or one of several processes that each make this training.
 
         Raises:
-            TrainingError: the start is of another shape or has other words, several processes were
-                to use lessons, or nothing is to be learned.
+            TrainingError: the start is of another shape or has other words, or several processes
+                were to use lessons.
             DatasetError: there is nothing to train or validate on.
         """
         images, start = inputs.training[1], inputs.start
@@ -104,10 +105,6 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
             raise DatasetError("training needs at least two captioned images")
         if lessons and world.size > 1:
             raise TrainingError("lessons are for one process: leave torchrun out")
-        if not (lessons or config.model.has_images):
-            raise TrainingError(
-                "a model without images learns from lessons alone: train it with 'hasse study'"
-            )
         self.config, self.world, self.lessons = config, world, lessons
         self.dataset, self.images = dataset, images
         self.held_out = held_out, inputs.validation[1]
@@ -115,10 +112,6 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         self.ground_truth = known_ground_truth(dataset)
         known = (lesson.vocabulary(config) for lesson in lessons)
         vocabulary = next((one for one in known if one is not None), None)
-        if vocabulary is None and config.model.word_vectors == "fixed":
-            raise TrainingError(
-                "fixed word vectors come from a lesson: train the model with 'hasse study'"
-            )
         vocabulary = vocabulary or _vocabulary(dataset, config.min_word_count)
         self.plan = _batches(config, dataset, vocabulary)
         fitted = _with_hubness_of(config, len(dataset), self.least_references)
@@ -151,8 +144,12 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
     ) -> checkpoint.Checkpoint:
         """Train to the end and return the best epoch's model; see `Run.run`."""
         self.run(report, stop)
-        images = self.config.model.has_images
-        return checkpoint.load(self.folder, self.world.device, to_learn=True, with_pictures=images)
+        return checkpoint.load(
+            self.folder,
+            self.world.device,
+            to_learn=True,
+            with_pictures=self.model.has_images,
+        )
 
     def begin(self) -> None:
         """Go on where an earlier call stopped; see `ResumableRun`."""
@@ -228,14 +225,10 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
     def _validated(
         self, model: OrderEmbedding, dataset: Dataset, points: tuple[Points, Points]
     ) -> Measurement:
-        """Measure retrieval, or, without images, what a lesson measures."""
-        if self.config.model.has_images:
-            return evaluate(dataset, *points, self.config.model.score)
+        """Measure retrieval, or what a lesson measures in its place."""
         found = (lesson.measure(model, dataset) for lesson in self.lessons)
         measured = next((one for one in found if one is not None), None)
-        if measured is None:
-            raise TrainingError("no lesson measures a model without images: name one that does")
-        return measured
+        return measured or evaluate(dataset, *points, self.config.model.score)
 
     def quality(self, measured: Measurement) -> float:
         """Compare epochs; see `Evaluation.quality`."""
@@ -249,7 +242,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         """
         model, points = self._measured
         calibration = Calibrations()
-        if self.config.model.has_images:
+        if model.has_images:
             calibration = calibrations(self.held_out[0], *points, self.config.model.score)
         selection = self.notes["selection"]
         metrics = {
@@ -264,7 +257,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
             "torch": str(torch.__version__),
             "history": self.notes["history"],
         }
-        if self.config.model.image_map == "linear":
+        if self.config.model.has_free_order:
             model.renumber(model.heaviest_first(points[1]))
         name = self.folder.resolve().name
         checkpoint.save(self.folder, model, name, metrics, calibration, self.config.saved_dtype)
@@ -344,7 +337,7 @@ def _initial(
     # Cached features need the exact network that made them. A checkpoint may hold it rounded.
     if inputs.backbone_weights is not None and (start is None or not learns_backbone):
         model.images.backbone.load_state_dict(inputs.backbone_weights)
-    if not learns_backbone and config.model.has_images:
+    if not learns_backbone:
         backbone = model.images.backbone.freeze()
         backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
     return model.to(memory_format=torch.channels_last)

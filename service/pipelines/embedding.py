@@ -20,7 +20,6 @@ from hasse.models.embedding_model import Points
 from hasse.models.errors import HasseError
 from hasse.models.files import publish_file
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
-from hasse.models.model import OrderEmbedding
 from hasse.service.writing.image_source import ImageSource
 
 Encode = Callable[[Sequence[str]], Points]
@@ -58,26 +57,6 @@ def read_inputs(inputs: Sequence[Path]) -> list[str] | list[Path]:
         else:
             _require_alone(inputs)
     return pictures
-
-
-def points_of(model: Checkpoint) -> tuple[Encode, int]:
-    """Return what encodes texts as points, and how many coordinates those have."""
-    return model.model.encode_captions, model.model.config.dimension
-
-
-def states_of(model: Checkpoint) -> tuple[Encode, int]:
-    """Return what encodes texts as tasks on top of them read them, and its coordinates.
-
-    Raises:
-        EmbedError: the model has points of texts alone.
-    """
-    network = model.model
-    if not (isinstance(network, OrderEmbedding) and network.config.states):
-        raise EmbedError(
-            f"the model {model.name} does not project the state of its text encoder: leave "
-            f"--states out"
-        )
-    return network.encode_sentences, network.config.states
 
 
 def text_blocks(model: Checkpoint, lines: Sequence[str], encode: Encode) -> Iterator[Block]:

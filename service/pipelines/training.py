@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from typing import Any
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.model_folder import require_no_model
 from hasse.models.datasets import Dataset, DatasetError, load
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
+from hasse.models.training.inputs import TrainingInputs
 from hasse.models.training.lesson import Lesson
 from hasse.models.training.recipe import RECIPES, Recipe, find
 from hasse.models.training.run import TrainingError, require_same
@@ -28,7 +30,6 @@ from hasse.models.training.trainer import RetrievalTraining, identity
 from hasse.service.pipelines.training_inputs import (
     Collections,
     Tell,
-    from_captions,
     from_features,
     from_pictures,
     learning_backbone,
@@ -36,6 +37,7 @@ from hasse.service.pipelines.training_inputs import (
 from hasse.service.plural import count
 
 ProgressBars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # by label
+Inputs = Callable[[Collections], TrainingInputs]
 HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
 
 
@@ -51,6 +53,8 @@ class TrainingRequest:
         start: a checkpoint that all learned weights start from.
         recipes: folders of recipes.
         lessons: the default options of the lessons that the recipe may name.
+        model: the default options of the model.
+        inputs: makes those that are neither features nor pictures.
     """
 
     dataset: Path
@@ -65,6 +69,8 @@ class TrainingRequest:
     limits: PictureLimits = DEFAULT_LIMITS
     recipes: Sequence[Path] = (RECIPES,)
     lessons: tuple[Any, ...] = ()
+    model: ModelConfig = field(default_factory=ModelConfig)
+    inputs: Inputs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class TrainingPlan:
         """
         usual = "hasse" if request.features else "scenes"
         path = find(request.recipe or usual, request.recipes)
-        recipe = Recipe.read(path, request.lessons)
+        recipe = Recipe.read(path, request.lessons, request.model)
         recipe = replace(recipe, config=recipe.config.on(device))
         choices = dict(request.choices)
         # A recipe's pooling suits its own network or features; not every other network has it.
@@ -109,8 +115,7 @@ class TrainingPlan:
             recipe = replace(recipe, config=recipe.config.suited(len(collections[0])))
         recipe = recipe.with_options({"least_steps": 0, **choices})
         config = recipe.config
-        require_inputs(config, request)
-        if not request.features and config.model.has_images:
+        if not (request.features or request.inputs):
             own = build_backbone(config.model.backbone).preprocessing
             preprocessing = replace(config.preprocessing, mean=own.mean, std=own.std)
             config = replace(config, preprocessing=preprocessing)
@@ -134,8 +139,8 @@ class TrainingPlan:
                 f"from; the best epoch is chosen by them"
             )
         config = self.config
-        if not config.model.has_images:
-            config, inputs = from_captions(config, collections)
+        if request.inputs is not None:
+            inputs = request.inputs(collections)
         elif request.features:
             config, inputs = from_features(
                 config, request.features, request.weights, collections, skipped=tell
@@ -205,18 +210,6 @@ def part_to_measure(dataset: Dataset, split: str | None, usual: str, tell: Tell)
         f"'hasse lab train' does not learn from; --split '' measures all"
     )
     return part
-
-
-def require_inputs(config: TrainingConfig, request: TrainingRequest) -> None:
-    """Refuse a request without the inputs of its model, or with inputs that it cannot use.
-
-    Raises:
-        TrainingError: the input is named.
-    """
-    if config.model.image_map == "identity" and request.features is None:
-        raise TrainingError("points of images are features here: name some with --features")
-    if not config.model.has_images and request.features:
-        raise TrainingError("this model learns from captions alone: leave --features out")
 
 
 def require_chosen(recipe: Recipe, choices: Mapping[str, Any]) -> None:

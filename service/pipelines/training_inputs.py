@@ -1,4 +1,4 @@
-"""The inputs of `hasse lab train`: features, pictures, or captions alone."""
+"""The inputs of `hasse lab train`: features or pictures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from torch import Tensor
 
 from hasse.models.datasets import Dataset
@@ -17,12 +16,7 @@ from hasse.models.features.pixel_store import PixelCache, cache_pixels
 from hasse.models.files import write_atomically
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import (
-    FeatureInput,
-    NoImages,
-    PixelInput,
-    TrainingInputs,
-)
+from hasse.models.training.inputs import FeatureInput, PixelInput, TrainingInputs
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 Tell = Callable[[str], None]
@@ -32,18 +26,6 @@ WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the path of the network
 def note_weights(folder: Path, weights: Path) -> None:
     """Remember beside features which file the network's weights came from."""
     write_atomically(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
-
-
-def from_captions(
-    config: TrainingConfig, collections: Collections
-) -> tuple[TrainingConfig, TrainingInputs]:
-    """Prepare a training on captions alone; points are states of the text encoder."""
-    if config.model.states:
-        config = replace(config, model=replace(config.model, dimension=config.model.states))
-    training, validation = (
-        (part, NoImages(np.array([image.id for image in part.images]))) for part in collections
-    )
-    return config, TrainingInputs(training, validation)
 
 
 def from_features(
@@ -81,8 +63,6 @@ def from_features(
     regions = config.model.image_pooling == "regions" and store.maker.regions
     pooling: ImagePooling = "regions" if regions else "average"
     model = replace(config.model, backbone=store.maker.backbone, image_pooling=pooling)
-    if model.image_map == "identity":
-        model = replace(model, dimension=store.maker.dimension)
     config = replace(config, model=model, preprocessing=store.maker.preprocessing)
     backbone = build_backbone(store.maker.backbone, weights)
     if backbone.fingerprint() != store.maker.weights:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.text_encoder import Ensemble
 from hasse.models.training.config import LARGEST
 from hasse.models.training.run import TrainingError
@@ -76,7 +77,7 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
             f"model that compares by {config.model.comparison}: choose the other --set comparison"
         )
     of = checkpoint.trained.config
-    if of.text_encoder != "gru" or of.states or of.word_vectors == "fixed":
+    if type(of) is not ModelConfig:
         raise TrainingError(
             f"{checkpoint.folder} does not read captions as a model of entailment does, by a GRU "
             f"on word vectors that learn: choose another --start"

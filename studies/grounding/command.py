@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -14,7 +14,7 @@ from hasse.service.cli.terminal.options import DatasetFolder, Device, Features
 
 if TYPE_CHECKING:
     from hasse.models.training.lesson import Lesson
-    from hasse.service.pipelines.training import TrainingPlan
+    from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
     from hasse.studies.grounding.word_vectors import WordVectors
 
 RecipeName = Annotated[
@@ -59,25 +59,60 @@ def grounding(
       hasse study grounding data/flickr8k --recipe cap2both --out data/cap2both \\
           --word-vectors vectors.txt --features data/flickr8k-features
     """
-    from hasse.models.training.recipe import RECIPES
-    from hasse.service.pipelines.training import TrainingRequest
-    from hasse.studies.grounding.decoder import DecodingOptions
     from hasse.studies.grounding.word_vectors import WordVectors
 
     vectors = None if word_vectors is None else WordVectors.read(word_vectors)
-    request = TrainingRequest(
+    choices = choices_with(parse_pairs(more or ()), vectors)
+    request = request_of(dataset, out, recipe, choices, features, weights, start)
+    learn(request, device, lambda plan: lessons_of(plan, vectors))
+
+
+def request_of(
+    dataset: Path,
+    out: Path,
+    recipe: str,
+    choices: dict[str, Any],
+    features: Path | None = None,
+    weights: Path | None = None,
+    start: Path | None = None,
+) -> TrainingRequest:
+    """Return the request of a training.
+
+    Raises:
+        TrainingError: features are missing, or the model has no use for them.
+    """
+    from hasse.models.features.feature_store import FeatureStore
+    from hasse.models.training.recipe import RECIPES, Recipe, find
+    from hasse.models.training.run import TrainingError
+    from hasse.service.pipelines.training import TrainingRequest
+    from hasse.studies.grounding.decoder import DecodingOptions
+    from hasse.studies.grounding.sentence_model import SentenceModelConfig, captions_alone
+
+    recipes, lessons = (RECIPES_OF_GROUNDING, RECIPES), (DecodingOptions(),)
+    chosen = Recipe.read(find(recipe, recipes), lessons, SentenceModelConfig())
+    shape = cast(SentenceModelConfig, chosen.with_options(choices).config.model)
+    if shape.image_map == "identity":
+        if features is None:
+            raise TrainingError("points of images are features here: name some with --features")
+        choices |= {"dimension": FeatureStore.open(features).maker.dimension}
+    if shape.image_map == "none":
+        if features is not None:
+            raise TrainingError("this model learns from captions alone: leave --features out")
+        choices |= {"dimension": shape.states or shape.dimension}
+    return TrainingRequest(
         dataset,
         out,
         recipe,
-        choices_with(parse_pairs(more or ()), vectors),
+        choices,
         features=features,
         weights=weights,
         start=start,
         limits=picture_limits(),
-        recipes=(RECIPES_OF_GROUNDING, RECIPES),
-        lessons=(DecodingOptions(),),
+        recipes=recipes,
+        lessons=lessons,
+        model=SentenceModelConfig(),
+        inputs=captions_alone if shape.image_map == "none" else None,
     )
-    learn(request, device, lambda plan: lessons_of(plan, vectors))
 
 
 def choices_with(choices: dict[str, Any], vectors: WordVectors | None) -> dict[str, Any]:
@@ -98,14 +133,18 @@ def lessons_of(plan: TrainingPlan, vectors: WordVectors | None) -> list[Lesson]:
     """Return the lessons of a planned training.
 
     Raises:
-        TrainingError: the model's word vectors are fixed, and there are none.
+        TrainingError: the model's word vectors are fixed, and there are none; or it learns from
+            captions alone, and from none of them.
     """
     from hasse.models.training.run import TrainingError
     from hasse.studies.grounding.decoder import DecodingLesson
+    from hasse.studies.grounding.sentence_model import SentenceModelConfig
     from hasse.studies.grounding.word_vectors import WordVectorLesson
 
-    if plan.config.model.word_vectors == "fixed" and vectors is None:
+    shape, (decoding,) = cast(SentenceModelConfig, plan.config.model), plan.lessons
+    if shape.word_vectors == "fixed" and vectors is None:
         raise TrainingError("fixed word vectors come from a file: name one with --word-vectors")
+    if shape.image_map == "none" and not decoding.decoding:
+        raise TrainingError("captions alone are learned by decoding: set decoding above 0")
     lessons: list[Lesson] = [] if vectors is None else [WordVectorLesson(vectors)]
-    (decoding,) = plan.lessons
     return [*lessons, DecodingLesson(decoding)] if decoding.decoding else lessons

@@ -16,7 +16,6 @@ from torch.nn.functional import cross_entropy, elu, pad
 
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.mixed_precision import low_precision_matmul
-from hasse.models.encoders.text_encoder import CaptionEncoder
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.config import LARGEST, TrainingConfig
 from hasse.models.training.inputs import ImageInput
@@ -24,6 +23,7 @@ from hasse.models.training.lesson import EncodedBatch, Lesson
 from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import END, SPECIAL
 from hasse.studies.grounding.lstm import LSTM
+from hasse.studies.grounding.sentence_model import SentenceEncoder, sentence_encoder
 
 _UNWRITTEN = -1  # class that `cross_entropy` leaves out
 _PAIRS = 128  # of captions, measured together
@@ -59,7 +59,7 @@ class CaptionDecoder(nn.Module):
 
     classes: Tensor
 
-    def __init__(self, encoder: CaptionEncoder, states: int, written: Tensor) -> None:
+    def __init__(self, encoder: SentenceEncoder, states: int, written: Tensor) -> None:
         """Take the encoder to decode, its width, and the numbers of the words to write."""
         super().__init__()
         words, size = encoder.embedding.weight.shape
@@ -74,7 +74,7 @@ class CaptionDecoder(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def nats(
-        self, encoder: CaptionEncoder, states: Tensor, tokens: Tensor, lengths: Tensor
+        self, encoder: SentenceEncoder, states: Tensor, tokens: Tensor, lengths: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood of captions, (), and the number of their words, ().
 
@@ -95,7 +95,7 @@ class CaptionDecoder(nn.Module):
 
     def loss(
         self,
-        encoder: CaptionEncoder,
+        encoder: SentenceEncoder,
         states: Tensor,
         tokens: Tensor,
         lengths: Tensor,
@@ -116,7 +116,7 @@ class CaptionDecoder(nn.Module):
     @torch.inference_mode()
     def perplexity(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity:
         """Measure the first two captions of each image, each written after the other."""
-        (encoder,) = model.captions.encoders
+        encoder = _encoder_of(model)
         total = words = 0.0
         paired = [image.captions[:2] for image in dataset.images if len(image.captions) > 1]
         for start in range(0, len(paired), _PAIRS):
@@ -131,18 +131,24 @@ class CaptionDecoder(nn.Module):
 
 def decoder_for(model: OrderEmbedding, dataset: Dataset, least: int) -> CaptionDecoder:
     """Make a decoder of the words that a dataset's captions have at least `least` times."""
-    config, (encoder,) = model.config, model.captions.encoders
+    encoder = _encoder_of(model)
     counts = Counter(
         number
         for caption in dataset.captions
-        for number in model.vocabulary.encode(caption.text, config.max_words)
+        for number in model.vocabulary.encode(caption.text, model.config.max_words)
     )
     words = [
         number for number, count in counts.items() if count >= least and number >= len(SPECIAL)
     ]
-    return CaptionDecoder(
-        encoder, config.states or config.dimension, torch.tensor([END, *sorted(words)])
-    )
+    states = encoder.states or model.config.dimension
+    return CaptionDecoder(encoder, states, torch.tensor([END, *sorted(words)]))
+
+
+def _encoder_of(model: OrderEmbedding) -> SentenceEncoder:
+    """Return the text encoder of a model (TrainingError: it is not one of sentences)."""
+    if (encoder := sentence_encoder(model)) is None:
+        raise TrainingError("decoding needs ensemble 1 and a model of 'hasse study grounding'")
+    return encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +187,13 @@ class DecodingLesson(Lesson):
 
     def loss(self, model: OrderEmbedding, batch: EncodedBatch, *read: Tensor) -> Tensor:
         """Return the decoder's weighted loss for each caption, ()."""
-        (encoder,), (states,) = model.captions.encoders, batch.states
+        encoder, (states,) = _encoder_of(model), batch.states
         total = self.decoder.loss(encoder, states, batch.tokens, batch.lengths, batch.owners)
         return self.options.decoding * total / len(batch.owners)
 
-    def measure(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity:
-        """Return the perplexity of captions, each written after another of the same image."""
-        return self.decoder.perplexity(model, dataset)
+    def measure(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity | None:
+        """Return the perplexity of captions, each written after another of the same image.
+
+        A model with images is measured by retrieval.
+        """
+        return None if model.has_images else self.decoder.perplexity(model, dataset)

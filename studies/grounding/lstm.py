@@ -70,7 +70,7 @@ class LSTM(nn.Module):
         return pooled.scatter_reduce(0, owners[:, None].expand_as(seen), seen, "amax")
 
     @torch.no_grad()
-    def renumber(self, order: Tensor, words: Tensor) -> None:
+    def renumber(self, order: Tensor) -> None:
         """Give the states a new order, in place: state i becomes what state order[i] was."""
         gates = torch.cat([order + gate * len(order) for gate in range(_GATES)])
         for weight in (self.input_weight, self.bias):
@@ -167,10 +167,10 @@ class BiLSTM(nn.Module):
             self.backwards.max_pool(reversed_vectors, lengths, matmul_dtype, signed=signed),
         )
 
-    def renumber(self, order: Tensor, words: Tensor) -> None:
+    def renumber(self, order: Tensor) -> None:
         """Give the states a new order, in place."""
-        self.forwards.renumber(order, words)
-        self.backwards.renumber(order, words)
+        self.forwards.renumber(order)
+        self.backwards.renumber(order)
 
 
 def _reversed(vectors: Tensor, lengths: Tensor) -> Tensor:

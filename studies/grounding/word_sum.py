@@ -44,12 +44,10 @@ class WordSum(nn.Module):
         return pooled.masked_fill(~is_word.any(1), 0)
 
     @torch.no_grad()
-    def renumber(self, order: Tensor, words: Tensor) -> None:
-        """Give the coordinates a new order, in place, or without a map those of word vectors."""
+    def renumber(self, order: Tensor) -> None:
+        """Give the coordinates a new order, in place; without a map they are those of words."""
         if self.weight is not None:
             self.weight.copy_(self.weight[order])
-        else:
-            words.copy_(words[:, order])
 
     def _mapped(self, vectors: Tensor, matmul_dtype: torch.dtype) -> Tensor:
         if self.weight is None:

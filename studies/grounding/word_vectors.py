@@ -18,6 +18,7 @@ from hasse.models.model import OrderEmbedding
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.lesson import Lesson
 from hasse.models.vocabulary import Vocabulary, words
+from hasse.studies.grounding.sentence_model import SentenceModelConfig
 
 
 class WordVectorsError(HasseError):
@@ -115,7 +116,8 @@ class WordVectorLesson(Lesson):
 
     def vocabulary(self, config: TrainingConfig) -> Vocabulary | None:
         """Return all words of the file where vectors are fixed, or None."""
-        fixed = config.model.word_vectors == "fixed"
+        shape = config.model
+        fixed = isinstance(shape, SentenceModelConfig) and shape.word_vectors == "fixed"
         return Vocabulary(tuple(self._vectors.rows)) if fixed else None
 
     def begin(self, model: OrderEmbedding) -> None:

@@ -29,10 +29,8 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG
 from hasse.models.files import write_atomically
 from hasse.models.training.distributed import World
-from hasse.models.training.recipe import Recipe, find
-from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
-from hasse.studies.grounding.command import RECIPES_OF_GROUNDING, choices_with, lessons_of
-from hasse.studies.grounding.decoder import DecodingOptions
+from hasse.service.pipelines.training import TrainingPlan
+from hasse.studies.grounding.command import choices_with, lessons_of, request_of
 from hasse.studies.grounding.word_vectors import WordVectors
 from hasse.studies.tables.report import markdown, parser_of, say, silent
 from hasse.studies.tables.seeds import add_trainings, seeds_of, train
@@ -51,19 +49,15 @@ Scores = dict[str, dict[str, float]]  # by task, and by what is measured
 def trained(name: str, recipe: str, seed: int, options: argparse.Namespace) -> Path:
     """Train a recipe, or find it trained to the end; the twin is what cap2img starts from."""
     folder: Path = options.out / f"{name}-{seed}"
-    folders, options_of_lessons = (RECIPES_OF_GROUNDING,), (DecodingOptions(),)
-    found = Recipe.read(find(recipe, folders), options_of_lessons)
-    has_images = found.config.model.has_images
+    has_images = recipe != "cap2cap"
     vectors = WordVectors.read(options.vectors)
-    request = TrainingRequest(
+    request = request_of(
         options.dataset,
         folder,
         recipe,
         choices_with({**options.choices, "seed": seed}, vectors),
         features=options.features if has_images else None,
         weights=options.weights if has_images else None,
-        recipes=folders,
-        lessons=options_of_lessons,
     )
     if name == TWIN and (folder / CONFIG).is_file():
         return folder

@@ -24,7 +24,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -48,6 +48,7 @@ from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
 from hasse.service.writing.image_source import ImageSource
+from hasse.studies.grounding.sentence_model import SentenceModelConfig
 from hasse.studies.tables.report import markdown, parser_of, percent, report_of, say
 
 FIRST = 4  # hits that are looked at, as in the paper
@@ -74,7 +75,7 @@ _BASE = TrainingConfig(
     warm_up=100,
 )
 _MODEL = ModelConfig(image_pooling="max", dimension=256, word_dimension=256, max_words=64)
-_COSINE = replace(_MODEL, score="cosine", word_range=0.08)
+_COSINE = SentenceModelConfig(**asdict(replace(_MODEL, score="cosine", word_range=0.08)))
 ENCODERS: Mapping[str, TrainingConfig] = {
     "linear": replace(_BASE, model=replace(_COSINE, text_encoder="sum"), margin=0.2),
     "lstm": replace(_BASE, model=replace(_COSINE, text_encoder="lstm"), margin=0.2),

@@ -14,6 +14,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
 from hasse.models.model import OrderEmbedding
 from hasse.service.runtime.device import pick_device
+from hasse.studies.grounding.sentence_model import encode_states, encode_words
 from hasse.studies.grounding.word_vectors import WordVectors
 
 
@@ -79,12 +80,12 @@ class SentenceEncoder:
 def _of_sentences(model: Checkpoint, texts: Sequence[str]) -> Points:
     network = model.model
     if isinstance(network, OrderEmbedding):
-        return network.encode_sentences(texts)
+        return encode_states(network, texts)
     return network.encode_captions(texts)
 
 
 def _of_words(model: Checkpoint, words: Sequence[str]) -> Points:
     network = model.model
     if isinstance(network, OrderEmbedding):
-        return network.encode_words(words)
+        return encode_words(network, words)
     return network.encode_captions(words)

@@ -97,7 +97,7 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
         ({"max_words": 0}, "are at least 1"),
         ({"ensemble": 0}, "are at least 1"),
         ({"directions": "down"}, "directions is one of forward, both, not 'down'"),
-        ({"hubness": -1}, "hubness and states are at least 0"),
+        ({"hubness": -1}, "hubness is at least 0"),
         ({"hubness": 5, "length": "learned"}, "leave length at unit"),
         ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
         ({"word_dimension": MOST_COORDINATES + 1}, "at most 65,536"),

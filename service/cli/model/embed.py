@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import Encoding, ModelOrPhotographs
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
@@ -30,14 +29,6 @@ Out = Annotated[
         help="A .npy file gets an array with a row for each input, any other file JSON lines.",
     ),
 ]
-States = Annotated[
-    bool,
-    typer.Option(
-        "--states",
-        help="Write the state of the text encoder before it is projected, which 'hasse study "
-        "transfer' measures. Models of 'hasse study grounding' have one.",
-    ),
-]
 _NAMED = 5  # lines that a message names
 
 
@@ -46,7 +37,6 @@ def embed(
     inputs: Inputs = None,
     model: ModelOrPhotographs = Path("photographs"),
     out: Out = None,
-    states: States = False,
     encoding: Encoding,
 ) -> None:
     """Write the embeddings of texts or of pictures, for your own programs.
@@ -70,15 +60,12 @@ def embed(
     loaded = checkpoint.load(
         named_models.find(model), pick_device(encoding.device), with_pictures=bool(pictures)
     )
-    if states and pictures:
-        raise CommandError("pictures have no states: leave --states out, or give texts")
-    encode, size = embedding.states_of(loaded) if states else embedding.points_of(loaded)
     blocks = (
-        embedding.text_blocks(loaded, texts, encode)
+        embedding.text_blocks(loaded, texts, loaded.model.encode_captions)
         if texts
         else embedding.picture_blocks(loaded, pictures, encoding.source())
     )
-    shape = len(found), size
+    shape = len(found), loaded.model.config.dimension
     with progress("embedding") as report:
         unknown = embedding.write(blocks, out, shape, lambda done: report(done, len(found)))
     if unknown:

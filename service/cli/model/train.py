@@ -209,7 +209,7 @@ def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
     request = plan.request
     typer.echo(f"{request.out}: the model {trained.name}, best of its epochs")
     read = f" --features {request.features}" if request.features else ""
-    if not plan.config.model.has_images:
+    if request.inputs is not None:
         advice = (
             f"hasse lab embed TEXTS --model {request.out}, or "
             f"hasse study transfer FOLDER --model {request.out}"

@@ -19,6 +19,7 @@ from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
 from hasse.models.checkpoints.weights import Array, WeightDtype, weights
 from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.text_model import TextModel
 from tests.models.test_files import files_of_at_most, room_for
 from tests.tiny import seal, tiny_checkpoint, tiny_model
 
@@ -286,6 +287,19 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
         (tmp_path / CONFIG).write_text(json.dumps(config))
         with pytest.raises(CheckpointError, match=f"format {version}"):
             checkpoint.load(tmp_path)
+
+
+def test_load_reads_a_model_that_names_the_usual_options_of_studies(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    expected = checkpoint.load(tmp_path).model.encode_captions(["a dog"])
+    config = json.loads((tmp_path / CONFIG).read_bytes())
+    config["model"] |= {"text_encoder": "gru", "states": 0}
+    config["model"] |= {"word_vectors": "learned", "image_map": "linear"}
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    seal(tmp_path)
+    loaded = checkpoint.load(tmp_path, with_pictures=False).model
+    assert isinstance(loaded, TextModel)
+    np.testing.assert_allclose(loaded.encode_captions(["a dog"]), expected, atol=1e-6)
 
 
 def test_load_names_a_text_unit_that_is_not_installed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +107,3 @@ def test_resumed_training_with_a_lesson_ends_with_the_same_weights(tmp_path: Pat
 def test_lesson_is_refused_in_several_processes(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="leave torchrun out"):
         training(tmp_path, world=World(size=2))
-
-
-@pytest.mark.parametrize("changes", [{"image_map": "none"}, {"word_vectors": "fixed"}])
-def test_model_that_needs_a_lesson_is_refused_without_one(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    config = replace(CONFIG, model=replace(CONFIG.model, score="cosine", **changes))
-    data = (collection(), features(collection()))
-    with pytest.raises(TrainingError, match="'hasse study'"):
-        RetrievalTraining(config, tmp_path, TrainingInputs(data, data))

@@ -263,6 +263,10 @@ def test_resuming_with_more_or_fewer_readable_images_is_refused(
     go_on(0, 1)
 
 
+# What earlier versions wrote of options that only models of studies have.
+OF_STUDIES = {"text_encoder": "gru", "states": 0, "word_vectors": "learned", "image_map": "linear"}
+
+
 def test_training_that_0_2_0_began_goes_on(tmp_path: Path) -> None:
     run(tmp_path / "straight")
     with pytest.raises(TrainingStopped):
@@ -274,6 +278,7 @@ def test_training_that_0_2_0_began_goes_on(tmp_path: Path) -> None:
     del notes["lessons"], notes["config"]["least_steps"]
     notes["config"] |= {"distillation": 4.0, "other_texts": 768, "derived": 0.5, "classes": 0.3}
     notes["config"] |= {"class_pictures": 128, "decoding": 0.0}
+    notes["config"]["model"] |= OF_STUDIES
     notes |= {"texts": None, "word_vectors": None}
     save_file(tensors, path, {"notes": json.dumps(notes)})
     run(tmp_path / "begun")

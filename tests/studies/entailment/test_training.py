@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from hasse.studies.entailment.training import (
     initial,
     start_from,
 )
+from hasse.studies.grounding.sentence_model import SentenceModelConfig
 from hasse.studies.labelled_pairs import Accuracy, Threshold, best_threshold
 from tests.studies.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint, tiny_model
@@ -246,7 +247,7 @@ def test_a_start_that_compares_otherwise_is_refused(tmp_path: Path) -> None:
         with pytest.raises(TrainingError, match="as no model of entailment does"):
             start_from(reverse, replace(SMALL, model=shape))
     model = tiny_model()
-    model.config = replace(model.config, text_encoder="lstm")
+    model.config = SentenceModelConfig(**asdict(model.config), text_encoder="lstm")
     other = replace(cosine, model=model)
     with pytest.raises(TrainingError, match="by a GRU"):
         start_from(other, SMALL)

@@ -47,7 +47,10 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
     embed = ("lab embed", tmp_path / "texts.txt", "--model", out, "--device", "cpu")
     assert "1 line of 2 without a word" in hasse(*embed, "--out", tmp_path / "texts.npy").err
     points = np.load(tmp_path / "texts.npy")
-    done(hasse(*embed, "--states", "--out", tmp_path / "states.npy"))
+    states_of = ("study states", tmp_path / "texts.txt", "--device", "cpu")
+    done(hasse(*states_of, "--model", out, "--out", tmp_path / "states.npy"))
+    refused = hasse(*states_of, "--model", "scenes", "--out", tmp_path / "none.npy")
+    assert "use 'hasse lab embed'" in refused.error
     states = np.load(tmp_path / "states.npy")
     assert points.shape == states.shape == (2, 8)
     length = np.linalg.norm(states, axis=1, keepdims=True)

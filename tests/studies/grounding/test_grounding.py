@@ -14,7 +14,7 @@ from torch import nn
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import NoImages, TrainingInputs
+from hasse.models.training.inputs import TrainingInputs
 from hasse.models.training.lesson import Lesson, Measurement
 from hasse.models.training.recipe import Recipe, find
 from hasse.models.training.run import Progress, TrainingError, TrainingStopped
@@ -22,6 +22,13 @@ from hasse.models.training.trainer import RetrievalTraining
 from hasse.models.vocabulary import words
 from hasse.studies.grounding.command import RECIPES_OF_GROUNDING
 from hasse.studies.grounding.decoder import DecodingLesson, DecodingOptions
+from hasse.studies.grounding.sentence_model import (
+    NoImages,
+    SentenceModelConfig,
+    encode_states,
+    encode_words,
+    sentence_encoder,
+)
 from hasse.studies.grounding.word_vectors import WordVectorLesson, WordVectors
 from tests.models.training.colours import CONFIG, collection, features, stop_after, weights
 
@@ -38,15 +45,21 @@ def vectors() -> WordVectors:
 
 
 def named(recipe: str) -> Recipe:
-    return Recipe.read(find(recipe, (RECIPES_OF_GROUNDING,)), (DecodingOptions(),))
+    path = find(recipe, (RECIPES_OF_GROUNDING,))
+    return Recipe.read(path, (DecodingOptions(),), SentenceModelConfig())
+
+
+def shape_of(config: TrainingConfig) -> SentenceModelConfig:
+    assert isinstance(config.model, SentenceModelConfig)
+    return config.model
 
 
 def config(recipe: str, **changes: Any) -> TrainingConfig:
     start = named(recipe).config
-    has_images = start.model.has_images
-    dimension = 1024 if start.model.image_map == "identity" else 8 if not has_images else 12
+    shape = shape_of(start)
+    dimension = {"identity": 1024, "none": 8, "linear": 12}[shape.image_map]
     model = replace(
-        start.model,
+        shape,
         backbone=CONFIG.model.backbone,
         states=8,
         word_dimension=SIZE,
@@ -60,7 +73,8 @@ def config(recipe: str, **changes: Any) -> TrainingConfig:
 def training(folder: Path, config: TrainingConfig, decoding: float = 0.0) -> RetrievalTraining:
     dataset = collection()
     ids = np.array([image.id for image in dataset.images])
-    data = dataset, features(dataset) if config.model.has_images else NoImages(ids)
+    has_images = shape_of(config).image_map != "none"
+    data = dataset, features(dataset) if has_images else NoImages(ids)
     lessons: list[Lesson] = [WordVectorLesson(vectors())]
     if decoding:
         lessons.append(DecodingLesson(DecodingOptions(decoding)))
@@ -80,21 +94,22 @@ def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, rec
     run = training(tmp_path, chosen, options.decoding)
     run.train(report)
     assert losses[-1] < 0.9 * losses[0]
-    loaded = checkpoint.load(tmp_path, with_pictures=chosen.model.has_images)
+    loaded = checkpoint.load(tmp_path, with_pictures=shape_of(chosen).image_map != "none")
     model = loaded.trained
-    (encoder,) = model.captions.encoders
+    encoder = sentence_encoder(model)
+    assert encoder is not None
     fixed = encoder.embedding.weight[torch.tensor(model.vocabulary.encode("unseen red", 2)[:2])]
     given = vectors()
     expected = given.vectors[[given.rows["unseen"], given.rows["red"]]]
     np.testing.assert_array_equal(fixed.detach().numpy(), expected)
 
     texts = ["red", "a dark blue picture", "unseen"]
-    points, states = model.encode_captions(texts), model.encode_sentences(texts)
+    points, states = model.encode_captions(texts), encode_states(model, texts)
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-5)
     assert (points.shape[1], states.shape[1]) == (chosen.model.dimension, 8)
-    one_by_one = np.concatenate([model.encode_sentences([text]) for text in texts])
+    one_by_one = np.concatenate([encode_states(model, [text]) for text in texts])
     np.testing.assert_allclose(states, one_by_one, atol=1e-6)
-    mapped = model.encode_words(["red", "unseen"])
+    mapped = encode_words(model, ["red", "unseen"])
     assert encoder.word_map is not None
     by_hand = nn.functional.linear(torch.from_numpy(expected[::-1].copy()), encoder.word_map.weight)
     np.testing.assert_allclose(mapped, by_hand.detach().numpy(), atol=1e-6)
@@ -149,7 +164,7 @@ def test_decoding_without_two_captions_or_with_an_ensemble_is_refused(
 @pytest.mark.parametrize(("name", "unit"), [("mnlm", "lstm"), ("mnlm-linear", "sum")])
 def test_recipes_of_kiros_have_the_papers_numbers(name: str, unit: str) -> None:
     config = named(name).config
-    assert (config.model.text_encoder, config.model.score) == (unit, "cosine")
+    assert (shape_of(config).text_encoder, config.model.score) == (unit, "cosine")
     assert (config.model.dimension, config.model.word_dimension) == (300, 300)
     assert (config.batch_size, config.margin, config.loss) == (40, 0.2, "ranking")
     assert (config.optimizer, config.learning_rate) == ("sgd", 1.0)
@@ -158,7 +173,7 @@ def test_recipes_of_kiros_have_the_papers_numbers(name: str, unit: str) -> None:
 @pytest.mark.parametrize("name", GROUNDED)
 def test_recipes_of_kiela_have_the_papers_encoder(name: str) -> None:
     config, (options,) = named(name).config, named(name).lessons
-    model = config.model
+    model = shape_of(config)
     assert (model.text_encoder, model.states, model.word_vectors) == ("bilstm", 1024, "fixed")
     assert (config.dropout, config.optimizer) == (0.5, "adam")
     assert model.image_map == {"cap2cap": "none", "cap2order": "linear"}.get(name, "identity")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from hasse.models.checkpoints import checkpoint
 from hasse.models.training.lesson import Measurement
 from hasse.models.training.run import Progress
+from hasse.studies.grounding.sentence_model import SentenceModelConfig
 from tests.models.training.colours import CONFIG, run
 
 
@@ -26,7 +27,9 @@ def test_text_encoder_learns_by_gradient_descent_and_encodes_as_saved(
 
     config = replace(
         CONFIG,
-        model=replace(CONFIG.model, text_encoder=kind, score="cosine"),
+        model=SentenceModelConfig(
+            **asdict(CONFIG.model) | {"text_encoder": kind, "score": "cosine"}
+        ),
         optimizer="sgd",
         learning_rate=1.0,
         schedule="exponential",

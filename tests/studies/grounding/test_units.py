@@ -6,13 +6,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hasse.models.encoders.text_encoder import CaptionEncoder
-from hasse.models.encoders.units.registry import text_units
+from hasse.models.encoders.model_config import CaptionPooling
 from hasse.studies.grounding.lstm import LSTM, BiLSTM
+from hasse.studies.grounding.sentence_model import SentenceEncoder, SentenceModelConfig
 from hasse.studies.grounding.word_sum import WordSum
 from tests.device import DEVICE
 
 LENGTHS = torch.tensor([2, 5, 1, 3])
+
+
+def encoder_of(kind: str, dimension: int, pooling: CaptionPooling) -> SentenceEncoder:
+    shape = SentenceModelConfig(
+        dimension=dimension, word_dimension=6, text_encoder=kind, caption_pooling=pooling
+    )
+    return SentenceEncoder(shape, 9, backwards=False)
 
 
 def sequences(inputs: int = 5) -> Tensor:
@@ -76,25 +83,21 @@ def test_word_sum_adds_words_and_leaves_out_the_end_mark() -> None:
     torch.testing.assert_close(mapped(vectors, LENGTHS), found @ mapped.weight.T)
 
 
-@pytest.mark.parametrize("kind", ["lstm", "bilstm", "sum"])
+@pytest.mark.parametrize("kind", ["gru", "lstm", "bilstm", "sum"])
 @pytest.mark.parametrize("pooling", ["last", "max"])
-def test_renumbering_a_unit_permutes_points(kind: str, pooling: str) -> None:
+def test_renumbering_a_unit_permutes_points(kind: str, pooling: CaptionPooling) -> None:
     torch.manual_seed(0)
-    encoder = CaptionEncoder(9, 6, 6, unit=kind, pooling=pooling)  # type: ignore[arg-type]
+    encoder = encoder_of(kind, 6, pooling)
     tokens, lengths = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([3, 2])
     before, order = encoder.points(tokens, lengths), torch.randperm(6)
     encoder.renumber(order)
     torch.testing.assert_close(encoder.points(tokens, lengths), before[:, order])
 
 
-def test_units_are_registered_beside_the_gru() -> None:
-    assert text_units() == ("gru", "bilstm", "lstm", "sum")
-
-
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "sum"])
 def test_unit_gives_a_caption_among_others_what_it_gives_it_alone(kind: str) -> None:
     torch.manual_seed(0)
-    encoder = CaptionEncoder(9, 6, 8, unit=kind, pooling="max")
+    encoder = encoder_of(kind, 8, "max")
     tokens, lengths = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([3, 2])
     alone = encoder.points(tokens[1:, :2], lengths[1:])
     together = encoder.to(DEVICE).points(tokens.to(DEVICE), lengths)

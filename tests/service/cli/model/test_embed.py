@@ -32,14 +32,6 @@ def test_embed_texts_writes_a_row_for_each_line(model: Path, tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["t.npy"]
 
 
-def test_embed_states_of_a_model_without_a_projection_is_refused(
-    model: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "texts.txt").write_text("a dog\n")
-    refused = hasse("lab embed", tmp_path / "texts.txt", "--model", model, "--states")
-    assert "leave --states out" in refused.error
-
-
 def test_embed_texts_prints_json_lines(model: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("a dog\na zebra", encoding="utf-8")
     rows = [

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hasse.models.encoders.units.gru import GRU
+from hasse.models.encoders.gru import GRU
 
 
 def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,7 @@ class GRU(nn.Module):
         return pooled[torch.argsort(order).to(seen.device)]
 
     @torch.no_grad()
-    def renumber(self, order: Tensor, words: Tensor) -> None:
+    def renumber(self, order: Tensor) -> None:
         """Give the states a new order, in place: state i becomes what state order[i] was."""
         size = len(order)
         gates = torch.cat([order + gate * size for gate in range(3)])
