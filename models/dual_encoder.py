@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hasse.models.embedding_model import Words, encode_pictures
+from hasse.models.embedding_model import Ungrounded, Words, encode_pictures
 from hasse.models.encoders.libraries import open_clip
 from hasse.models.encoders.libraries.open_clip import EncoderPair
 from hasse.models.encoders.model_config import ImagePooling
@@ -43,7 +43,7 @@ class DualEncoderConfig:
     length: str = "unit"
 
 
-class DualEncoder(nn.Module):
+class DualEncoder(Ungrounded, nn.Module):
     """An encoder of pictures and one of captions; points have unit length and keep their signs.
 
     Attributes:
@@ -96,14 +96,6 @@ class DualEncoder(nn.Module):
         for start in range(0, len(texts), batch_size):
             batch = self.texts(texts[start : start + batch_size])
             points[start : start + batch_size] = normalize(batch, dim=-1).cpu()
-        return points
-
-    def mass(self, text: str) -> float:
-        """Return 0, as no text is known to only name things."""
-        return 0.0
-
-    def as_premises(self, points: Points) -> Points:
-        """Return points of captions as they are: (B, N)."""
         return points
 
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:

@@ -109,6 +109,18 @@ class EmbeddingModel(Protocol):
         ...
 
 
+class Ungrounded:
+    """Base class of models whose coordinates do not stand for things."""
+
+    def mass(self, text: str) -> float:
+        """Return 0, as no text is known to only name things."""
+        return 0.0
+
+    def as_premises(self, points: Points) -> Points:
+        """Return points of captions as they are: (B, N)."""
+        return points
+
+
 def encode_pixels(model: EmbeddingModel, pixels: Sequence[Pixels]) -> Points:
     """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
     if not pixels:

@@ -14,7 +14,13 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hasse.models.embedding_model import Points, encode_blocks, encode_pictures, in_full_batches
+from hasse.models.embedding_model import (
+    Points,
+    Ungrounded,
+    encode_blocks,
+    encode_pictures,
+    in_full_batches,
+)
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.hubness_weights import HubnessWeights
 from hasse.models.encoders.image_encoder import ImageEncoder
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
 
 
-class OrderEmbedding(nn.Module):
+class OrderEmbedding(Ungrounded, nn.Module):
     """Both encoders of a model, its words, and the preprocessing of its pictures.
 
     Points have unit length. Captions whose length is learned are shorter, and in evaluation mode
@@ -189,14 +195,6 @@ class OrderEmbedding(nn.Module):
             points = encode_captions(self.captions, numbered, batch_size)
         corrected: Points = self._corrected(torch.from_numpy(points), "caption").numpy()
         return corrected
-
-    def mass(self, text: str) -> float:
-        """Return 0, as no text is known to only name things."""
-        return 0.0
-
-    def as_premises(self, points: Points) -> Points:
-        """Return points of captions as they are: (B, N)."""
-        return points
 
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
         """Return the points of pictures, in their order: (B, N) float32."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hasse.models.embedding_model import Points
+from hasse.models.embedding_model import Points, Ungrounded
 from hasse.models.encoders.hubness import HubnessCorrection
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.plain_text import PlainTextEncoder
@@ -13,7 +13,7 @@ from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.vocabulary import Vocabulary
 
 
-class TextModel:
+class TextModel(Ungrounded):
     """Encodes captions as `OrderEmbedding` does with the same weights, which never change.
 
     Attributes:
@@ -60,14 +60,6 @@ class TextModel:
         numbered = [self.vocabulary.encode(text, self.config.max_words) for text in texts]
         points = self._inference.points(numbered, batch_size)
         return points if self._correction is None else self._correction.correct(points, "caption")
-
-    def mass(self, text: str) -> float:
-        """Return 0, as no text is known to only name things."""
-        return 0.0
-
-    def as_premises(self, points: Points) -> Points:
-        """Return points of captions as they are: (B, N)."""
-        return points
 
 
 def _below(prefix: str, weights: Mapping[str, Points]) -> dict[str, Points]:

@@ -101,13 +101,8 @@ class DistinctTexts:
                 self._texts[(snapshot.generation, selection)] = texts
                 while len(self._texts) > _CACHED:
                     self._texts.popitem(last=False)
-        parts = (live.hiding(texts.excluded[live.segment.record.name]) for live in segments)
-        return Snapshot(
-            snapshot.generation,
-            snapshot.model,
-            tuple(part for part in parts if part.live),
-            lease=snapshot.lease,
-        )
+        hidden = texts.excluded
+        return snapshot.only(live.hiding(hidden[live.segment.record.name]) for live in segments)
 
     def same(
         self, generation: int, selection: Selection, ids: Sequence[int]

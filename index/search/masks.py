@@ -58,12 +58,11 @@ class Masks:
             live for live, mask in zip(segments, masks, strict=True) if mask is None and live.live
         ]
         made = self._made(unknown, catalog, kind, selection, generation)
-        narrowed = []
-        for live, mask in zip(segments, masks, strict=True):
-            known = made.get(live.segment.record.name) if mask is None else mask
-            if known is not None and (part := live.hiding(known)).live:
-                narrowed.append(part)
-        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed), lease=snapshot.lease)
+        known = [
+            (live, made.get(live.segment.record.name) if mask is None else mask)
+            for live, mask in zip(segments, masks, strict=True)
+        ]
+        return snapshot.only(live.hiding(mask) for live, mask in known if mask is not None)
 
     def _made(
         self,

@@ -6,10 +6,9 @@ images are versions of each other stands in the catalog (`hasse duplicates` writ
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -61,17 +60,14 @@ class Versions:
 
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self._folder, self._catalog = folder, catalog
-        self._groups: OrderedDict[tuple[int, Selection], _Groups] = OrderedDict()
-        self._lock = threading.Lock()
+        self._of = lru_cache(maxsize=_CACHED)(self._read)  # by generation and selection
 
     def narrowed(self, snapshot: Snapshot, selection: Selection) -> Snapshot:
         """Return a snapshot, already narrowed to a selection, without all but one version each."""
         groups = self._of(snapshot.generation, selection)
         if not groups.others:
             return snapshot
-        parts = (live.hiding(groups.mask(live)) for live in snapshot.of("image"))
-        segments = tuple(part for part in parts if part.live)
-        return Snapshot(snapshot.generation, snapshot.model, segments, lease=snapshot.lease)
+        return snapshot.only(live.hiding(groups.mask(live)) for live in snapshot.of("image"))
 
     def same(
         self, generation: int, selection: Selection, ids: Iterable[int]
@@ -96,18 +92,7 @@ class Versions:
         """Tell whether any picture has several versions."""
         return bool(self._of(generation, Selection()).others)
 
-    def _of(self, generation: int, selection: Selection) -> _Groups:
-        with self._lock:
-            known = self._groups.get((generation, selection))
-        if known is None:
-            known = self._read(selection)
-            with self._lock:
-                self._groups[(generation, selection)] = known
-                while len(self._groups) > _CACHED:
-                    self._groups.popitem(last=False)
-        return known
-
-    def _read(self, selection: Selection) -> _Groups:
+    def _read(self, _generation: int, selection: Selection) -> _Groups:
         several = sql.select(VERSIONS.c.picture).where(OTHERS)
         pixels = sql.func.coalesce(IMAGES.c.width * IMAGES.c.height, 0)
         rows = sql.select(VERSIONS.c.picture, VERSIONS.c.image_id).join(IMAGES)

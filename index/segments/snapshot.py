@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +70,11 @@ class Snapshot:
     segments: tuple[LiveSegment, ...]
     together: tuple[LiveSegment, ...] | None = None
     lease: Lease | None = None
+
+    def only(self, segments: Iterable[LiveSegment]) -> Snapshot:
+        """Return the generation with these segments alone, as far as rows of them live."""
+        living = tuple(live for live in segments if live.live)
+        return Snapshot(self.generation, self.model, living, lease=self.lease)
 
     def of(self, kind: Kind) -> list[LiveSegment]:
         """Return the segments of one kind as they are searched."""

@@ -1,29 +1,24 @@
-"""Predict whether a generated caption is true, learned from captions of known truth.
+"""Predict whether a generated caption is true, by a network that learned from known truth.
 
 A calibration knows the captions of a collection. Written ones are harder to judge: the model that
-wrote them has chosen words that fit the picture. Where the truth of any text is known, as it is for
-drawn scenes, a small network learns from captions written for validation pictures.
+wrote them has chosen words that fit the picture.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.embedding_model import Points
 
 Floats = NDArray[np.float64]
 FACTS, HIDDEN = 8, 128
-_EPOCHS, _BATCH, _LEARNING_RATE, _DECAY = 6, 256, 1e-3, 1e-3
 
 
 class Seen(NamedTuple):
@@ -92,51 +87,3 @@ class Judgement(nn.Module):
         logits: Tensor = self(pictures, points, torch.from_numpy(seen.facts).float())
         probabilities: Floats = logits.sigmoid().double().numpy()
         return probabilities
-
-    @classmethod
-    def learn(cls, lesson: Lesson, seed: int = 0) -> Judgement:
-        """Train a network on generated captions of known truth."""
-        torch.manual_seed(seed)
-        network = cls(lesson.points.shape[1])
-        network.mean.copy_(lesson.facts.mean(0))
-        network.spread.copy_(lesson.facts.std(0) + 1e-9)
-        optimizer = torch.optim.AdamW(network.parameters(), _LEARNING_RATE, weight_decay=_DECAY)
-        steps = _EPOCHS * math.ceil(len(lesson.true) / _BATCH)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        for _ in range(_EPOCHS):
-            for pictures, points, facts, true in lesson.batches():
-                loss = binary_cross_entropy_with_logits(network(pictures, points, facts), true)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                schedule.step()
-        return network.eval()
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """Generated captions of known truth: (C, N) points, (C, FACTS), (C,); pictures (I, N)."""
-
-    pictures: Tensor
-    picture: Tensor
-    points: Tensor
-    facts: Tensor
-    true: Tensor
-
-    @classmethod
-    def of(cls, seen: list[Seen], true: list[list[bool]]) -> Lesson:
-        """Put what was seen of each picture's texts, and their truth, together."""
-        counts = torch.tensor([len(each) for each in true])
-        return cls(
-            torch.from_numpy(np.stack([each.picture for each in seen])),
-            torch.repeat_interleave(torch.arange(len(seen)), counts),
-            torch.from_numpy(np.concatenate([each.points for each in seen])),
-            torch.from_numpy(np.concatenate([each.facts for each in seen])).float(),
-            torch.tensor([one for each in true for one in each]).float(),
-        )
-
-    def batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield all captions in a random order: pictures, points, facts and truths."""
-        for rows in torch.split(torch.randperm(len(self.true)), _BATCH):
-            pictures = self.pictures[self.picture[rows]]
-            yield pictures, self.points[rows], self.facts[rows], self.true[rows]

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,6 @@ from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, further_words
 from hasse.models.score import Score, penalties_between
 
-Ranking = Literal["order", "paper"]
 # Chosen on drawn scenes: as specific as 95 true ones in 100 allow.
 LIKELY = 0.93  # where a judgement gives a text this probability, it is called true
 SAYING, SUBJECT, READING = 0.02, 0.2, 0.4
@@ -120,13 +118,13 @@ def judge(
     return Judged(violations, probability, shares, likely, rare, seen, similarity)
 
 
-def rank(judged: Judged, candidates: Candidates, by: Ranking = "order") -> list[WrittenCaption]:
+def rank(judged: Judged, candidates: Candidates) -> list[WrittenCaption]:
     """Return the texts, the best first, without those that say the same in the same words.
 
     Where there are no probabilities, the ranking is the paper's.
     """
     probability = judged.probability
-    if probability is None or judged.shares is None or by == "paper":
+    if probability is None or judged.shares is None:
         value = judged.similarity + TRIGRAM_WEIGHT * candidates.fluency[:, 0]
     else:
         value = np.log(probability + _TINY) - SAYING * np.log(judged.shares + _TINY)

@@ -15,7 +15,7 @@ from hasse.models.captioning import DRAWS, checkpoint, phrases
 from hasse.models.captioning.captioner import Candidates
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint
 from hasse.models.captioning.phrases import PhraseWriter
-from hasse.models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
+from hasse.models.captioning.ranking import Judged, WrittenCaption, judge, rank, rarity_of
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import kind_of
 from hasse.models.embedding_model import Points
@@ -69,27 +69,17 @@ class Writer:
         )
 
     def ranked(
-        self,
-        picture: NDArray[np.float32],
-        candidates: Candidates,
-        points: Points,
-        by: Ranking = "order",
+        self, picture: NDArray[np.float32], candidates: Candidates, points: Points
     ) -> list[WrittenCaption]:
         """Return texts with these points (C, N), the best first, as people write them."""
-        ranked = rank(self.judged(picture, candidates, points), candidates, by)
+        ranked = rank(self.judged(picture, candidates, points), candidates)
         return [replace(one, text=spelled(one.text)) for one in ranked]
 
-    def best(self, judged: Judged, candidates: Candidates, by: Ranking) -> str:
-        """Return the best text."""
-        return rank(judged, candidates, by)[0].text
-
-    def describe(
-        self, picture: NDArray[np.float32], draws: int = DRAWS, by: Ranking = "order"
-    ) -> list[WrittenCaption]:
+    def describe(self, picture: NDArray[np.float32], draws: int = DRAWS) -> list[WrittenCaption]:
         """Return captions for a picture (N,), the best first."""
         candidates = self.draw(picture, draws)
         points = self.encoder.model.encode_captions(candidates.texts)
-        return self.ranked(picture, candidates, points, by)
+        return self.ranked(picture, candidates, points)
 
     def _own(self, points: Points) -> Points:
         """Return points in the space that the captioner knows."""

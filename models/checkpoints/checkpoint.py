@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hasse.models.dual_encoder import DualEncoder
-    from hasse.models.grounding.grounded_model import GroundedModel
     from hasse.models.model import OrderEmbedding
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
@@ -168,22 +167,6 @@ def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
         METRICS: b"{}",
     }
     DUAL_KIND.save(folder, config, model.state_dict(), others)
-
-
-def save_grounded(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> None:
-    """Write a grounded model beside its base, which is in `folder` already, not calibrated."""
-    config = {
-        "name": name,
-        "model": asdict(model.config),
-        "base": base.fingerprint,
-    }
-    stored = {"kept": model.kept.int(), "sets": model.evidence.sets.bool()}
-    others = {
-        VOCABULARY: model.demands.to_bytes(),
-        CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
-        METRICS: b"{}",
-    }
-    GROUNDED_KIND.save(folder, config, stored, others)
 
 
 def load(
@@ -355,7 +338,7 @@ def _texts(folder: Path, config: Mapping[str, Any], *, one_off: bool) -> TextMod
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
-    from hasse.models.checkpoints.undrawn import Undrawn
+    from hasse.models.encoders.undrawn import Undrawn
     from hasse.models.model import OrderEmbedding
 
     with Undrawn():

@@ -14,9 +14,9 @@ from PIL.Image import fromarray
 
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
-from hasse.models.captioning.judgement import Judgement, Lesson, Seen
+from hasse.models.captioning.judgement import Judgement, Seen
 from hasse.models.captioning.language_model import LanguageModel
-from hasse.models.captioning.ranking import Ranking
+from hasse.models.captioning.ranking import Judged, rank
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
@@ -33,10 +33,11 @@ from hasse.service.writing.image_source import ImageSource
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.caption_metrics import bleu, cider
 from hasse.studies.captioner.corpus import Sentence, sentences
+from hasse.studies.captioner.judging import learn
 from hasse.studies.captioner.training import CaptionerTraining
 from hasse.studies.wordnet.lexicon import Lexicon
 
-RANKINGS: tuple[Ranking, ...] = ("order", "paper")
+RANKINGS = ("order", "paper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,12 @@ class CaptionerRequest:
                     true.append(
                         [image is not None and is_true(text, image) for text in candidates.texts]
                     )
-        return Judgement.learn(Lesson.of(seen, true), self.config.seed) if seen else None
+        return learn(seen, true, self.config.seed) if seen else None
+
+
+def _without_truth(judged: Judged) -> Judged:
+    """Return texts that are ranked as in the paper, which knows nothing of truth."""
+    return replace(judged, probability=None)
 
 
 def pictures_of_nothing(number: int, size: int = 128) -> list[Picture]:
@@ -164,7 +170,7 @@ class CaptionerEvaluation:
         model = self.writer.encoder.model
         with bars("encoding") as progress:
             encoded = encode_dataset(model, self.dataset, self.source, progress)
-        written: dict[Ranking, list[str]] = {by: [] for by in RANKINGS}
+        written: dict[str, list[str]] = {by: [] for by in RANKINGS}
         random, seconds = [], []
         choose = np.random.default_rng(0)
         with bars("writing") as progress:
@@ -173,8 +179,8 @@ class CaptionerEvaluation:
                 candidates = self.writer.draw(point, self.draws)
                 points = model.encode_captions(candidates.texts)
                 judged = self.writer.judged(point, candidates, points)
-                for by in RANKINGS:
-                    written[by].append(self.writer.best(judged, candidates, by))
+                for by, known in zip(RANKINGS, (judged, _without_truth(judged)), strict=True):
+                    written[by].append(rank(known, candidates)[0].text)
                 seconds.append(time.perf_counter() - started)
                 likely = (
                     judged.probability if judged.probability is not None else -judged.violations

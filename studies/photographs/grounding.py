@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -14,12 +15,20 @@ import torch
 from numpy.typing import NDArray
 
 from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
+from hasse.models.checkpoints.checkpoint import (
+    BASE,
+    CALIBRATION,
+    GROUNDED_KIND,
+    METRICS,
+    VOCABULARY,
+    Checkpoint,
+)
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import (
     Block,
     Calibration,
+    Calibrations,
     calibrate_evenly,
     mass_added,
 )
@@ -154,8 +163,20 @@ def ground(
             things.matrix(),
             things.demands(trained.vocabulary.words, without),
         )
-        checkpoint.save_grounded(out, loaded, model, name)
+        _save(out, loaded, model, name)
     return checkpoint.load(out)
+
+
+def _save(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> None:
+    """Write a grounded model beside its base, which is in `folder` already, not calibrated."""
+    config = {"name": name, "model": asdict(model.config), "base": base.fingerprint}
+    tensors = {"kept": model.kept.int(), "sets": model.evidence.sets.bool()}
+    others = {
+        VOCABULARY: model.demands.to_bytes(),
+        CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
+        METRICS: b"{}",
+    }
+    GROUNDED_KIND.save(folder, config, tensors, others)
 
 
 def require_grounded(model: Checkpoint) -> GroundedModel:

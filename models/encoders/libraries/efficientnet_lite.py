@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from hasse.models.encoders.names import LITE
+from hasse.models.encoders.undrawn import Undrawn
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
 
@@ -118,12 +119,11 @@ def pretrained() -> EfficientNetLite2:
         BackboneError: the package is not installed, or its file is another one.
     """
     weights = _weights()
-    with torch.device("meta"):  # random weights take longer to draw than these to read
+    with Undrawn():
         network = EfficientNetLite2()
     # The file names its tensors in its own way, but in the same order.
-    values = (value.clone() for value in weights.values())
-    named = OrderedDict(zip(network.state_dict(), values, strict=True))
-    network.load_state_dict(named, assign=True)
+    named = OrderedDict(zip(network.state_dict(), weights.values(), strict=True))
+    network.load_state_dict(named)
     return network.eval()
 
 

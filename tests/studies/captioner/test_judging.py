@@ -1,0 +1,27 @@
+"""The truth of generated captions is learned from those of known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hasse.models.captioning.judgement import FACTS, Seen
+from hasse.studies.captioner.judging import learn
+from tests.tiny import DIMENSION
+
+
+def test_judgement_learns_what_tells_truth() -> None:
+    draw = np.random.default_rng(0)
+    seen = [
+        Seen(
+            np.abs(draw.normal(size=DIMENSION)).astype(np.float32),
+            np.abs(draw.normal(size=(10, DIMENSION))).astype(np.float32),
+            draw.normal(size=(10, FACTS)) * 5,
+        )
+        for at in range(300)
+    ]
+    true = [(one.facts[:, 1] > 0).tolist() for one in seen]
+    judgement = learn(seen, true)
+    right = [
+        (judgement.probability(one) > 0.5) == truth for one, truth in zip(seen, true, strict=True)
+    ]
+    assert np.mean(right) > 0.9
