@@ -29,12 +29,14 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "length": get_args(PointLength),
     "directions": get_args(Directions),
 }
-# Options of models that a study trains, and what earlier versions wrote of them for all others.
+# Options of models that a study trains, and what earlier versions wrote of them for all others,
+# of `dropout` among the options of the training.
 _OF_STUDIES: Mapping[str, object] = {
     "text_encoder": "gru",
     "states": 0,
     "word_vectors": "learned",
     "image_map": "linear",
+    "dropout": 0.0,
 }
 _STUDIES = "hasse.studies"
 

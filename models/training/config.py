@@ -37,13 +37,11 @@ class TrainingConfig:
             to a hundredth.
         warm_up: steps over which the learning rate rises from zero.
         weight_decay: decoupled, on every weight.
-        loss: "ranking", the paper's hinge; "hardest", the hinge of the nearest false pair alone,
-            which learns little from random weights; or "contrastive"; see `models.training.loss`.
-        margin: the margin of the ranking and the hardest loss.
+        loss: "ranking", the paper's hinge, or "contrastive"; see `models.training.loss`.
+        margin: the margin of the ranking loss.
         inverse_temperature: of the contrastive loss, in inverse units of the penalty.
         entailment: weight of the same loss between captions, with premises in the place of
             images, where it is known which caption follows from which.
-        dropout: share of a caption's state that a step leaves out before it becomes a point.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         validate_every: epochs between two validations; the last epoch always has one.
         patience: epochs without a better validation before stopping early.
@@ -68,11 +66,10 @@ class TrainingConfig:
     schedule: Schedule = "constant"
     warm_up: int = 0
     weight_decay: float = 0.0
-    loss: Literal["ranking", "hardest", "contrastive"] = "ranking"
+    loss: Literal["ranking", "contrastive"] = "ranking"
     margin: float = 0.05
     inverse_temperature: float = 30.0
     entailment: float = 0.0
-    dropout: float = 0.0
     clip_norm: float = 2.0
     validate_every: int = 1
     patience: int = 5
@@ -105,8 +102,6 @@ class TrainingConfig:
             raise ValueError(
                 f"entailment, weight_decay, warm_up and least_steps are at least 0 {most}"
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError("dropout is a share, at least 0 and below 1")
         if not 0 <= self.unknown_rate <= 1:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:

@@ -33,21 +33,6 @@ def ranking_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -
     return _both_ways(partial(_hinge_to_false, margin=margin), penalty, owners, true)
 
 
-def hardest_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -> Tensor:
-    """Sum the hinge over true pairs and the nearest false pair of each (Faghri et al., 2018, 6).
-
-    The paper's loss with the largest of its terms instead of their sum. From random weights it
-    soon makes all points alike: start from a model trained with another loss.
-
-    Args:
-        penalty, owners, true, margin: as of `ranking_loss`.
-
-    Returns:
-        A scalar, at least 0.
-    """
-    return _both_ways(partial(_hinge_to_nearest, margin=margin), penalty, owners, true)
-
-
 def contrastive_loss(
     penalty: Tensor, owners: Tensor, true: Tensor, inverse_temperature: float
 ) -> Tensor:
@@ -92,12 +77,6 @@ def _hinge_to_false(penalty: Tensor, true: Tensor, margin: float) -> Tensor:
     running = torch.cat((running.new_zeros(len(running), 1), running), 1)
     hinges = count * open_below - running.gather(1, count)
     return (hinges * true).sum(1) / true.sum(1).clamp(min=1)
-
-
-def _hinge_to_nearest(penalty: Tensor, true: Tensor, margin: float) -> Tensor:
-    """Take max(0, margin + p - q) for the lowest false q of a row, mean over its true p."""
-    nearest = penalty.masked_fill(true, torch.inf).amin(1, keepdim=True)  # inf: nothing is false
-    return ((margin + penalty - nearest).relu() * true).sum(1) / true.sum(1).clamp(min=1)
 
 
 def _entropy_to_false(penalty: Tensor, true: Tensor, inverse_temperature: float) -> Tensor:

@@ -63,8 +63,8 @@ def _current(notes: dict[str, Any]) -> dict[str, Any]:
     """
     config = notes.get("config")
     if isinstance(config, dict) and isinstance(config.get("model"), dict):
-        own = without_options_of_studies(config["model"])
-        notes = notes | {"config": config | {"model": own}}
+        own = {"model": without_options_of_studies(config["model"])}
+        notes = notes | {"config": without_options_of_studies(config) | own}
     lessons = notes.get("texts"), notes.get("word_vectors")
     if "lessons" in notes or "texts" not in notes or any(each is not None for each in lessons):
         return notes

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
 
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties
@@ -15,7 +14,7 @@ from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import ImageInput
 from hasse.models.training.lesson import EncodedBatch, Lesson
-from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from hasse.models.training.loss import contrastive_loss, ranking_loss
 from hasse.models.training.run import set_learning_rate
 
 
@@ -131,8 +130,6 @@ class TrainingStep:
         """Return the states of each member of the ensemble, (C, S), and the points, (C, N)."""
         members = self._model.captions.encoders
         states = tuple(member(tokens, lengths) for member in members)
-        if self._config.dropout:
-            states = tuple(dropout(each, self._config.dropout) for each in states)
         shares = [one.points_of(each) for one, each in zip(members, states, strict=True)]
         return states, torch.cat(shares, -1) / math.sqrt(len(shares))
 
@@ -156,8 +153,6 @@ class TrainingStep:
             penalty = penalties(config.model.score, image_points, caption_points)
             if config.loss == "contrastive":
                 total = total + contrastive_loss(penalty, owners, true, config.inverse_temperature)
-            elif config.loss == "hardest":
-                total = total + hardest_loss(penalty, owners, true, config.margin)
             else:
                 total = total + ranking_loss(penalty, owners, true, config.margin)
         return total

@@ -196,8 +196,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
             self.epochs * self.steps,
             self.config.warm_up,
         )
-        if self.images.learns_backbone or self.lessons or self.config.dropout:
-            seed_layers(self.config.seed, epoch, step, self.world.rank)
+        seed_layers(self.config.seed, epoch, step, self.world.rank)
         loss = self.training_step(batch.inputs, rate, batch.lessons)
         return loss / (batch.captions * self.config.model.ensemble)
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import elu, normalize
+from torch.nn.functional import dropout, elu, normalize
 
 from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
@@ -75,12 +75,14 @@ class SentenceModelConfig(ModelConfig):
         image_map: "linear", from features to points; "identity", where features are the points;
             or "none", of a model that has no points of images. The last has no projection of
             captions either: N is `states`.
+        dropout: share of a sentence's state that a training leaves out before it becomes a point.
     """
 
     text_encoder: str = "gru"
     states: int = 0
     word_vectors: WordTable = "learned"
     image_map: ImageMap = "linear"
+    dropout: float = 0.0
     is_packable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -95,6 +97,8 @@ class SentenceModelConfig(ModelConfig):
                 raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
         if not 0 <= self.states <= MOST_COORDINATES:
             raise ValueError(f"states is at least 0 and at most {MOST_COORDINATES:,}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError("dropout is a share, at least 0 and below 1")
         if self.image_map == "identity" and (self.ensemble > 1 or self.image_pooling != "average"):
             raise ValueError("image_map identity needs ensemble 1 and image_pooling average")
         if self.image_map == "none" and (self.score != "cosine" or self.hubness):
@@ -142,7 +146,8 @@ class SentenceEncoder(CaptionEncoder):
             length=config.length,
             backwards=backwards,
         )
-        self.states, self.kind = config.states, config.text_encoder
+        self.states, self.dropout = config.states, config.dropout
+        self.kind = config.text_encoder
         states = config.states if config.image_map != "none" else 0
         del self.gru
         self.add_module(self.kind, UNITS[self.kind](config.word_dimension, states or dimension))
@@ -175,8 +180,10 @@ class SentenceEncoder(CaptionEncoder):
         """Read padded sentences, as `CaptionEncoder.forward`: (B, T), (B,) -> (B, S)."""
         vectors = self.vectors(reverse_words(tokens, lengths) if self.backwards else tokens)
         if self.pooling == "last":
-            return self.unit(vectors, lengths, self.matmul_dtype)
-        return self.unit.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
+            states = self.unit(vectors, lengths, self.matmul_dtype)
+        else:
+            states = self.unit.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
+        return dropout(states, self.dropout, self.training)
 
     def vectors(self, tokens: Tensor) -> Tensor:
         """Return the word vectors that the unit reads: (...,) -> (..., word_dimension)."""

@@ -46,7 +46,9 @@ def test_written_recipe_is_read_as_the_same(tmp_path: Path, path: Path) -> None:
 
 def test_recipe_of_an_earlier_version_names_the_usual_options_of_studies(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text("epochs = 3\nstates = 0\ntext_encoder = 'gru'\nimage_map = 'linear'")
+    path.write_text(
+        "epochs = 3\ndropout = 0.0\nstates = 0\ntext_encoder = 'gru'\nimage_map = 'linear'"
+    )
     assert Recipe.read(path).config == TrainingConfig(epochs=3)
     path.write_text("states = 5")
     with pytest.raises(TrainingError, match="no training option 'states'"):

@@ -279,6 +279,7 @@ def test_training_that_0_2_0_began_goes_on(tmp_path: Path) -> None:
     notes["config"] |= {"distillation": 4.0, "other_texts": 768, "derived": 0.5, "classes": 0.3}
     notes["config"] |= {"class_pictures": 128, "decoding": 0.0}
     notes["config"]["model"] |= OF_STUDIES
+    notes["config"]["dropout"] = 0.0
     notes |= {"texts": None, "word_vectors": None}
     save_file(tensors, path, {"notes": json.dumps(notes)})
     run(tmp_path / "begun")

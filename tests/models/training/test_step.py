@@ -15,7 +15,7 @@ from hasse.models.score import SCORES, Score, penalties
 from hasse.models.training.config import Schedule
 from hasse.models.training.distributed import World
 from hasse.models.training.inputs import FeatureInput
-from hasse.models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from hasse.models.training.loss import contrastive_loss, ranking_loss
 from hasse.models.vocabulary import END, PADDING, UNKNOWN
 from tests.models.training.colours import (
     CONFIG,
@@ -30,9 +30,9 @@ from tests.models.training.colours import (
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("kind", ["ranking", "hardest", "contrastive"])
+@pytest.mark.parametrize("kind", ["ranking", "contrastive"])
 def test_step_returns_the_chosen_loss_averaged_over_captions_and_members(
-    tmp_path: Path, kind: Literal["ranking", "hardest", "contrastive"], score: Score
+    tmp_path: Path, kind: Literal["ranking", "contrastive"], score: Score
 ) -> None:
     config = replace(
         CONFIG,
@@ -53,8 +53,6 @@ def test_step_returns_the_chosen_loss_averaged_over_captions_and_members(
         penalty = penalties(score, of, captions)
         if kind == "ranking":
             return ranking_loss(penalty, owners, true, 0.3)
-        if kind == "hardest":
-            return hardest_loss(penalty, owners, true, 0.3)
         return contrastive_loss(penalty, owners, true, 7.0)
 
     total = 0.0

@@ -60,6 +60,7 @@ def config(recipe: str, **changes: Any) -> TrainingConfig:
     dimension = {"identity": 1024, "none": 8, "linear": 12}[shape.image_map]
     model = replace(
         shape,
+        dropout=changes.pop("dropout", shape.dropout),
         backbone=CONFIG.model.backbone,
         states=8,
         word_dimension=SIZE,
@@ -175,7 +176,7 @@ def test_recipes_of_kiela_have_the_papers_encoder(name: str) -> None:
     config, (options,) = named(name).config, named(name).lessons
     model = shape_of(config)
     assert (model.text_encoder, model.states, model.word_vectors) == ("bilstm", 1024, "fixed")
-    assert (config.dropout, config.optimizer) == (0.5, "adam")
+    assert (model.dropout, config.optimizer) == (0.5, "adam")
     assert model.image_map == {"cap2cap": "none", "cap2order": "linear"}.get(name, "identity")
     assert model.score == ("order" if name == "cap2order" else "cosine")
     assert bool(options.decoding) == (name in {"cap2cap", "cap2both"})
