@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -43,9 +43,9 @@ def states(*, texts: Texts, model: Sentences, out: Out, device: Device = "auto")
     from hasse.studies.grounding.sentence_model import encode_states, sentence_encoder
 
     loaded = checkpoint.load(named_models.find(model), pick_device(device), with_pictures=False)
-    network = cast(OrderEmbedding, loaded.model)  # another one has no such encoder
+    network = loaded.model
     encoder = sentence_encoder(network) if isinstance(network, OrderEmbedding) else None
-    if encoder is None or not encoder.states:
+    if not isinstance(network, OrderEmbedding) or encoder is None or not encoder.states:
         raise CommandError(
             f"the model {loaded.name} does not project the state of its text encoder: use 'hasse "
             f"lab embed'"
