@@ -73,7 +73,7 @@ class CaptionEncoder(nn.Module):
         self.length = length
         self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
-        self.gru = GRU(word_dimension, dimension)
+        self.add_unit(word_dimension, dimension)
         self.matmul_dtype = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
@@ -82,6 +82,10 @@ class CaptionEncoder(nn.Module):
         if self.length_head is not None:
             nn.init.zeros_(self.length_head.weight)
             nn.init.zeros_(self.length_head.bias)
+
+    def add_unit(self, inputs: int, states: int) -> None:
+        """Make what reads word vectors, with random weights."""
+        self.gru = GRU(inputs, states)
 
     @property
     def encoders(self) -> tuple[CaptionEncoder, ...]:

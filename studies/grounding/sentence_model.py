@@ -135,6 +135,8 @@ class SentenceEncoder(CaptionEncoder):
 
     def __init__(self, config: SentenceModelConfig, words: int, *, backwards: bool) -> None:
         """Make an encoder with random weights."""
+        self.kind, self.states, self.dropout = config.text_encoder, config.states, config.dropout
+        states = config.states if config.image_map != "none" else 0
         dimension = config.dimension // config.ensemble
         super().__init__(
             words,
@@ -146,11 +148,6 @@ class SentenceEncoder(CaptionEncoder):
             length=config.length,
             backwards=backwards,
         )
-        self.states, self.dropout = config.states, config.dropout
-        self.kind = config.text_encoder
-        states = config.states if config.image_map != "none" else 0
-        del self.gru
-        self.add_module(self.kind, UNITS[self.kind](config.word_dimension, states or dimension))
         self.head = nn.Linear(states, dimension) if states else None
         if self.head is not None:
             nn.init.kaiming_normal_(self.head.weight)
@@ -160,6 +157,10 @@ class SentenceEncoder(CaptionEncoder):
             nn.init.zeros_(self.embedding.weight.requires_grad_(False))
             self.word_map = nn.Linear(config.word_dimension, config.word_dimension, bias=False)
             nn.init.kaiming_normal_(self.word_map.weight, nonlinearity="linear")
+
+    def add_unit(self, inputs: int, states: int) -> None:
+        """Make the unit under its own name; its states are the points where it has no width."""
+        self.add_module(self.kind, UNITS[self.kind](inputs, self.states or states))
 
     @property
     def unit(self) -> TextUnit:
