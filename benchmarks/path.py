@@ -34,7 +34,7 @@ from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import make_collection, png
 from tests.tiny import tiny_checkpoint
 
-FILES, MOVES = 33, 130
+FILES, MOVES = 30, 100
 _ROOT = Path(__file__).parents[1]
 _OURS = tuple(
     f"{_ROOT / name}{os.sep}" for name in ("models", "index", "service", "scenes", "hasse")

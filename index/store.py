@@ -65,7 +65,13 @@ if TYPE_CHECKING:
 
 
 class Index:
-    """A searchable collection. Any number of threads may search while one writes."""
+    """A searchable collection. Any number of threads may search while one writes.
+
+    Attributes:
+        locations: where files of the generation lie.
+    """
+
+    locations: Locations
 
     def __init__(
         self,
@@ -265,14 +271,9 @@ class Index:
         self._reader.follow()
         return self.snapshot.points(kind, ids)
 
-    @property
-    def locations(self) -> Locations:
-        """Where files of the generation lie."""
-        return self._locations
-
     def path_of(self, image: ImageRow) -> Path:
         """Return where the picture of an image is."""
-        return Path(self._locations.absolute(image.path))
+        return Path(self.locations.absolute(image.path))
 
     def release_memory(self) -> None:
         """Return the memory of points that were read to the system.
@@ -396,7 +397,7 @@ class Index:
         return self.snapshot
 
     def _loaded(self, snapshot: Snapshot) -> None:
-        self._locations = self.catalog.locations(self.folder)
+        self.locations = self.catalog.locations(self.folder)
         if self._accelerator is not None:
             self._accelerator.keep([live.segment for live in snapshot.segments])
 

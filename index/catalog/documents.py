@@ -26,7 +26,7 @@ from hasse.index.catalog.schema import (
     parts,
     row_of,
 )
-from hasse.index.text.folding import fold
+from hasse.index.text.query import fold
 from hasse.index.text.sources import TEXT_SOURCES, TextSource
 from hasse.index.types import SourcedText
 

@@ -87,7 +87,8 @@ class TextInference:
 
     def points(self, captions: Sequence[Sequence[int]], batch_size: int = 256) -> Points:
         """Return the points of captions, end marks included: -> (B, N) float32."""
-        return in_batches(self._encode, captions, self._size, batch_size, processor_threads())
+        threads = 1 if len(captions) == 1 else processor_threads()
+        return in_batches(self._encode, captions, self._size, batch_size, threads)
 
     def _encode(self, captions: Captions, lengths: NDArray[np.int64]) -> Points:
         there = np.arange(lengths[0])[:, None] < lengths  # (T, B)

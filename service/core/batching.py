@@ -4,8 +4,8 @@ Items with the same key may share a batch (captions of like length, searches wit
 A batch that raises is repeated item by item, so that only the item at fault fails. The future of a
 client that disconnected is cancelled, and its item is skipped.
 
-Items go between the event loop and a thread, and between two threads, many at a time: each
-handover makes threads wait for each other, since Python runs one of them at a time.
+Items go between the event loop and a thread many at a time: each handover makes threads wait for
+each other, since Python runs one of them at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hasse.service.core.stages import SPAN, Span
 from hasse.service.errors import ServiceError
@@ -28,7 +28,6 @@ from hasse.service.runtime.logs import event
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-After = TypeVar("After")
 
 
 class WorkerStoppedError(ServiceError):
@@ -57,34 +56,17 @@ class Done(Generic[Result]):
         return self.started - self.submitted
 
 
-@dataclass(frozen=True, slots=True)
-class Next(Generic[Result, After]):
-    """The next batcher for a result, its key, and how to turn the result into an item."""
-
-    batcher: Batcher[Any, Any, After]
-    key: Hashable
-    item: Callable[[Result], Any]
-
-
 @dataclass(slots=True)
-class _Job(Generic[Key, Item]):
-    """An item with a future for the results of all batchers that it passes."""
+class _Job(Generic[Key, Item, Result]):
+    """An item with a future for its result."""
 
     key: Key
     item: Item
-    future: asyncio.Future[tuple[Done[Any], ...]]
+    future: asyncio.Future[Done[Result]]
     loop: asyncio.AbstractEventLoop
-    then: Next[Any, Any] | None = None
-    before: tuple[Done[Any], ...] = ()
     number: int = 0
     submitted: float = field(default_factory=perf_counter)
     span: Span | None = field(default_factory=SPAN.get)
-
-    def goes_on(self, then: Next[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
-        """Return the job for the next batcher."""
-        item = then.item(done.result)
-        before = (*self.before, done)
-        return _Job(then.key, item, self.future, self.loop, before=before, span=self.span)
 
 
 class Batcher(Generic[Key, Item, Result]):
@@ -118,8 +100,10 @@ class Batcher(Generic[Key, Item, Result]):
         self._delay = delay
         self._together = together
         self._on_death = on_death
-        self._coming: list[_Job[Key, Item]] = []  # in this turn of the loop; only the loop's
-        self._jobs: dict[Key, deque[_Job[Key, Item]]] = {}
+        self._coming: list[
+            _Job[Key, Item, Result]
+        ] = []  # in this turn of the loop; only the loop's
+        self._jobs: dict[Key, deque[_Job[Key, Item, Result]]] = {}
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._closing = False
@@ -139,22 +123,13 @@ class Batcher(Generic[Key, Item, Result]):
             WorkerStoppedError: the threads are gone.
             Exception: whatever `run` raised for this item alone.
         """
-        (done,) = await self._submit(key, item, None)
-        return done
-
-    async def submit_chained(
-        self, key: Key, item: Item, then: Next[Result, After]
-    ) -> tuple[Done[Result], Done[After]]:
-        """Wait for the result of one item, and for what another batcher makes of that.
-
-        It goes from thread to thread, and not through the event loop between.
-
-        Raises:
-            WorkerStoppedError: the threads of one of the two are gone.
-            Exception: whatever either `run` raised for this item alone.
-        """
-        first, after = await self._submit(key, item, then)
-        return first, after
+        loop = asyncio.get_running_loop()
+        job = _Job(key, item, loop.create_future(), loop)
+        if not self._coming or self._coming[0].loop is not loop:
+            self._coming = []  # nobody waits for the items of a loop that has ended
+            loop.call_soon(self._hand_over)
+        self._coming.append(job)
+        return await job.future
 
     @property
     def waiting(self) -> int:
@@ -181,23 +156,9 @@ class Batcher(Generic[Key, Item, Result]):
             thread.join(timeout)
         self._fail_waiting()
 
-    async def _submit(
-        self, key: Key, item: Item, then: Next[Any, Any] | None
-    ) -> tuple[Done[Any], ...]:
-        loop = asyncio.get_running_loop()
-        job = _Job(key, item, loop.create_future(), loop, then)
-        if not self._coming or self._coming[0].loop is not loop:
-            self._coming = []  # nobody waits for the items of a loop that has ended
-            loop.call_soon(self._hand_over)
-        self._coming.append(job)
-        return await job.future
-
     def _hand_over(self) -> None:
-        jobs, self._coming = self._coming, []
-        self.put(jobs)
-
-    def put(self, jobs: Sequence[_Job[Key, Item]]) -> None:
         """Let jobs wait for their batches, or fail them where the threads are gone."""
+        jobs, self._coming = self._coming, []
         with self._changed:
             if not (self._closing or self._dead):
                 for job in jobs:
@@ -221,7 +182,7 @@ class Batcher(Generic[Key, Item, Result]):
             self._fail_waiting()
             self._on_death()
 
-    def _take(self) -> tuple[Key, list[_Job[Key, Item]]] | None:
+    def _take(self) -> tuple[Key, list[_Job[Key, Item, Result]]] | None:
         with self._changed:
             while True:
                 if self._closing:
@@ -240,7 +201,7 @@ class Batcher(Generic[Key, Item, Result]):
                     del self._jobs[key]
                 return key, batch
 
-    def _do(self, key: Key, batch: list[_Job[Key, Item]]) -> None:
+    def _do(self, key: Key, batch: list[_Job[Key, Item, Result]]) -> None:
         batch = [job for job in batch if not job.future.cancelled()]
         if not batch:
             return
@@ -256,7 +217,7 @@ class Batcher(Generic[Key, Item, Result]):
             self._refuse(batch, WorkerStoppedError(self.name))
             raise
 
-    def _timed(self, key: Key, batch: list[_Job[Key, Item]]) -> list[Done[Result]]:
+    def _timed(self, key: Key, batch: list[_Job[Key, Item, Result]]) -> list[Done[Result]]:
         start = perf_counter()
         spans = [job.span for job in batch if job.span is not None]
         # A part of the first traced request, and linked to all.
@@ -279,41 +240,25 @@ class Batcher(Generic[Key, Item, Result]):
             self._jobs.clear()
         self._refuse(jobs, WorkerStoppedError(self.name))
 
-    def _deliver(self, batch: list[_Job[Key, Item]], results: list[Done[Result]]) -> None:
-        there: list[tuple[_Job[Key, Item], Done[Result]]] = []
-        further: dict[Batcher[Any, Any, Any], list[_Job[Any, Any]]] = {}
-        for job, done in zip(batch, results, strict=True):
-            if job.then is None:
-                there.append((job, done))
-            else:
-                further.setdefault(job.then.batcher, []).append(job.goes_on(job.then, done))
-        for batcher, jobs in further.items():
-            batcher.put(jobs)
-
-        def settle(pairs: list[tuple[_Job[Key, Item], Done[Result]]]) -> None:
-            for job, done in pairs:
+    def _deliver(self, batch: list[_Job[Key, Item, Result]], results: list[Done[Result]]) -> None:
+        def settle() -> None:
+            for job, done in zip(batch, results, strict=True):
                 if not job.future.done():
-                    job.future.set_result((*job.before, done))
+                    job.future.set_result(done)
 
-        if there:
-            _on_loop(batch[0].loop, settle, there)
+        _on_loop(batch[0].loop, settle)
 
-    def _refuse(self, batch: Sequence[_Job[Key, Item]], error: Exception) -> None:
-        def settle(jobs: Sequence[_Job[Key, Item]]) -> None:
-            for job in jobs:
+    def _refuse(self, batch: Sequence[_Job[Key, Item, Result]], error: Exception) -> None:
+        def settle() -> None:
+            for job in batch:
                 if not job.future.done():
                     job.future.set_exception(error)
 
         if batch:
-            _on_loop(batch[0].loop, settle, batch)
+            _on_loop(batch[0].loop, settle)
 
 
-Argument = TypeVar("Argument")
-
-
-def _on_loop(
-    loop: asyncio.AbstractEventLoop, settle: Callable[[Argument], None], argument: Argument
-) -> None:
+def _on_loop(loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> None:
     # Nobody waits on a loop that is closed.
     if not loop.is_closed():
-        loop.call_soon_threadsafe(settle, argument)
+        loop.call_soon_threadsafe(settle)

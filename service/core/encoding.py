@@ -12,7 +12,7 @@ from hasse.index.types import Points
 from hasse.models.embedding_model import EmbeddingModel, Words, encode_pixels
 from hasse.models.errors import HasseError
 from hasse.models.images.preprocessing import Pixels
-from hasse.service.core.batching import After, Batcher, Done, Next
+from hasse.service.core.batching import Batcher
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid, shown
 from hasse.service.settings import Settings
@@ -127,16 +127,9 @@ class EncodingQueue:
         Of what is sought in a picture, return the boxes of `hasse.models.grounding.places.find`.
         """
         done = await self.batcher.submit(_key_of(item), item)
-        _count(done, stages)
+        stages.wait("encoder", done.submitted, done.started)
+        stages.add("encode", done.started, done.ended, done.batch)
         return done.result
-
-    async def encode_then(
-        self, item: str | Pixels, then: Next[Points, After], stages: Stages
-    ) -> Done[After]:
-        """Return what another batcher makes of the point of a caption or a picture."""
-        done, after = await self.batcher.submit_chained(_key_of(item), item, then)
-        _count(done, stages)
-        return after
 
     async def captions(self, texts: Sequence[str], stages: Stages) -> Points:
         """Return the points of captions: (B, N) float32."""
@@ -174,11 +167,6 @@ class EncodingQueue:
         from hasse.models.grounding.places import find
 
         return [find(self._model, *item) for item in items if isinstance(item, Sought)]
-
-
-def _count(done: Done[Points], stages: Stages) -> None:
-    stages.wait("encoder", done.submitted, done.started)
-    stages.add("encode", done.started, done.ended, done.batch)
 
 
 def _key_of(item: Item) -> EncodeKey:

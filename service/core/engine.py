@@ -19,8 +19,6 @@ from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.embedding_model import Words
-from hasse.models.evaluation.calibration import Calibrations
 from hasse.service.core.admission import Admission
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.leading import Leading
@@ -49,6 +47,7 @@ class Engine:
 
     Attributes:
         checkpoint, index, settings: its parts.
+        vocabulary: the words that the model knows.
         admission, pictures, encoder, searcher, writing: its queues.
         paths: how answers show where files lie.
         upkeep: merges segments in the background.
@@ -71,6 +70,7 @@ class Engine:
         batch_size = None if metrics is None else metrics.batch_size
         admission = admission or Admission.of(settings)
         self.checkpoint = checkpoint
+        self.vocabulary = checkpoint.vocabulary
         self.index = index
         self.settings = settings
         self.probe_seconds = 5.0
@@ -185,16 +185,6 @@ class Engine:
     def info(self) -> IndexInfo:
         """What the index held when it was last read."""
         return self._info
-
-    @property
-    def vocabulary(self) -> Words:
-        """The words that the model knows."""
-        return self.checkpoint.model.vocabulary
-
-    @property
-    def calibration(self) -> Calibrations:
-        """The probabilities of violations, where the model is calibrated."""
-        return self.checkpoint.calibration
 
     async def keep_fresh(self) -> None:
         """Follow the generations that other processes make, until cancelled; merge segments.

@@ -75,30 +75,21 @@ async def known(engine: Engine, record: ImageRecord) -> Known:
     return await asyncio.to_thread(look)
 
 
-async def thumbnail(
-    engine: Engine, image_id: int, known: Callable[[str], bool]
+async def reduced(
+    engine: Engine, image_id: int, size: PreviewSize | None, known: Callable[[str], bool]
 ) -> tuple[str, bytes]:
-    """Return the version of an image's thumbnail, and the JPEG unless that is `known`.
+    """Return the version of an image's preview, or of its thumbnail, and the bytes unless `known`.
 
     Raises:
         ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
     """
     path, _ = await picture_file(engine, image_id)
-    version = version_of(path, engine.settings.thumbnail_size)
-    return version, b"" if known(version) else await engine.pictures.thumbnail(path, version)
-
-
-async def preview(
-    engine: Engine, image_id: int, size: PreviewSize, known: Callable[[str], bool]
-) -> tuple[str, bytes]:
-    """Return the version of an image's preview, and the WebP unless that is `known`.
-
-    Raises:
-        ServiceError: as `thumbnail`.
-    """
-    path, _ = await picture_file(engine, image_id)
+    pictures = engine.pictures
+    if size is None:
+        version = version_of(path, engine.settings.thumbnail_size)
+        return version, b"" if known(version) else await pictures.thumbnail(path, version)
     version = version_of(path, PREVIEW_SIZES.index(size))
-    return version, b"" if known(version) else await engine.pictures.preview(path, size, version)
+    return version, b"" if known(version) else await pictures.preview(path, size, version)
 
 
 def caption_record(row: CaptionRow) -> CaptionRecord:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
-from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,14 +14,12 @@ from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import FoundCaption, NamedImage, Points
-from hasse.models.images.preprocessing import Pixels
 from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
-from hasse.service.core.batching import Batcher, Done, Next
-from hasse.service.core.encoding import EncodingQueue
+from hasse.service.core.batching import Batcher
 from hasse.service.core.leading import Leading
 from hasse.service.core.stages import Stages
-from hasse.service.errors import UNREADABLE, ServiceError, unreachable
+from hasse.service.errors import UNREADABLE, ServiceError, reaching_catalog
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8
-_ALONE = itemgetter(None)  # makes a point (N,) points (1, N)
 _TOGETHER = 8  # searches of a batch that may be more than half of those in flight
 
 
@@ -282,28 +278,16 @@ class SearchQueue:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        try:
+        with reaching_catalog():
             done = await self.batcher.submit(key, points)
-        except UNREADABLE as error:
-            raise unreachable(error) from None
-        return _timed(done, stages)
-
-    async def search_encoded(
-        self, key: SearchKey, encoder: EncodingQueue, item: str | Pixels, stages: Stages
-    ) -> Found:
-        """Return the best rows for a caption or a preprocessed picture.
-
-        Its point goes from the encoder's thread to this one, and not through the event loop.
-
-        Raises:
-            ServiceError: whatever the encoder raises, and `not_ready` when the threads are gone.
-        """
-        try:
-            done = await encoder.encode_then(item, Next(self.batcher, key, _ALONE), stages)
-        except UNREADABLE as error:
-            raise unreachable(error) from None
-        (ranking,) = _timed(done, stages)
-        return ranking
+        first = done.result[0]
+        described = done.ended - first.metadata_seconds
+        proposed = described - first.rerank_seconds
+        stages.wait("search", done.submitted, done.started)
+        stages.add("prefilter", proposed - first.prefilter_seconds, proposed, done.batch)
+        stages.add("rerank", proposed, described, done.batch)
+        stages.add("metadata", described, done.ended, done.batch)
+        return done.result
 
     def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
         if self._batch_size is not None:
@@ -332,7 +316,13 @@ class SearchQueue:
     def _found(self, key: SearchKey, blocks: list[Points]) -> list[Found]:
         read = self._index.snapshot  # while it is held, no deletion after it is forgotten
         start = perf_counter()
-        rankings = self._rankings(key, blocks)
+        rankings: Sequence[Answer]
+        if key.joint:
+            rankings = [self._index.search_jointly(key.query, block) for block in blocks]
+        elif key.leads:
+            rankings = self.leading.search(self._index, key.query, np.concatenate(blocks))
+        else:
+            rankings = self._index.search_batch(key.query, np.concatenate(blocks))
         searched = perf_counter()
         ids = sorted({hit for ranking in rankings for hit in ranking.ids[key.offset :].tolist()})
         images: dict[int, NamedImage] = {}
@@ -356,14 +346,6 @@ class SearchQueue:
             )
         return results
 
-    def _rankings(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
-        if key.joint:
-            return [self._index.search_jointly(key.query, block) for block in blocks]
-        points = np.concatenate(blocks)
-        if key.leads:
-            return self.leading.search(self._index, key.query, points)
-        return self._index.search_batch(key.query, points)
-
 
 def batch_limit(batch: int, in_flight: int) -> int:
     """Largest batch: half of the searches in flight, at most `batch`.
@@ -372,14 +354,3 @@ def batch_limit(batch: int, in_flight: int) -> int:
     would make the search wait for the event loop, and the event loop for the search.
     """
     return min(batch, max(_TOGETHER, in_flight // 2))
-
-
-def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
-    first = done.result[0]
-    described = done.ended - first.metadata_seconds
-    proposed = described - first.rerank_seconds
-    stages.wait("search", done.submitted, done.started)
-    stages.add("prefilter", proposed - first.prefilter_seconds, proposed, done.batch)
-    stages.add("rerank", proposed, described, done.batch)
-    stages.add("metadata", described, done.ended, done.batch)
-    return done.result

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, caption_hits, finish, key_of
+from hasse.service.questions.pipeline import Making, caption_hits, key_of
 from hasse.service.questions.requests import CaptionQuery
 
 
-async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Making:
     """Return the captions of a picture, or of a stored image: true ones that say most first.
 
     Raises:
@@ -18,7 +18,8 @@ async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Field
 
     source = await records.picture_source(engine, request.image)
     pixels = await engine.pictures.pixels(source, stages)
+    point = await engine.encoder.encode(pixels, stages)
     key = key_of(engine, "caption", request)._replace(leads=True)
-    found = await engine.searcher.search_encoded(key, engine.encoder, pixels, stages)
+    (found,) = await engine.searcher.search(key, point[None], stages)
     about = found.facts(engine.checkpoint.name)
-    return await finish(request, lambda: {"hits": caption_hits(engine, found), **about})
+    return lambda: {"hits": caption_hits(engine, found), **about}

@@ -11,7 +11,7 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.questions.answers import Description
-from hasse.service.questions.pipeline import Fields, encode
+from hasse.service.questions.pipeline import Fields, Making, encode
 from hasse.service.questions.requests import DescribeQuery
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hasse.models.captioning.writing import Describer
 
 
-async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Making:
     """Generate captions for a picture, or for an image of the collection.
 
     Texts are drawn in a thread, encoded in the same batches as all captions, and ranked.
@@ -45,7 +45,7 @@ async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Fiel
         lambda: writer.draw(point, request.draws)
     )
     points = await engine.encoder.captions(drawn.texts, stages)
-    return _fields(await asyncio.to_thread(ranked, point, drawn, points), request.k)
+    return lambda: _fields(ranked(point, drawn, points), request.k)
 
 
 def without_index(writer: Describer, picture: Image.Image, request: DescribeQuery) -> Description:

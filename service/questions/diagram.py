@@ -26,7 +26,7 @@ from hasse.models.diagram import (
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, encode, search, stored_points
+from hasse.service.questions.pipeline import Fields, Making, encode, search, stored_points
 from hasse.service.questions.requests import DiagramQuery, DistinctOptions, SearchOptions
 
 NODES = 14
@@ -39,7 +39,7 @@ _BEST = 3  # images near a caption whose shared captions are searched
 _LIKELY_QUANTILE = 0.25
 
 
-async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> Making:
     """Return the captions more general and more specific than a caption, or true of an image."""
     (point,) = await encode(engine, [request.middle], stages)
     if isinstance(request.middle, str):
@@ -47,7 +47,7 @@ async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> Field
     return await _around_image(engine, int(request.middle), point, stages)
 
 
-async def _around_caption(engine: Engine, caption: str, point: Points, stages: Stages) -> Fields:
+async def _around_caption(engine: Engine, caption: str, point: Points, stages: Stages) -> Making:
     near = await search(engine, "image", point[None], SearchOptions(k=_PICTURES), stages)
     image_ids = [hit for hit in near.ranking.ids.tolist() if hit in near.images]
     rows = await _human_captions(engine, image_ids[:_DESCRIBED])
@@ -59,10 +59,10 @@ async def _around_caption(engine: Engine, caption: str, point: Points, stages: S
     texts, points = await _captions(engine, [row for row in rows if row.text != caption])
     points = np.concatenate([point[None], points]) if texts else point[None]
     precedes = await _precedes(engine, [caption, *texts], points, image_ids, stages)
-    return _diagram(engine, precedes, [caption, *texts], None)
+    return lambda: _diagram(engine, precedes, [caption, *texts], None)
 
 
-async def _around_image(engine: Engine, image_id: int, point: Points, stages: Stages) -> Fields:
+async def _around_image(engine: Engine, image_id: int, point: Points, stages: Stages) -> Making:
     found = await search(engine, "caption", point[None], _human(400), stages)
     own = await _human_captions(engine, [image_id])
     hits = found.ranking.ids.tolist()
@@ -74,11 +74,12 @@ async def _around_image(engine: Engine, image_id: int, point: Points, stages: St
         true = np.flatnonzero(is_own | _are_true(engine, point, points, texts))
         texts, points = [texts[at] for at in true], points[true]
     if not texts:
-        return {"nodes": [], "edges": [], "model": engine.checkpoint.name, "unknown_words": []}
+        none = {"nodes": [], "edges": [], "model": engine.checkpoint.name, "unknown_words": []}
+        return lambda: none
     # The image is the bottom: it precedes all captions that are true of it.
     precedes = np.pad(await _precedes(engine, texts, points, [image_id], stages), ((1, 0), (1, 0)))
     precedes[0] = True
-    return _diagram(engine, precedes, ["", *texts], image_id)
+    return lambda: _diagram(engine, precedes, ["", *texts], image_id)
 
 
 def _human(k: int) -> DistinctOptions:
@@ -114,7 +115,7 @@ async def _precedes(
     stages: Stages,
 ) -> Relation:
     """Return which caption precedes which: (C, N) -> (C, C)."""
-    calibration = engine.calibration.caption
+    calibration = engine.checkpoint.calibration.caption
     if calibration is not None:
         violations = penalties_between(engine.checkpoint.model.config.score, captions, captions)
         return by_violation(violations, calibration.threshold)
@@ -132,7 +133,7 @@ def _are_true(
     engine: Engine, image: Points, captions: Points, texts: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which captions count as true of an image (N,): (C,)."""
-    calibration = engine.calibration.image
+    calibration = engine.checkpoint.calibration.image
     if calibration is None:
         return np.asarray(_likely(engine, image[None], captions, texts)[0] >= 0.5)
     violations = penalties_between(engine.checkpoint.model.config.score, image[None], captions)[0]
@@ -144,7 +145,7 @@ def _likely(
 ) -> NDArray[np.float64]:
     """Return how probable it is that each caption is true of each image: (I, C)."""
     violations = penalties_between(engine.checkpoint.model.config.score, images, captions)
-    calibration = engine.calibration.image
+    calibration = engine.checkpoint.calibration.image
     if calibration is not None:
         columns = zip(texts, violations.T, strict=True)
         return np.stack([calibration.of(text).probability(each) for text, each in columns], 1)

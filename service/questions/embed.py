@@ -6,14 +6,14 @@ from hasse.index.types import Points
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, encode, finish
+from hasse.service.questions.pipeline import Fields, Making, encode
 from hasse.service.questions.requests import EmbedQuery, Part
 
 
-async def answer(engine: Engine, request: EmbedQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: EmbedQuery, stages: Stages) -> Making:
     """Return the embeddings of parts in their order, and the model that made them."""
     points = await encode(engine, request.texts, stages)
-    return await finish(request, lambda: _fields(engine, request, points))
+    return lambda: _fields(engine, request, points)
 
 
 def _fields(engine: Engine, request: EmbedQuery, points: Points) -> Fields:

@@ -15,8 +15,8 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
 from hasse.service.core.stages import Stages
 from hasse.service.questions.answers import Entailment
-from hasse.service.questions.pipeline import Fields, calibration_of, encode, unknown_words
-from hasse.service.questions.requests import EntailsQuery, PairsQuery, Part
+from hasse.service.questions.pipeline import Fields, Making, calibration_of, encode, unknown_words
+from hasse.service.questions.requests import EntailsQuery, PairQuery, PairsQuery, Part
 from hasse.service.verdict import is_true, may_be_true
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ENLARGED = 2  # times as many pixels on each side as a picture is encoded with, to find things in it
 
 
-async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Making:
     """Tell whether a hypothesis follows from a premise, and where in it things are.
 
     Raises:
@@ -38,7 +38,7 @@ async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Field
     violation = _violation(engine.checkpoint, isinstance(premise, str), points)
     found = judgement(engine.checkpoint, premise, hypothesis, violation)
     if not request.where:
-        return found
+        return lambda: found
     if isinstance(premise, str):
         return found | {"where": []}
     phrases = _sought(engine.checkpoint, hypothesis, found["probability"])
@@ -50,7 +50,7 @@ async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Field
         looks = engine.checkpoint.model.preprocessing.enlarged(ENLARGED)
         pixels = await engine.pictures.pixels(source, stages, looks)
         boxes = await engine.encoder.encode(Sought(pixels, phrases), stages)
-    return found | {"where": _places(phrases, boxes)}
+    return lambda: found | {"where": _places(phrases, boxes)}
 
 
 def _sought(model: Checkpoint, text: str, probability: float | None) -> tuple[Phrase, ...]:
@@ -75,21 +75,19 @@ def _places(phrases: Sequence[Phrase], boxes: Iterable[Points]) -> list[Fields]:
     ]
 
 
-async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -> Fields:
+async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -> Making:
     """Tell for each pair whether its hypothesis follows from its premise."""
     pairs = request.pairs
     parts = [part for pair in pairs for part in (pair.premise, pair.hypothesis)]
     points = await encode(engine, parts, stages)
-    each = [
-        _violation(engine.checkpoint, isinstance(pair.premise, str), points[2 * at : 2 * at + 2])
-        for at, pair in enumerate(pairs)
-    ]
-    return {
-        "answers": [
-            judgement(engine.checkpoint, pair.premise, pair.hypothesis, violation)
-            for pair, violation in zip(pairs, each, strict=True)
-        ]
-    }
+    model = engine.checkpoint
+
+    def judged(at: int, pair: PairQuery) -> Fields:
+        both = points[2 * at : 2 * at + 2]
+        violation = _violation(model, isinstance(pair.premise, str), both)
+        return judgement(model, pair.premise, pair.hypothesis, violation)
+
+    return lambda: {"answers": [judged(at, pair) for at, pair in enumerate(pairs)]}
 
 
 def without_index(

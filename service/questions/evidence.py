@@ -17,8 +17,7 @@ from typing import TypeAlias
 
 from hasse.index.catalog.text_search import Resolved, Said, said
 from hasse.index.search.query import RowCounts
-from hasse.index.text.folding import fold
-from hasse.index.text.query import Term, TextQuery
+from hasse.index.text.query import Term, TextQuery, fold
 from hasse.index.types import NamedImage, Points, SourcedText
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
@@ -27,9 +26,8 @@ from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
     Fields,
+    Making,
     caption_probabilities,
-    depth_of,
-    finish,
     key_of,
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
@@ -43,16 +41,16 @@ _SNIPPET = 160  # characters
 _NAMED = 3  # texts that a hit names
 
 
-async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Making:
     """Return the images that show a caption or say it, the best first."""
     search = _Search.of(engine, request, stages)
     found, said_by = await search.both()
     hits = await search.merged(found, said_by)
-    page, texts = await search.described(hits[request.offset : depth_of(request)])
-    return await finish(request, lambda: search.fields(page, found, said_by, texts))
+    page, texts = await search.described(hits[request.offset : search.key.query.k])
+    return lambda: search.fields(page, found, said_by, texts)
 
 
-async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> Fields:
+async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> Making:
     """Return the ids of the images that say a caption, show it or may show it, the best first.
 
     They are as many as an answer may have. Where the model is not calibrated, the `k` best count.
@@ -62,13 +60,13 @@ async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> Field
     hits = await search.merged(*await search.both())
     violations = [hit.violation for hit in hits]
     likely = caption_probabilities(engine, search.query.caption, violations)
-    best = request.k if engine.calibration.image is None else 0
+    best = request.k if engine.checkpoint.calibration.image is None else 0
     ids = [
         hit.image_id
         for at, (hit, probability) in enumerate(zip(hits, likely, strict=True))
         if hit.says or may_be_true(probability) or at < best
     ]
-    return {"image_ids": ids[: most.k]}
+    return lambda: {"image_ids": ids[: most.k]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +106,18 @@ class _Search:
         query = TextQuery.read(request.caption)
         if not query.caption.strip():
             raise invalid("caption", "say what to look for, beside what to leave out")
-        if request.evidence == "shows" or not query.terms:
-            check_query(query.caption, engine.vocabulary, engine.settings)
         # "a girafe" is not searched by the picture: "a" alone is true of everything.
         telling = [one.written for one in query.terms] if request.evidence == "any" else []
         known = any(map(engine.vocabulary.knows, telling or [query.caption]))
-        first = request.model_copy(update={"offset": 0, "k": depth_of(request)})
-        key = key_of(engine, "image", first, query=query)
+        if not known and (request.evidence == "shows" or not query.terms):
+            check_query(query.caption, engine.vocabulary, engine.settings)
+        key = key_of(engine, "image", request, query=query)._replace(offset=0)
         return cls(engine, request, stages, query, key, known and request.evidence != "says")
 
     async def both(self) -> tuple[Found | None, Said]:
         """Search by the picture and by the text at once; where one fails, the other ends too."""
+        if self.request.evidence == "shows":
+            return await self.shown(), Said()
         generation = self.engine.index.generation
         try:
             async with asyncio.TaskGroup() as group:
@@ -136,21 +135,20 @@ class _Search:
         """Search by the picture; leave out hits that show what is excluded."""
         if not self.by_picture:
             return None
-        depth, k = self.key.query.k, self.key.query.k
+        key, depth = self.key, self.key.query.k
         point = await self._point(self.query.caption)
         while True:
-            key = self.key._replace(query=replace(self.key.query, k=k))
             (found,) = await self.engine.searcher.search(key, point[None], self.stages)
-            kept = await self._without_excluded(found.ranking.ids.tolist())
+            self.rows.update(found.images)
+            if not self.query.excluded:
+                return found
+            k, kept = key.query.k, await self._without_excluded(found.ranking.ids.tolist())
             if len(kept) >= depth or len(found.ranking.ids) < k or k >= K_MAXIMUM:
-                self.rows.update(found.images)
                 return found.only(kept[:depth])
-            k = min(2 * k, K_MAXIMUM)
+            key = key._replace(query=replace(key.query, k=min(2 * k, K_MAXIMUM)))
 
     async def said(self) -> Said:
         """Search by the text."""
-        if self.request.evidence == "shows":
-            return Said()
         engine, selection = self.engine, self.key.query.selection
         limit, images = max(self.key.query.k, _SAID_AT_LEAST), engine.info.images
 
@@ -222,6 +220,7 @@ class _Search:
     ) -> Fields:
         """Return the fields of the answer."""
         engine, query = self.engine, self.query
+        unknown = engine.vocabulary.unknown(query.caption)
         violations = [hit.violation for hit in page]
         probabilities = caption_probabilities(engine, query.caption, violations)
         rows = [self.rows[hit.image_id] for hit in page]
@@ -231,16 +230,15 @@ class _Search:
             self.request.offset,
             versions_of_hits(self.versions, self.rows, engine.paths),
         )
+        facts = self._facts() if found is None else found.facts(engine.checkpoint.name)
         phrases = [Resolved(Term(one, one), one, "word", 1, known=False) for one in query.phrases]
         wanted = [*said_by.resolved, *phrases]
         for hit, fields in zip(page, made, strict=True):
-            says = _says(texts.get(hit.image_id, []), wanted) if hit.says else []
-            fields["says"] = says
+            fields["says"] = _says(texts.get(hit.image_id, []), wanted) if hit.says else []
         spoken = {one.term.folded for one in said_by.resolved if not one.is_corrected}
-        unknown = engine.vocabulary.unknown(query.caption)
         return {
             "hits": made,
-            **(self._facts() if found is None else found.facts(engine.checkpoint.name)),
+            **facts,
             "unknown_words": [word for word in unknown if fold(word) not in spoken],
             "did_you_mean": _corrected(query.caption, said_by.resolved),
         }

@@ -8,17 +8,15 @@ from typing import Any
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions import (
-    all_of,
     captions,
-    common,
     describe,
     diagram,
     embed,
     entails,
     evidence,
     images,
+    joint,
     like,
-    similar,
     table,
 )
 from hasse.service.questions.pipeline import Answering, run
@@ -27,10 +25,10 @@ from hasse.service.questions.table import Answered_co, Asked, Question
 HANDLERS: Mapping[Question[Any, Any], Answering[Any]] = {
     table.SEARCH_IMAGES: evidence.answer,
     table.SEARCH_IMAGES_TOGETHER: images.answer,
-    table.SEARCH_SIMILAR: similar.answer,
+    table.SEARCH_SIMILAR: like.answer_similar,
     table.SEARCH_CAPTIONS: captions.answer,
-    table.SEARCH_ALL_OF: all_of.answer,
-    table.SEARCH_COMMON: common.answer,
+    table.SEARCH_ALL_OF: joint.answer_all_of,
+    table.SEARCH_COMMON: joint.answer_common,
     table.SEARCH_LIKE: like.answer,
     table.ENTAILS: entails.answer,
     table.ENTAILS_TOGETHER: entails.answer_together,

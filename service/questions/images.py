@@ -7,22 +7,22 @@ from hasse.service.core.searching import Found
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     Fields,
+    Making,
     caption_probabilities,
     encode,
-    finish,
     key_of,
 )
 from hasse.service.questions.requests import ImagesQuery
 
 
-async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> Fields:
+async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> Making:
     """Return the images that each caption is true of, all of one generation."""
     captions = request.captions
     points = await encode(engine, captions, stages)
     key = key_of(engine, "image", request, len(captions))
     each = await engine.searcher.search(key, points, stages)
     pairs = list(zip(captions, each, strict=True))
-    return await finish(request, lambda: {"answers": [_fields(engine, *pair) for pair in pairs]})
+    return lambda: {"answers": [_fields(engine, *pair) for pair in pairs]}
 
 
 def _fields(engine: Engine, caption: str, found: Found) -> Fields:
@@ -31,6 +31,6 @@ def _fields(engine: Engine, caption: str, found: Found) -> Fields:
     return {
         "hits": found.image_hits(engine.paths, probabilities),
         **found.facts(engine.checkpoint.name),
-        "unknown_words": engine.checkpoint.model.vocabulary.unknown(caption),
+        "unknown_words": engine.vocabulary.unknown(caption),
         "did_you_mean": None,
     }

@@ -11,23 +11,37 @@ from hasse.service.core.searching import Found, plain
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     Fields,
+    Making,
+    calibration_of,
     caption_hits,
     encode,
-    finish,
     search,
     unknown_words,
 )
-from hasse.service.questions.requests import Part, SearchOptions
+from hasse.service.questions.requests import AllOfQuery, CommonQuery, Part, SearchOptions
 
 
-async def jointly(
+async def answer_all_of(engine: Engine, request: AllOfQuery, stages: Stages) -> Making:
+    """Return the images that every part is true of, ranked by the part that each fits worst."""
+    known, parts = engine.checkpoint.calibration.image, request.all_of
+    calibrations = [known.of(part) if known and isinstance(part, str) else None for part in parts]
+    return await _jointly(engine, "image", parts, calibrations, request, stages)
+
+
+async def answer_common(engine: Engine, request: CommonQuery, stages: Stages) -> Making:
+    """Return the captions that are true of every part, ranked by the part that each fits worst."""
+    calibrations = [calibration_of(engine.checkpoint, part) for part in request.common]
+    return await _jointly(engine, "caption", request.common, calibrations, request, stages)
+
+
+async def _jointly(
     engine: Engine,
     kind: Kind,
     parts: Sequence[Part],
     calibrations: Sequence[Calibration | None],
     options: SearchOptions,
     stages: Stages,
-) -> Fields:
+) -> Making:
     """Return the answer to a search by parts, each of which has a calibration or none."""
     points = await encode(engine, parts, stages)
     found = await search(engine, kind, points, options, stages, joint=True)
@@ -48,7 +62,7 @@ async def jointly(
             facts["did_you_mean"] = None
         return {"hits": hits, "unknown_words": unknown, **facts}
 
-    return await finish(options, make)
+    return make
 
 
 def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int, Fields]:

@@ -1,4 +1,4 @@
-"""Which images are like one or several, with something put in or taken out?"""
+"""Which images are like a picture, or like several, with something put in or taken out?"""
 
 from __future__ import annotations
 
@@ -11,16 +11,32 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     Fields,
+    Making,
     calibration_of,
+    depth_of,
     encode,
     search,
-    search_without,
     unknown_words,
 )
-from hasse.service.questions.requests import K_MAXIMUM, DistinctOptions, LikeQuery, Part
+from hasse.service.questions.requests import (
+    K_MAXIMUM,
+    DistinctOptions,
+    LikeQuery,
+    Part,
+    SimilarQuery,
+)
 
 
-async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Fields:
+async def answer_similar(engine: Engine, request: SimilarQuery, stages: Stages) -> Making:
+    """Return the images that are like a picture, or like a stored image, which is left out.
+
+    Violations are those of `hasse.index.search.similar`.
+    """
+    (point,) = await encode(engine, [request.image], stages)
+    return await _without(engine, [request.image], point, [], request, stages)
+
+
+async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Making:
     """Return the images most like `like` and `also`, and unlike `less`, with `plus` for `minus`.
 
     A single word is replaced within the captions that are true of `like`. The images that are named
@@ -35,9 +51,44 @@ async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Fields:
         terms = await encode(engine, [*plus, *minus], stages)
         start = substitute(score, start, terms[: len(plus)], terms[len(plus) :])
     starts = [*similar, *others]
-    fields = await search_without(engine, starts, start, request, stages)
     unknown = unknown_words(engine.checkpoint, [*starts, *request.plus, *request.minus])
-    return fields | {"unknown_words": unknown, "did_you_mean": None}
+    return await _without(engine, starts, start, unknown, request, stages)
+
+
+async def _without(
+    engine: Engine,
+    starts: Sequence[Part],
+    point: Points,
+    unknown: Sequence[str],
+    request: SimilarQuery | LikeQuery,
+    stages: Stages,
+) -> Making:
+    """Return the images best for a point (N,), without those it was made from.
+
+    Their other versions are left out with them. Violations are no probabilities, since no caption
+    is involved.
+    """
+    stored = {part for part in starts if isinstance(part, int)}
+    first, depth = request.offset, depth_of(request)
+    from_first = request.model_copy(update={"offset": 0, "k": depth})
+    found = await search(engine, "image", point[None], from_first, stages, spare=len(stored))
+
+    def make() -> Fields:
+        hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, stored)]
+        page = enumerate(hits[first:depth], first + 1)
+        return {
+            "hits": [hit | {"rank": rank, "shows": None} for rank, hit in page],
+            **found.facts(engine.checkpoint.name),
+            "unknown_words": unknown,
+            "did_you_mean": None,
+        }
+
+    return make
+
+
+def _shows(hit: Fields, stored: Collection[int]) -> bool:
+    """Tell whether a hit is one of the images or a version of it."""
+    return any(one["image_id"] in stored for one in (hit, *hit["versions"]))
 
 
 async def _in_captions(

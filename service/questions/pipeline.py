@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -13,8 +13,7 @@ import numpy as np
 
 from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
-from hasse.index.text.folding import fold
-from hasse.index.text.query import TextQuery
+from hasse.index.text.query import TextQuery, fold
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration
@@ -42,9 +41,11 @@ from hasse.service.questions.requests import (
 from hasse.service.schemas import is_instant, milliseconds, place_of
 
 Fields: TypeAlias = dict[str, Any]  # of an answer, in their order
+Making: TypeAlias = Callable[[], Fields]
 Asked = TypeVar("Asked", bound=QuestionRequest)
-# How a question is answered, between check and count.
-Answering: TypeAlias = Callable[[Engine, Asked, Stages], Awaitable[Fields]]
+# How a question is answered, between check and count. It returns what makes the fields, since that
+# may take longer than the event loop may be held up.
+Answering: TypeAlias = Callable[[Engine, Asked, Stages], Awaitable[Making]]
 
 # A field that selects part of the collection has the name that `Selection` gives it.
 _ZONE = re.compile(r"([zZ]|[+-]\d\d:\d\d)$")
@@ -75,10 +76,15 @@ async def run(
             the collection, `busy` and `late` under load, `encoding_failed`, `not_ready` and
             `catalog_unreachable` for faults inside, and what `PictureReader.pixels` raises.
     """
+    cost = cost_of(request)
     check(engine, request)
-    async with engine.admission.enter(stages, cost_of(request)):
+    async with engine.admission.enter(stages, cost):
         fields = await answering(engine, request, stages)
-        made = await finish(request, lambda: make(fields))
+        with traced("answer"):
+            if cost > PLAIN_COST:
+                made = await beside_loop(lambda: make(fields()))
+            else:
+                made = make(fields())
     stages.seconds["total"] = perf_counter() - stages.started
     # Later: the answer does not wait for it.
     asyncio.get_running_loop().call_soon(_count, engine, stages)
@@ -93,7 +99,7 @@ def _count(engine: Engine, stages: Stages) -> None:
 
 def check(engine: Engine, request: QuestionRequest) -> None:
     """Refuse what this service or its model cannot answer; raises ServiceError `invalid`."""
-    settings, words = engine.settings, engine.checkpoint.model.vocabulary
+    settings, words = engine.settings, engine.vocabulary
     if isinstance(request, SearchOptions) and request.k > settings.k_maximum:
         raise invalid("k", f"this service gives at most {settings.k_maximum} hits")
     for field, text in named_texts(request):
@@ -263,55 +269,12 @@ def _milliseconds(name: str, instant: str) -> int:
     return milliseconds(_ZONE.sub("Z", instant) if name.startswith("taken") else instant)
 
 
-async def search_without(
-    engine: Engine,
-    starts: Sequence[Part],
-    point: Points,
-    options: SearchOptions,
-    stages: Stages,
-) -> Fields:
-    """Return the fields of the images best for a point (N,), without those it was made from.
-
-    Their other versions are left out with them. Violations are no probabilities, since no caption
-    is involved.
-    """
-    stored = {part for part in starts if isinstance(part, int)}
-    from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
-    found = await search(engine, "image", point[None], from_first, stages, spare=len(stored))
-
-    def make() -> Fields:
-        hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, stored)]
-        return {
-            "hits": ranked(hits, options, probability=None, shows=None),
-            **found.facts(engine.checkpoint.name),
-        }
-
-    return await finish(options, make)
-
-
-def _shows(hit: Fields, stored: Collection[int]) -> bool:
-    """Tell whether a hit is one of the images or a version of it."""
-    return any(one["image_id"] in stored for one in (hit, *hit["versions"]))
-
-
-async def finish(request: QuestionRequest, make: Callable[[], Made]) -> Made:
-    """Make an answer or its fields: of a costly one in a thread, so that others are answered."""
-    with traced("answer"):
-        return await beside_loop(make) if cost_of(request) > PLAIN_COST else make()
-
-
-def ranked(hits: Sequence[Fields], options: SearchOptions, **changed: Any) -> list[Fields]:
-    """Return the page of hits that the options ask for, with ranks and changed fields."""
-    page = hits[options.offset : depth_of(options)]
-    return [hit | {"rank": rank} | changed for rank, hit in enumerate(page, options.offset + 1)]
-
-
 def caption_hits(engine: Engine, found: Found) -> list[Fields]:
     """Return the fields of a `CaptionHit` for each caption that was found.
 
     All captions without a word that the model knows have one point, which says nothing about them.
     """
-    knows, calibration = engine.vocabulary.knows, engine.calibration.image
+    knows, calibration = engine.vocabulary.knows, engine.checkpoint.calibration.image
     if calibration is None or found.ranking.parts is not None:
         return found.caption_hits(engine.paths)
     hits = found.caption_hits(
@@ -327,7 +290,7 @@ def caption_probabilities(
     engine: Engine, caption: str, violations: Sequence[float | None]
 ) -> list[float | None]:
     """Return how likely a caption is true of images, by their violations; None if not known."""
-    calibration = engine.calibration.image
+    calibration = engine.checkpoint.calibration.image
     known = [one for one in violations if one is not None]
     if calibration is None or not known:
         return [None] * len(violations)

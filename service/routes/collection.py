@@ -15,7 +15,7 @@ from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, open_original, ver
 from hasse.service.core.previews import PREVIEW_MEDIA_TYPE, PreviewSize
 from hasse.service.http.openapi import Id, problems
 from hasse.service.schemas import CaptionRecord, ImageRecord
-from hasse.service.services import ServicesHere
+from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(tags=["collection"])
 
@@ -107,17 +107,10 @@ async def image_file(
     },
 )
 async def image_thumbnail(
-    image_id: Id,
-    services: ServicesHere,
-    if_none_match: KnownVersion = None,
+    image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
     """Return the thumbnail, made at the first request and remembered."""
-    version, content = await records.thumbnail(
-        services.engine, image_id, lambda version: _has(if_none_match, version)
-    )
-    if not content:
-        return _unchanged(version)
-    return Response(content, headers=_headers(version), media_type=THUMBNAIL_MEDIA_TYPE)
+    return await _reduced(services, image_id, None, if_none_match)
 
 
 @router.get(
@@ -136,12 +129,19 @@ async def image_preview(
     image_id: Id, size: PreviewSize, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
     """Return a preview, made at the first request and kept on disk. Every format has one."""
-    version, content = await records.preview(
+    return await _reduced(services, image_id, size, if_none_match)
+
+
+async def _reduced(
+    services: Services, image_id: int, size: PreviewSize | None, if_none_match: str | None
+) -> Response:
+    version, content = await records.reduced(
         services.engine, image_id, size, lambda version: _has(if_none_match, version)
     )
     if not content:
         return _unchanged(version)
-    return Response(content, headers=_headers(version), media_type=PREVIEW_MEDIA_TYPE)
+    media_type = THUMBNAIL_MEDIA_TYPE if size is None else PREVIEW_MEDIA_TYPE
+    return Response(content, headers=_headers(version), media_type=media_type)
 
 
 @router.get(

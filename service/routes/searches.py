@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hasse.service.addresses import address
 from hasse.service.core.stages import Stages
-from hasse.service.feed import ENTRIES, MEDIA_TYPE, Entry, atom
+from hasse.service.feed import ENTRIES, MEDIA_TYPE, atom
 from hasse.service.http.openapi import OF_QUESTIONS, OF_WRITES, problems, takes
 from hasse.service.questions import saved
 from hasse.service.questions.answers import SavedAnswer, SavedSearch, SavedSearches
@@ -127,9 +127,9 @@ async def feed(name: Name, services: SearchServices) -> Response:
     one = await saved.current(engine, name)
     images = await engine.in_catalog(lambda: engine.index.catalog.described_images(one.found))
     newest = sorted(images.values(), key=lambda image: (image.row.added or 0, image.row.id))
-    entries = [Entry.of(image) for image in reversed(newest[-ENTRIES:])]
     here = address(f"/searches/{quote(name, safe='')}/feed")
-    return Response(atom(name, here, entries, one.saved.looked), 200, _FRESH, MEDIA_TYPE)
+    made = atom(name, here, newest[: -ENTRIES - 1 : -1], one.saved.looked)
+    return Response(made, 200, _FRESH, MEDIA_TYPE)
 
 
 def _json(fields: Fields, status: int = 200) -> Response:

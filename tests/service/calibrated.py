@@ -21,7 +21,7 @@ def calibrate(client: Client, monkeypatch: pytest.MonkeyPatch, known: Calibratio
 
 def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:
     """Let a model call that true between captions which violates no more; None: nobody knows."""
-    known = client.engine.calibration
+    known = client.engine.checkpoint.calibration
     assert known.caption is not None
     told = None if threshold is None else replace(known.caption, threshold=threshold)
     calibrate(client, monkeypatch, replace(known, caption=told))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasse.index.text.query import TextQuery
+from hasse.index.text.query import TextQuery, fold
 
 
 def words(query: TextQuery) -> list[str]:
@@ -51,3 +51,38 @@ def test_query_of_operators_and_wildcards_has_folded_words_only(query: str) -> N
     read = TextQuery.read(query)
     for text in (*words(read), *read.phrases):
         assert text.replace(" ", "").isalnum()
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Straße", "strasse"),
+        ("ﬁnal CAFÉ", "final cafe"),
+        ("cafe\u0301", "cafe"),
+        ("№ 7", "no 7"),
+        ("IMG_2033.JPG", "img 2033 jpg"),
+        ("ＡＢＣ１２", "abc12"),
+        ("A4", "a4"),
+        ("Ærøskøbing", "aeroskobing"),
+        ("東京タワー", "東 京 タ ワ ー"),
+        ("İstanbul", "istanbul"),
+        ("Ελλάδα", "ελλαδα"),
+        ("हिन्दी", "हिन्दी"),
+        ("100% *_\0'\"", "100"),
+        ("\ud800", ""),
+    ],
+)
+def test_fold_keeps_letters_and_numbers_without_case_accents_and_width(
+    text: str, folded: str
+) -> None:
+    assert fold(text) == folded
+
+
+@given(st.text())
+def test_fold_of_folded_text_changes_nothing(text: str) -> None:
+    assert fold(fold(text)) == fold(text)
+
+
+@given(st.text(), st.text())
+def test_fold_of_texts_with_a_space_between_is_that_of_each(one: str, other: str) -> None:
+    assert fold(f"{one} {other}") == " ".join(filter(None, (fold(one), fold(other))))

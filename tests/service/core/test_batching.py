@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hasse.service.core.batching import Batcher, Done, Next, WorkerStoppedError
+from hasse.service.core.batching import Batcher, Done, WorkerStoppedError
 
 
 class Recorder:
@@ -291,87 +291,6 @@ def test_items_of_an_ended_loop_do_not_delay_others() -> None:
     async def main() -> None:
         assert (await batcher.submit("a", 3)).result == 6
         batcher.close()
-
-    asyncio.run(main())
-
-
-def add_one(number: int) -> int:
-    return number + 1
-
-
-def test_chained_items_are_batched_together_by_the_next_batcher() -> None:
-    async def main() -> None:
-        first, second = Recorder(), Recorder()
-        one, other = first.batcher(), second.batcher()
-        onward = Next(other, "b", add_one)
-        held = await behind_a_closed_gate(first, one)
-        rest = [asyncio.create_task(one.submit_chained("a", at, onward)) for at in (1, 2, 3)]
-        staying = asyncio.create_task(one.submit("a", 4))
-        await settled()
-        first.gate.set()
-        with second.changed:  # in which the loop, held here, is asked for nothing
-            assert second.changed.wait_for(lambda: second.batches, 60)
-        assert second.batches == [("b", [3, 5, 7])]
-        found = await asyncio.gather(*rest)
-        assert [(done.result, then.result) for done, then in found] == [(2, 6), (4, 10), (6, 14)]
-        assert ((await held).result, (await staying).result) == (0, 8)
-        assert first.batches[1:] == [("a", [1, 2, 3, 4])]
-        one.close()
-        other.close()
-
-    asyncio.run(main())
-
-
-def test_chained_item_fails_alone_in_either_batcher() -> None:
-    async def main() -> None:
-        first, second = Recorder(poison=1), Recorder(poison=3)
-        one, other = first.batcher(), second.batcher()
-        onward = Next(other, "b", add_one)
-        work = (one.submit_chained("a", at, onward) for at in range(4))
-        found = await asyncio.gather(*work, return_exceptions=True)
-        failed = [str(each) for each in found if isinstance(each, ValueError)]
-        assert sorted(failed) == ["cannot take 1"]
-        assert [each[1].result for each in found if isinstance(each, tuple)] == [2, 10, 14]
-        second.poison = 5
-        work = (one.submit_chained("a", at, onward) for at in (2, 3))
-        found = await asyncio.gather(*work, return_exceptions=True)
-        assert isinstance(found[0], ValueError)
-        assert isinstance(found[1], tuple)
-        one.close()
-        other.close()
-
-    asyncio.run(main())
-
-
-def test_chained_item_cancelled_on_the_way_is_skipped_by_the_next_batcher() -> None:
-    async def main() -> None:
-        first, second = Recorder(), Recorder()
-        one, other = first.batcher(), second.batcher()
-        onward = Next(other, "b", add_one)
-        first.gate.clear()
-        works = [asyncio.create_task(one.submit_chained("a", at, onward)) for at in (1, 2)]
-        await asyncio.to_thread(first.entered.wait, 60)
-        works[0].cancel()
-        await settled()
-        first.gate.set()
-        await works[1]
-        one.close()
-        other.close()
-        assert first.batches == [("a", [1, 2])]
-        assert second.batches == [("b", [5])]
-
-    asyncio.run(main())
-
-
-def test_chained_item_for_a_closed_batcher_fails_and_names_it() -> None:
-    async def main() -> None:
-        one, other = Recorder().batcher(), Recorder().batcher()
-        other.name = "next"
-        other.close()
-        with pytest.raises(WorkerStoppedError, match="the next has stopped"):
-            await one.submit_chained("a", 1, Next(other, "b", add_one))
-        assert (await one.submit("a", 1)).result == 2
-        one.close()
 
     asyncio.run(main())
 

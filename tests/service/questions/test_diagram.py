@@ -26,8 +26,8 @@ from tests.service.collection import IMAGES, make_collection, png
 def learned(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the model knows the violations of: pairs of captions too, pairs with images, or none."""
     known = {
-        "entailment": client.engine.calibration,
-        "truth of images": Calibrations(image=client.engine.calibration.image),
+        "entailment": client.engine.checkpoint.calibration,
+        "truth of images": Calibrations(image=client.engine.checkpoint.calibration.image),
         "nothing": Calibrations(),
     }[request.param]
     calibrate(client, monkeypatch, known)
@@ -59,7 +59,7 @@ def test_diagram_has_one_focus_and_only_covering_edges(client: Client, path: str
 def test_diagram_with_calibration_of_captions_follows_entailment(client: Client) -> None:
     found = Diagram.model_validate(client.get("/images/1003/diagram").json())
     assert len(found.edges) > 0
-    calibration = client.engine.calibration.caption
+    calibration = client.engine.checkpoint.calibration.caption
     assert calibration is not None
     for edge in found.edges:
         lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
@@ -143,7 +143,7 @@ def test_diagram_of_image_has_its_own_captions_even_if_none_is_likely(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
     nothing = Calibration((0.0, 1.0), (0.01, 0.0), 0.0, 100, 10)
-    pairs = client.engine.calibration.caption if known == "captions too" else None
+    pairs = client.engine.checkpoint.calibration.caption if known == "captions too" else None
     calibration = Calibrations(image=nothing, caption=pairs)
     calibrate(client, monkeypatch, calibration)
     assert drawn(client) == own_captions(client)
@@ -163,7 +163,7 @@ def test_diagram_in_empty_collection_has_only_the_caption(
 ) -> None:
     with Client(create_app(Settings(library=make_collection(tmp_path), device="cpu"))) as client:
         client.engine.index.remove(range(1000, 1000 + IMAGES))
-        known = client.engine.calibration
+        known = client.engine.checkpoint.calibration
         for learned in (known, Calibrations(image=known.image), Calibrations()):
             calibrate(client, monkeypatch, learned)
             found = client.get("/diagram", params={"caption": "a dog runs"})
