@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hasse.index.catalog.selection import Selection
-from hasse.service.addresses import thumbnail_url
 from hasse.service.core.engine import Engine
+from hasse.service.core.searching import image_hits
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View
 from hasse.service.plural import count
-from hasse.service.questions.pipeline import selection_of
+from hasse.service.questions.pipeline import Fields, selection_of
 from hasse.service.questions.requests import SearchOptions
-
-
-@dataclass(frozen=True, slots=True)
-class BrowsedImage:
-    """An image as a card shows it; nothing was asked of it, so no reasons and no probability."""
-
-    image_id: int
-    file_name: str
-    path: str
-    width: int | None
-    height: int | None
-    captions: list[str]
-    written_captions: list[str]
-    thumbnail_url: str
-    probability: None = None
-    says: tuple[()] = ()
 
 
 async def browse(engine: Engine, query: PageQuery) -> View:
@@ -49,23 +31,12 @@ async def browse(engine: Engine, query: PageQuery) -> View:
     )
 
 
-def _read(engine: Engine, query: PageQuery, selection: Selection) -> tuple[int, list[BrowsedImage]]:
+def _read(engine: Engine, query: PageQuery, selection: Selection) -> tuple[int, list[Fields]]:
+    """Return how many pictures there are, and the fields of those to show, as of hits."""
     index = engine.index
     ids = np.sort(selection.ids(index.catalog, index.folder, "image", index.snapshot.ids("image")))
     wanted = ids[::-1][query.offset : query.offset + query.k].tolist()
     rows, _ = index.catalog.image_hits(wanted)
-    paths = engine.paths.of_hits(rows)
-    return len(ids), [
-        BrowsedImage(
-            image_id=row.id,
-            file_name=row.file_name,
-            path=paths[row.id][0],
-            width=row.width,
-            height=row.height,
-            captions=[text or "" for text, by in row.captions if by is None],
-            written_captions=[text or "" for text, by in row.captions if by is not None],
-            thumbnail_url=thumbnail_url(row.id),
-        )
-        for image_id in wanted
-        if (row := rows.get(image_id)) is not None
-    ]
+    # Nothing was asked of them, so there is no violation and no probability.
+    shown = ((rows[image_id], None, None) for image_id in wanted if image_id in rows)
+    return len(ids), image_hits(shown, engine.paths, query.offset, {})

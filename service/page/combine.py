@@ -21,14 +21,12 @@ from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.results import (
     COMMON_HEADINGS,
     IMAGE_HEADINGS,
-    CaptionGroup,
     Ranked,
     ShownPicture,
-    group_captions,
     proof_of,
 )
 from hasse.service.questions import table
-from hasse.service.questions.answers import CommonAnswer, ImageAnswer, ImageHit
+from hasse.service.questions.answers import CaptionHit, CommonAnswer, ImageAnswer, ImageHit
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import (
     PARTS_MAXIMUM,
@@ -213,14 +211,14 @@ async def _search(
     images: list[Part] = [*[file.content for file in uploads], *form.image_ids]
     parts: list[Part] = [*images, *form.words]
     ranked: Ranked[ImageHit] = Ranked()
-    groups: Ranked[CaptionGroup] = Ranked()
+    captions: Ranked[CaptionHit] = Ranked()
     heading = OPERATIONS[form.operation]
     answer: ImageAnswer | CommonAnswer
     if form.operation == "common":
         common = CommonQuery(common=parts, **query.options)
         answer = await ask(engine, table.SEARCH_COMMON, common, stages)
-        groups = Ranked.of(group_captions(answer.hits))
-        heading = COMMON_HEADINGS[groups.verdict]
+        captions = Ranked.of(answer.hits)
+        heading = COMMON_HEADINGS[captions.verdict]
     elif form.operation == "like":
         plus: list[Part] = [*form.words]
         minus: list[Part] = [*form.without]
@@ -242,7 +240,7 @@ async def _search(
         "heading": heading,
         "pictures": shown,
         "ranked": ranked,
-        "groups": groups,
+        "captions": captions,
         "proof": proof_of(answer, thing, stages),
         "unknown_words": answer.unknown_words,
     }

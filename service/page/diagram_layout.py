@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -13,13 +12,7 @@ from hasse.service.questions.answers import Diagram, DiagramNode
 # Pixels.
 _WIDTH, _GAP = 184, 20  # of a node, and between two of a row
 _ROW_GAP = 64
-_HALF = _WIDTH // 2
-_LINE, _PADDING = 20, 12
-_PICTURE = 120
-_LINES = 3  # of a node's text
-_TEXT = _WIDTH - 20  # widest line
-# Widths of characters in the widest of the serif fonts that the page asks for.
-_NARROW, _USUAL, _BROAD, _FULL = 5.5, 8.8, 13.0, 16.5
+_WORDS, _PICTURE = 84, 144  # heights of nodes: three lines of text, or a picture
 
 _PLACES = {
     "focus": "you are here",
@@ -31,13 +24,13 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node: its upper left corner, its size, and its lines of text with their heights."""
+    """A node: its upper left corner, its size, and its text or the address of its picture."""
 
     x: int
     y: int
     width: int
     height: int
-    lines: tuple[tuple[int, str], ...]
+    text: str
     label: str
     url: str
     place: str
@@ -62,11 +55,10 @@ def lay_out(diagram: Diagram, query: PageQuery) -> Layout:
     boxes: dict[int, Box] = {}
     bottom = 4
     for row in rows:
-        height = max(_height(diagram.nodes[at]) for at in row)
         left = (width - len(row) * (_WIDTH + _GAP) + _GAP) // 2
         for column, at in enumerate(row):
             boxes[at] = _box(diagram.nodes[at], left + column * (_WIDTH + _GAP), bottom, query)
-        bottom += height + _ROW_GAP
+        bottom += max(boxes[at].height for at in row) + _ROW_GAP
     edges = []
     for edge in diagram.edges:
         lower, upper = boxes[edge.lower], boxes[edge.upper]
@@ -97,54 +89,6 @@ def _rows(diagram: Diagram) -> list[list[int]]:
     return rows
 
 
-def _text(node: DiagramNode) -> list[str]:
-    if node.image_id is not None:
-        return []
-    return wrap(node.captions[0])
-
-
-def wrap(text: str) -> list[str]:
-    """Break a text into at most three lines that fit into a box; a longer one ends in "…"."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and _measure(f"{lines[-1]} {word}") <= _TEXT:
-            lines[-1] += f" {word}"
-            continue
-        lines.append("")
-        for character in word:  # a word that is longer than a line is broken
-            if _measure(lines[-1] + character) > _TEXT:
-                lines.append("")
-            lines[-1] += character
-    lines = lines[1:]
-    if len(lines) > _LINES:
-        last = lines[_LINES - 1]
-        while _measure(f"{last}…") > _TEXT:
-            last = last[:-1]
-        lines = [*lines[: _LINES - 1], f"{last.rstrip()}…"]
-    return lines
-
-
-def _measure(text: str) -> float:
-    """Return about how wide a text is, in pixels; rather too much than too little."""
-    return sum(map(_width, text))
-
-
-def _width(character: str) -> float:
-    if unicodedata.east_asian_width(character) in "WF":
-        return _FULL
-    if unicodedata.combining(character):
-        return 0.0
-    if character in "iljtf.,;:'!|()[] ":
-        return _NARROW
-    return _BROAD if character in "mwMWQOGD@%—…" or ord(character) > 0x2FFF else _USUAL
-
-
-def _height(node: DiagramNode) -> int:
-    if node.image_id is not None:
-        return _PICTURE + 2 * _PADDING
-    return len(_text(node)) * _LINE + 2 * _PADDING
-
-
 def _box(node: DiagramNode, x: int, y: int, query: PageQuery) -> Box:
     url = query.diagram_url(image_id=node.image_id)
     name = "this picture"
@@ -157,8 +101,8 @@ def _box(node: DiagramNode, x: int, y: int, query: PageQuery) -> Box:
         x=x,
         y=y,
         width=_WIDTH,
-        height=_height(node),
-        lines=tuple((y + _PADDING + 15 + at * _LINE, line) for at, line in enumerate(_text(node))),
+        height=_WORDS if node.image_id is None else _PICTURE,
+        text=name,
         label=f"{name} ({_PLACES[node.place]}{same})",
         url=url,
         place=node.place,

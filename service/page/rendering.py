@@ -19,7 +19,7 @@ from hasse.service.core.answering import beside_loop
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import FILTERS, PageQuery
-from hasse.service.page.results import distinct
+from hasse.service.page.results import distinct, images_of
 from hasse.service.page.sources import shape, srcset
 from hasse.service.page.static_files import static
 from hasse.service.services import services_of
@@ -105,7 +105,7 @@ _TEMPLATES.globals.update(
     thumbnail_url=thumbnail_url,
     verdict=verdict,
 )
-_TEMPLATES.filters["distinct"] = distinct
+_TEMPLATES.filters.update(distinct=distinct, images=images_of)
 
 
 async def render(request: Request, query: PageQuery, view: View) -> Response:

@@ -96,16 +96,6 @@ class ShownPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptionGroup:
-    """Captions that read the same, and the images they were written for."""
-
-    text: str
-    probability: float | None
-    image_ids: tuple[int, ...]
-    by_model: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
     """How sure an answer is: a class name, and a sentence."""
 
@@ -131,8 +121,9 @@ class Ranked(Generic[Hit]):
     @property
     def verdict(self) -> Verdict | None:
         """The verdict on the likeliest hit."""
-        known = [hit for hit in (*self.likely, *self.nearest) if hit.probability is not None]
-        return _verdict(max(known, key=lambda hit: hit.probability or 0)) if known else None
+        every = (hit.probability for hit in (*self.likely, *self.nearest))
+        known = [one for one in every if one is not None]
+        return verdict(max(known)) if known else None
 
 
 def _may_be(hit: Likely) -> bool:
@@ -140,18 +131,9 @@ def _may_be(hit: Likely) -> bool:
     return says or may_be_true(hit.probability)
 
 
-def _verdict(hit: Likely) -> Verdict | None:
-    return None if hit.probability is None else verdict(hit.probability)
-
-
-def group_captions(hits: Sequence[CaptionHit]) -> list[CaptionGroup]:
-    """Return hits with the images of all captions that read the same."""
-    groups = []
-    for hit in hits:
-        image_ids = dict.fromkeys([hit.image_id, *(same.image_id for same in hit.same)])
-        by_model = hit.written_by is not None
-        groups.append(CaptionGroup(hit.caption, hit.probability, tuple(image_ids), by_model))
-    return groups
+def images_of(hit: CaptionHit) -> list[int]:
+    """Return the images of all captions that read like one, each once."""
+    return list(dict.fromkeys([hit.image_id, *(same.image_id for same in hit.same)]))
 
 
 def distinct(captions: Iterable[str]) -> list[str]:

@@ -24,7 +24,6 @@ from hasse.service.page.results import (
     SAYING_HEADING,
     Ranked,
     ShownPicture,
-    group_captions,
     proof_of,
 )
 from hasse.service.page.searches import SIGN, named
@@ -213,14 +212,13 @@ def _captions(
     similar: Sequence[ImageHit],
     stages: Stages,
 ) -> View:
-    groups = group_captions(answer.hits)
     proof = proof_of(answer, "caption", stages)
-    ranked = Ranked.of(groups)
+    ranked = Ranked.of(answer.hits)
     heading = CAPTION_HEADINGS[ranked.verdict]
     return View(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
-        announcement=f"{count(len(groups), 'caption')}. {heading}. {proof.sentence}.",
+        announcement=f"{count(len(answer.hits), 'caption')}. {heading}. {proof.sentence}.",
         context={
             "picture": shown,
             "kinds": KINDS,

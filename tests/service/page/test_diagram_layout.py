@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hasse.service.page.diagram_layout import Box, lay_out, wrap
+from hasse.service.page.diagram_layout import Box, lay_out
 from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import Diagram, DiagramEdge, DiagramNode
 
@@ -51,19 +51,3 @@ def test_layout_orders_a_row_by_its_upper_neighbours(boxes: dict[str, Box]) -> N
     assert (dog.x, red.x) == (thing.x, animal.x)
     assert dog.x > red.x
     assert both.x == (dog.x + red.x) // 2
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("a dog", ["a dog"]),
-        ("W" * 30, ["W" * 12, "W" * 12, "W" * 6]),
-        ("\u72d7" * 40, ["\u72d7" * 9, "\u72d7" * 9, "\u72d7" * 9 + "…"]),
-        ("", []),
-    ],
-)
-def test_wrap_breaks_wide_letters_and_long_words_to_fit_their_box(
-    text: str, lines: list[str]
-) -> None:
-    assert wrap(text) == lines
-    assert all(len(line) <= 33 for line in wrap("il" * 200))

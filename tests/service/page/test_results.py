@@ -7,11 +7,10 @@ import pytest
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
 from hasse.service.page.results import (
-    CaptionGroup,
     Ranked,
     ShownPicture,
     distinct,
-    group_captions,
+    images_of,
     proof_of,
 )
 from hasse.service.questions.answers import CaptionAnswer, CaptionHit, SameCaption, Work
@@ -60,13 +59,11 @@ def caption_answer(
     )
 
 
-def test_group_captions_has_the_images_of_captions_that_read_the_same() -> None:
+def test_images_of_a_caption_are_those_of_all_that_read_the_same() -> None:
     answer = caption_answer((1, "a dog", 0.1), (3, "a cat", 0.2))
     same = [SameCaption(caption_id=at, image_id=image) for at, image in ((5, 2), (6, 1), (7, 2))]
-    hits = [answer.hits[0].model_copy(update={"same": same}), answer.hits[1]]
-    dog, cat = group_captions(hits)
-    assert (dog.text, dog.image_ids) == ("a dog", (1, 2))
-    assert (cat.text, cat.image_ids) == ("a cat", (3,))
+    dog, cat = answer.hits[0].model_copy(update={"same": same}), answer.hits[1]
+    assert (images_of(dog), images_of(cat)) == ([1, 2], [3])
 
 
 def test_stored_picture_is_shown_as_a_preview() -> None:
@@ -89,12 +86,15 @@ def test_stored_picture_is_shown_as_a_preview() -> None:
     assert shown.link == "/?image=3&k=12"
 
 
-def groups(*probabilities: float | None) -> list[CaptionGroup]:
-    return [CaptionGroup(f"text {at}", p, (), False) for at, p in enumerate(probabilities)]
+def captions(*probabilities: float | None) -> list[CaptionHit]:
+    (hit,) = caption_answer((1, "a dog", 0.1)).hits
+    return [
+        hit.model_copy(update={"rank": at, "probability": p}) for at, p in enumerate(probabilities)
+    ]
 
 
 def test_ranked_divides_hits_by_their_verdicts_and_keeps_their_order() -> None:
-    hits = groups(0.6, 0.1, None, 0.3)
+    hits = captions(0.6, 0.1, None, 0.3)
     ranked = Ranked.of(hits)
     assert (ranked.likely, ranked.nearest) == ([hits[0], hits[3]], [hits[1], hits[2]])
     assert ranked.verdict == "shows"
@@ -103,7 +103,7 @@ def test_ranked_divides_hits_by_their_verdicts_and_keeps_their_order() -> None:
 
 
 def test_ranked_without_any_probability_doubts_no_hit() -> None:
-    hits = groups(None, None)
+    hits = captions(None, None)
     ranked = Ranked.of(hits)
     assert (ranked.likely, ranked.nearest, ranked.verdict) == (hits, (), None)
     assert Ranked.of([]).verdict is None
