@@ -14,16 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from hasse.index.creation import open_catalog
 from hasse.models.errors import HasseError
 from hasse.service.runtime import logs
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
-
-if TYPE_CHECKING:
-    from hasse.models.checkpoints.checkpoint import Checkpoint
 
 # Environment variable with the place of the state of the follower, for workers.
 _STATE = "HASSE_FOLLOWER_STATE"
@@ -130,7 +126,6 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
 def _follow(settings: Settings) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
     from hasse.index.store import Index
-    from hasse.service.runtime.device import load_encoder
     from hasse.service.runtime.previewing import keep_previews
     from hasse.service.runtime.reading import BackgroundReading
     from hasse.service.runtime.workers import stop_with_parent
@@ -138,9 +133,6 @@ def _follow(settings: Settings) -> None:
     from hasse.service.writing.folders.plan import Counts
     from hasse.service.writing.folders.watch import FolderWatch
     from hasse.service.writing.image_source import ImageSource
-
-    def load(folder: Path) -> Checkpoint:
-        return load_encoder(folder, settings.device, settings.encoder_runtime)
 
     logs.configure(settings.log_format, settings.log_level)
     stop = threading.Event()
@@ -170,7 +162,7 @@ def _follow(settings: Settings) -> None:
             source = ImageSource(limits=settings.picture_limits)
             FolderWatch(
                 index,
-                Encoders.of(index, settings.model, load, lambda: source),
+                Encoders.of(index, settings, lambda: source),
                 on_change=note_change,
                 say=lambda line: event("following", logging.WARNING, reason=line),
             ).run(stop)

@@ -183,9 +183,9 @@ def created(folder: Path, checkpoint: Checkpoint) -> Index:
 def _encoders(
     index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
 ) -> Encoders:
-    load = partial(loaded, device=options.encoding.device)
-    source = partial(options.encoding.source, skipped=skipped)
-    return Encoders.of(index, options.model, load, source)
+    settings = configure(device=options.encoding.device)
+    named = settings.model_copy(update={"model": options.model})
+    return Encoders.of(index, named, partial(options.encoding.source, skipped=skipped))
 
 
 def loaded(folder: Path, device: str) -> Checkpoint:

@@ -22,15 +22,10 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with values for its request, and perhaps for others.
-
-    Attributes:
-        one_off: false for a question that encodes many captions.
-    """
+    """A question with values for its request, and perhaps for others."""
 
     question: Question[Any, Any]
     fields: dict[str, Any]
-    one_off: bool = True
 
     @property
     def has_picture(self) -> bool:
@@ -50,6 +45,7 @@ class Asked:
 def answer_to(settings: Settings, asked: Asked) -> Any:
     """Answer a question. The image encoder is loaded only if a part is a picture."""
     import_numpy()
+    from hasse.service.questions import table
     from hasse.service.questions.handlers import ask
 
     request = asked.request()
@@ -57,7 +53,7 @@ def answer_to(settings: Settings, asked: Asked) -> Any:
         settings,
         lambda engine: ask(engine, asked.question, request),
         with_pictures=asked.has_picture,
-        one_off=asked.one_off,
+        one_off=asked.question is not table.DESCRIBE,  # which encodes many captions
     )
 
 

@@ -89,7 +89,7 @@ def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -
 
     fields = fields | {"image_id": found}
     if isinstance(found, int):
-        answer: Description = answer_to(settings, Asked(table.DESCRIBE, fields, one_off=False))
+        answer: Description = answer_to(settings, Asked(table.DESCRIBE, fields))
         return answer
     request = validated(DescribeQuery, fields)
     loaded = loading.model_without_index(settings)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.service.cli.collection.hits import print_paths
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.options import Json, Library
@@ -77,19 +76,12 @@ def duplicates(
 
         typer.echo(json.dumps([asdict(group) for group in groups], indent=2))
     elif paths:
-        _print_paths(groups, null=null)
+        # All but the first of each group, each once.
+        first = {group.files[0].path for group in groups}
+        others = dict.fromkeys(file.path for group in groups for file in group.files[1:])
+        print_paths((path for path in others if path not in first), null=null)
     else:
         _print(groups)
-
-
-def _print_paths(groups: list[Group], *, null: bool) -> None:
-    """Print all paths but the first of each group, each once, as the file system has them."""
-    kept = {group.files[0].path for group in groups}
-    others = dict.fromkeys(file.path for group in groups for file in group.files[1:])
-    for path in others:
-        if path not in kept:
-            sys.stdout.buffer.write(os.fsencode(path) + (b"\0" if null else b"\n"))
-    sys.stdout.buffer.flush()
 
 
 def _print(groups: list[Group]) -> None:

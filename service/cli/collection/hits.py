@@ -20,7 +20,7 @@ from hasse.service.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hasse.service.questions.answers import (
         CaptionAnswer,
@@ -75,10 +75,10 @@ def paths_of(answer: ImageAnswer | CaptionAnswer) -> list[str]:
     return list(dict.fromkeys(hit.path for hit in hits))
 
 
-def print_paths(answer: ImageAnswer | CaptionAnswer, *, null: bool) -> None:
+def print_paths(paths: Iterable[str], *, null: bool) -> None:
     """Print paths as the file system has them, with a line end or a NUL after each."""
     out = sys.stdout.buffer
-    for path in paths_of(answer):
+    for path in paths:
         out.write(os.fsencode(path) + (b"\0" if null else b"\n"))
     out.flush()
 

@@ -91,7 +91,7 @@ def show_answer(answer: Any, settings: Settings, within: Path | None, how: Shown
     if how.as_json:
         typer.echo(answer.model_dump_json(indent=2))
     elif how.paths:
-        print_paths(answer, null=how.null)
+        print_paths(paths_of(answer), null=how.null)
     else:
         print_hits(answer)
     if how.open:

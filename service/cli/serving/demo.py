@@ -10,9 +10,9 @@ import typer
 
 from hasse.models.home import home
 from hasse.service.cli.serving.serve import Host, Port
-from hasse.service.cli.terminal.configuration import configure, picture_limits
+from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.options import ServiceDevice
+from hasse.service.cli.terminal.options import Encoding, ServiceDevice
 from hasse.service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def prepare(settings: Settings, count: int | None) -> Settings:
         CommandError: the folder of the index holds something else.
     """
     from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.service.cli.collection.additions import built
 
     built_in = checkpoint.load(named_models.pretrained())
     state = _state(settings.index, built_in, count)
@@ -86,7 +87,9 @@ def prepare(settings: Settings, count: int | None) -> Settings:
         shutil.rmtree(settings.index)
     if state in {"missing", "outdated"}:
         scenes = settings.index.with_name(f"{settings.index.name}-scenes")
-        _build(_scenes(scenes, count or COUNT), built_in, settings.index)
+        built(
+            _scenes(scenes, count or COUNT), built_in, settings.index, Encoding().source()
+        ).close()
     # The index remembers the path of its model, but the checkout may have moved since.
     model = None if state == "foreign" else built_in.folder
     return settings.model_copy(update={"model": settings.model or model})
@@ -141,13 +144,3 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
         )
     tell(f"{folder} was made by an earlier version of {model.name}: it is built again")
     return "outdated"
-
-
-def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
-    from hasse.service.writing import indexing
-    from hasse.service.writing.image_source import ImageSource
-
-    source = ImageSource(skipped=tell, limits=picture_limits())
-    kept = f"what is encoded is kept in {folder}; the same command continues from there"
-    with progress("indexing") as report, resumable(lambda: kept):
-        indexing.build(dataset, model, folder, source, report).close()

@@ -1,13 +1,16 @@
-"""Progress and interruption of long commands."""
+"""Progress and interruption of long commands: Ctrl-C finishes the current step, and saves."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
+import typer
+
 from hasse.service.cli.terminal.errors import CommandError, Interrupted
-from hasse.service.cli.terminal.interrupt import stop_request
 from hasse.service.cli.terminal.progress import ProgressCallback, tell
 
 if TYPE_CHECKING:
@@ -31,6 +34,31 @@ def training_report(
             tell(f"{place}: loss {now.loss:.3f}, {describe(now.measured)}{best}")
 
     return show
+
+
+@contextmanager
+def stop_request(*, silent: bool = False, patient: bool = False) -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether SIGINT or SIGTERM has come.
+
+    A second signal interrupts at once, unless `patient`: torchrun sends each signal twice, and
+    kills processes that do not end in time.
+    """
+    received: list[int] = []
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1 and not patient:
+            raise KeyboardInterrupt
+        if len(received) == 1 and not silent:
+            hint = "" if patient else "; press Ctrl-C again to stop at once"
+            typer.echo(f"stopping after this step{hint}", err=True)
+
+    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hasse.index.store import Index
+from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -23,27 +23,13 @@ class Encoders:
     source: Callable[[], ImageSource]
 
     @classmethod
-    def of(
-        cls,
-        index: Index,
-        model: Path | None,
-        load_from: Callable[[Path], Checkpoint],
-        source: Callable[[], ImageSource],
-    ) -> Encoders:
-        """Return what encodes for an index: `model`, or by default the model it remembers."""
+    def of(cls, index: Index, settings: Settings, source: Callable[[], ImageSource]) -> Encoders:
+        """Return what encodes for an index: see `hasse.service.runtime.loading.model_for`."""
 
         @functools.cache
         def load() -> Checkpoint:
-            from hasse.models.checkpoints import named_models
+            from hasse.service.runtime.loading import model_for
 
-            own = index.model
-            found = (
-                named_models.remembered(own.name, own.fingerprint, own.checkpoint)
-                if model is None
-                else named_models.find(model)
-            )
-            loaded = load_from(found)
-            index.require_model(loaded.fingerprint)
-            return loaded
+            return model_for(index, settings)
 
         return cls(load, source)
