@@ -40,7 +40,7 @@ async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Makin
     if not request.where:
         return lambda: found
     if isinstance(premise, str):
-        return found | {"where": []}
+        return lambda: found | {"where": []}
     phrases = _sought(engine.checkpoint, hypothesis, found["probability"])
     boxes: Iterable[Points] = ()
     if phrases:
