@@ -259,23 +259,16 @@ def caption_pairs(
         yield penalty[others], true[others]
 
 
-def calibrate(blocks: Iterable[Block]) -> Calibration | None:
+def calibrate(*kinds: Iterable[Block]) -> Calibration | None:
     """Fit a calibration, in memory that does not grow with the number of pairs.
 
     Args:
-        blocks: penalties, and an array of the same shape, true for true pairs. Penalties above 1
-            count as 1.
+        kinds: blocks of penalties, and an array of the same shape, true for true pairs. Penalties
+            above 1 count as 1. The pairs of a kind count as if there were as many as of the
+            largest.
 
     Returns:
         None where all pairs are true, or all are false.
-    """
-    return _fitted(_counted(blocks))
-
-
-def calibrate_evenly(*kinds: Iterable[Block]) -> Calibration | None:
-    """Fit a calibration as `calibrate` does, to which each kind of pairs counts equally.
-
-    The pairs of a kind count as if there were as many as of the largest.
     """
     counts = [_counted(blocks) for blocks in kinds]
     most = max((_number(one) for one in counts), default=0.0)

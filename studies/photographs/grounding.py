@@ -29,7 +29,7 @@ from hasse.models.evaluation.calibration import (
     Block,
     Calibration,
     Calibrations,
-    calibrate_evenly,
+    calibrate,
     mass_added,
 )
 from hasse.models.grounding.evidence import Evidence, classifier_of
@@ -205,11 +205,11 @@ def calibrate_grounded(
     """
     grounded = require_grounded(model)
     shown = [ChainPairs.of(grounded, one) for one in chained]
-    things = calibrate_evenly(
+    things = calibrate(
         *([one.of_things()] for one in shown), *([_name_pairs(grounded, one)] for one in named)
     )
     for weight in WORD_WEIGHTS:
-        others = calibrate_evenly(*([one.of_others(weight)] for one in shown))
+        others = calibrate(*([one.of_others(weight)] for one in shown))
         if things is None or others is None:
             raise DatasetError(
                 "all pairs of the chains are true, or all are false: give more chains"

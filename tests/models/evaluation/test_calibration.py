@@ -17,7 +17,6 @@ from hasse.models.evaluation.calibration import (
     Calibration,
     Calibrations,
     calibrate,
-    calibrate_evenly,
     calibrations,
     caption_pairs,
     further_words,
@@ -148,11 +147,11 @@ def test_what_demands_little_has_to_be_violated_less() -> None:
 
 def test_kinds_of_pairs_count_equally_however_many_there_are() -> None:
     few, many = (np.full(10, 0.25), np.full(10, True)), (np.full(1000, 0.25), np.full(1000, False))
-    found = calibrate_evenly([few], [many])
+    found = calibrate([few], [many])
     assert found is not None
     assert found.probability(0.25) == pytest.approx(0.5)
-    assert calibrate_evenly([few]) is None
-    assert calibrate_evenly() is None
+    assert calibrate([few]) is None
+    assert calibrate() is None
 
 
 def test_a_calibration_that_counted_words_otherwise_counts_as_none() -> None:
