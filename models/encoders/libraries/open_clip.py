@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.libraries.downloads import WantedFiles
 from hasse.models.encoders.libraries.tokenizer import Tokenizer
-from hasse.models.encoders.pretrained_text import PretrainedText
 from hasse.models.encoders.weights import BackboneError, read_weights, require_weights
 from hasse.models.images.preprocessing import Interpolation, Preprocessing
+from hasse.models.vocabulary import words
 
 CONFIG = "open_clip_config.json"
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -49,7 +49,7 @@ class OpenClipImages(Backbone):
         self.load_state_dict(load(self.name, path).images.state_dict())
 
 
-class OpenClipText(PretrainedText):
+class OpenClipText(nn.Module):
     """The encoder of texts.
 
     Attributes:
@@ -57,8 +57,8 @@ class OpenClipText(PretrainedText):
         tokenizer: numbers the parts of texts.
     """
 
-    def __init__(self, name: str, network: nn.Module, dimension: int, tokenizer: Tokenizer) -> None:
-        super().__init__(name, dimension)
+    def __init__(self, network: nn.Module, tokenizer: Tokenizer) -> None:
+        super().__init__()
         self.network = network
         self.tokenizer = tokenizer
 
@@ -68,8 +68,13 @@ class OpenClipText(PretrainedText):
         features: Tensor = self.network.encode_text(tokens)  # type: ignore[operator]
         return features
 
-    def _knows_word(self, word: str) -> bool:
-        return self.tokenizer.knows_word(word)
+    def knows(self, text: str) -> bool:
+        """Tell whether any word is known; texts without one are all alike to the model."""
+        return any(map(self.tokenizer.knows_word, words(text)))
+
+    def unknown(self, text: str) -> list[str]:
+        """List the words that are not known, each once, in order."""
+        return [word for word in dict.fromkeys(words(text)) if not self.tokenizer.knows_word(word)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +181,7 @@ def _split(name: str, architecture: Architecture, whole: Any) -> EncoderPair:
     visual, dimension = whole.visual, int(architecture.model["embed_dim"])
     del whole.visual
     images = OpenClipImages(name, visual, dimension, architecture.preprocessing)
-    texts = OpenClipText(name, whole, dimension, architecture.tokenizer)
-    return EncoderPair(architecture, images, texts)
+    return EncoderPair(architecture, images, OpenClipText(whole, architecture.tokenizer))
 
 
 def _weights_at(path: Path) -> tuple[Path, Path | None]:

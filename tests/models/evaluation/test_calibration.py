@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import hasse.service.pipelines  # noqa: F401 (registers the reader of scenes' meanings)
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.models.evaluation.calibration import (
     BINS,
