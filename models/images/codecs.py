@@ -9,6 +9,7 @@ some of its readers hold Python's interpreter lock.
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 import zlib
@@ -36,6 +37,7 @@ from hasse.models.images.formats import Format, format_of
 from hasse.models.images.limits import PictureError, PictureLimits, too_many_pixels
 from hasse.models.regular_file import raise_system_error
 
+_PIECE = 1 << 20  # bytes of a file that are read at a time
 _MOST_ROWS = 0.8  # of a picture that is cut short, for it to be read
 _BESIDE_PNG = {b"tRNS", b"iCCP", b"eXIf"}  # blocks beside the pixels of a PNG that are read
 _TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of TIFF
@@ -229,31 +231,29 @@ def _read(file: IO[bytes], stored_format: Format) -> ImageFile.ImageFile:
     read = _reader_of(stored_format)
     if stored_format not in {formats.JPEG, formats.PNG}:
         return read(file)
-    content = b""
-    if stored_format is formats.PNG:
-        content = file.read()
-        file = BytesIO(_png(content, _BESIDE_PNG))
+    is_png = stored_format is formats.PNG
     try:
-        return read(file)
+        return read(BytesIO(_png(file, _BESIDE_PNG)) if is_png else file)
     except (SyntaxError, ValueError, IndexError):
         file.seek(0)
-        bare = _png(content, {b"tRNS"}) if content else _bare_jpeg(file.read())
+        bare = _png(file, {b"tRNS"}) if is_png else _bare_jpeg(file.read())
         return read(BytesIO(bare))
 
 
-def _png(content: bytes, beside: Set[bytes]) -> bytes:
+def _png(file: IO[bytes], beside: Set[bytes]) -> bytes:
     """Return the blocks of a PNG that its pixels need, and the first one of each kind `beside`.
 
     Pillow reads only the orientation before the pixels, but it may stand behind them.
     """
-    chunks, left, at = [content[:8]], set(beside), 8
-    while at + 8 <= len(content):
-        size, kind = struct.unpack_from(">I4s", content, at)
-        stop = at + 12 + size  # size, kind, content and checksum
+    chunks, left, kind = [file.read(8)], set(beside), b""
+    while kind != b"IEND" and len(head := file.read(8)) == 8:
+        size, kind = struct.unpack(">I4s", head)
+        rest = size + 4  # content and checksum
         if kind in left or not kind[0] & 0x20:
-            chunks.insert(2 if kind == b"eXIf" else len(chunks), content[at:stop])
+            chunks.insert(2 if kind == b"eXIf" else len(chunks), head + file.read(rest))
             left.discard(kind)
-        at = stop
+        else:
+            file.seek(rest, os.SEEK_CUR)
     return b"".join(chunks)
 
 
@@ -301,10 +301,14 @@ def _scans(picture: JpegImageFile) -> tuple[int, bool]:
     """Return the number of scans of an opened JPEG, and whether its end marker is there."""
     file = cast("IO[bytes]", picture.fp)
     at = file.tell()  # behind the head of the first scan
-    rest = file.read()
+    scans, end, last = 1, -1, b""
+    while end < 0 and (more := file.read(_PIECE)):
+        piece = last + more  # a marker may stand in two pieces
+        end = piece.find(b"\xff\xd9")
+        scans += piece.count(b"\xff\xda", 0, len(piece) if end < 0 else end)
+        last = piece[-1:]
     file.seek(at)
-    end = rest.find(b"\xff\xd9")
-    return 1 + rest.count(b"\xff\xda", 0, len(rest) if end < 0 else end), end >= 0
+    return scans, end >= 0
 
 
 def _loaded(picture: ImageFile.ImageFile, *, whole: bool) -> Image.Image:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,29 @@ def test_decode_jpeg_counts_only_its_own_scans() -> None:
     data = encode(noise(), "JPEG", comment=many)
     assert many in data
     assert open_picture(data + many, limits).size == (48, 32), "a film behind it, too"
+
+
+class Counted(io.FileIO):
+    """A file that counts the bytes that are read from it."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read and count."""
+        found = super().read(-1 if size is None else size)
+        self.count += len(found)
+        return found
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG"])
+def test_decode_reads_no_gigabyte_behind_a_picture(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(encode(noise(), form))
+    with path.open("r+b") as file:
+        file.truncate(1 << 30)
+    with Counted(path) as counted:
+        assert decode(counted, DEFAULT_LIMITS).size == (48, 32)
+        assert counted.count < 20_000_000
 
 
 @pytest.mark.parametrize(
