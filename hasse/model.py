@@ -14,7 +14,7 @@ from PIL import Image
 
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.writing import Describer, writer_of
-from hasse.models.checkpoints import named_models
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
 from hasse.models.score import penalties_between
@@ -24,7 +24,7 @@ from hasse.service.questions import describe as describing
 from hasse.service.questions.answers import Description, Entailment
 from hasse.service.questions.entails import judgement
 from hasse.service.questions.requests import DescribeQuery
-from hasse.service.runtime.device import load_encoder
+from hasse.service.runtime.device import pick_device
 from hasse.service.settings import Settings
 
 Points: TypeAlias = NDArray[np.float32]
@@ -37,7 +37,7 @@ def load_model(model: str | os.PathLike[str], *, device: str = "auto") -> Model:
         HasseError: there is no such model, or it cannot be used; the message says what to do.
     """
     folder = named_models.find(Path(model))
-    return Model(load_encoder(folder, device))
+    return Model(checkpoint.load(folder, pick_device(device)))
 
 
 class Model:

@@ -39,7 +39,7 @@ def open_engine(
     """
     index = ClusterIndex(settings.index, shards, count, partial=settings.partial_answers)
     with loading.closed_on_failure(index):
-        loaded = loading.model_for(index, settings)
+        loaded = loading.ModelLoader(settings).of(index)
         writer = loading.prepare(loaded, index, settings)
     engine = Engine(loaded, index, settings, metrics, admission, on_death)
     engine.writer = writer

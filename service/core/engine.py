@@ -127,7 +127,7 @@ class Engine:
             index.errors.HasseIndexError: the index cannot be used, or another model made it.
             service.runtime.device.DeviceError: this machine has no such device.
         """
-        loaded, index = loading.model_and_index(settings)
+        loaded, index = loading.ModelLoader(settings).with_index()
         with loading.closed_on_failure(index):
             writer = loading.prepare(loaded, index, settings)
         engine = cls(
@@ -145,9 +145,8 @@ class Engine:
         Its paths are absolute. `one_off` is false for a question that encodes many captions. It
         raises what `open` does.
         """
-        loaded, index = loading.model_and_index(
-            settings, with_pictures=with_pictures, one_off=one_off
-        )
+        loader = loading.ModelLoader(settings, with_pictures, one_off)
+        loaded, index = loader.with_index()
         return cls(loaded, index, settings, absolute_paths=True)
 
     @cached_property

@@ -1,12 +1,7 @@
-"""The device of the encoders, and models on it."""
+"""The device of the encoders."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.encoders.names import Runtime
 from hasse.models.errors import HasseError
 
 
@@ -38,13 +33,3 @@ def pick_device(name: str) -> str:
             f"use --device cpu, or auto for CUDA where there is one"
         )
     return name
-
-
-def load_encoder(folder: Path, device: str, runtime: Runtime = "auto") -> Checkpoint:
-    """Load a checkpoint to encode on a device, as named to `pick_device`.
-
-    Raises:
-        CheckpointError: the checkpoint cannot be used.
-        DeviceError: no such device on this machine.
-    """
-    return checkpoint.load(folder, pick_device(device), runtime=runtime)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,29 +32,86 @@ from hasse.service.settings import Settings
 if TYPE_CHECKING:
     from hasse.models.captioning.writing import Describer
 
-Load: TypeAlias = Callable[[Path], Checkpoint]
 
+@dataclass(frozen=True, slots=True)
+class ModelLoader:
+    """Loads the model that settings name, or that which made their index.
 
-def model_and_index(
-    settings: Settings, *, with_pictures: bool = True, one_off: bool = False
-) -> tuple[Checkpoint, Index]:
-    """Load the checkpoint and open its index; without `with_pictures` it encodes captions only.
+    All methods raise CheckpointError where the checkpoint cannot be used, and DeviceError where
+    this machine has no such device.
 
-    `one_off` is for a process that answers one question.
-
-    Raises:
-        CheckpointError: the checkpoint cannot be used.
-        index.errors.HasseIndexError: the index cannot be used, or another model made it.
-        service.runtime.device.DeviceError: this machine has no such device.
+    Attributes:
+        with_pictures: whether it will encode pictures, and not captions alone.
+        one_off: whether this process answers one question, and is to be ready soon.
     """
-    device = _device(settings, with_pictures=with_pictures)
-    load = _loader(settings, device, with_pictures=with_pictures, one_off=one_off)
-    loaded = None if settings.model is None else load(named_models.find(settings.model))
-    fingerprint = loaded.fingerprint if loaded else None
-    index = Index.open(settings.index, fingerprint, verify="later", device=device, one_off=one_off)
-    with closed_on_failure(index):
-        loaded = loaded or _its_own_model(index, load)
-    return loaded, index
+
+    settings: Settings
+    with_pictures: bool = True
+    one_off: bool = False
+
+    def with_index(self) -> tuple[Checkpoint, Index]:
+        """Return the model and its index, open.
+
+        Raises:
+            HasseIndexError: the index cannot be used, or another model made it.
+        """
+        loaded = self._named()
+        index = Index.open(
+            self.settings.index,
+            None if loaded is None else loaded.fingerprint,
+            verify="later",
+            device=self._device(),
+            one_off=self.one_off,
+        )
+        with closed_on_failure(index):
+            return loaded or self._own(index), index
+
+    def of(self, index: Index) -> Checkpoint:
+        """Return the model for an index; raises ModelMismatchError if another made it."""
+        loaded = self._named() or self._own(index)
+        index.require_model(loaded.fingerprint)
+        return loaded
+
+    def alone(self) -> Checkpoint:
+        """Return the model, which is `photographs` where there is no index either."""
+        if (loaded := self._named()) is not None:
+            return loaded
+        if self.settings.library is None and not self.settings.index.exists():
+            return self._load(named_models.pretrained("photographs"))
+        # Its points are not read.
+        with Index.open(self.settings.index, verify="sizes", one_off=True) as index:
+            return self._own(index)
+
+    def _named(self) -> Checkpoint | None:
+        model = self.settings.model
+        return None if model is None else self._load(named_models.find(model))
+
+    def _own(self, index: Index) -> Checkpoint:
+        """Load the checkpoint that built an index."""
+        model = index.model
+        place = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
+        loaded = self._load(place)
+        if loaded.fingerprint != index.model.fingerprint:
+            raise ModelMismatchError(
+                f"the checkpoint {place} has changed since {index.folder} was built with it: "
+                f"name the former one with --model, or run 'hasse use {place}'"
+            )
+        return loaded
+
+    def _load(self, folder: Path) -> Checkpoint:
+        return checkpoint.load(
+            folder,
+            self._device(),
+            with_pictures=self.with_pictures,
+            one_off=self.one_off,
+            runtime=self.settings.encoder_runtime,
+        )
+
+    def _device(self) -> str:
+        # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
+        if not self.with_pictures and self.settings.device == "auto":
+            return "cpu"
+        return pick_device(self.settings.device)
 
 
 @contextmanager
@@ -65,74 +122,6 @@ def closed_on_failure(index: Index) -> Iterator[None]:
     except BaseException:
         index.close()
         raise
-
-
-def model_for(index: Index, settings: Settings) -> Checkpoint:
-    """Load the checkpoint that the settings name for an index, or else the one that made it.
-
-    Raises:
-        CheckpointError: the checkpoint cannot be used.
-        ModelMismatchError: another model made the index.
-        service.runtime.device.DeviceError: this machine has no such device.
-    """
-    load = _loader(settings, pick_device(settings.device))
-    if settings.model is None:
-        return _its_own_model(index, load)
-    loaded = load(named_models.find(settings.model))
-    index.require_model(loaded.fingerprint)
-    return loaded
-
-
-def model_without_index(
-    settings: Settings, *, with_pictures: bool = True, one_off: bool = False
-) -> Checkpoint:
-    """Load the checkpoint that is named, else that of the index; without either, `photographs`.
-
-    Raises:
-        Exception: as `model_and_index`.
-    """
-    device = _device(settings, with_pictures=with_pictures)
-    load = _loader(settings, device, with_pictures=with_pictures, one_off=one_off)
-    if settings.model is not None:
-        return load(named_models.find(settings.model))
-    if settings.library is None and not settings.index.exists():
-        return load(named_models.pretrained("photographs"))
-    # Its points are not read.
-    with Index.open(settings.index, verify="sizes", one_off=True) as index:
-        return _its_own_model(index, load)
-
-
-def _device(settings: Settings, *, with_pictures: bool) -> str:
-    """Return torch's name of the device; raises DeviceError."""
-    # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
-    if not with_pictures and settings.device == "auto":
-        return "cpu"
-    return pick_device(settings.device)
-
-
-def _loader(
-    settings: Settings, device: str, *, with_pictures: bool = True, one_off: bool = False
-) -> Load:
-    return partial(
-        checkpoint.load,
-        device=device,
-        with_pictures=with_pictures,
-        one_off=one_off,
-        runtime=settings.encoder_runtime,
-    )
-
-
-def _its_own_model(index: Index, load: Load) -> Checkpoint:
-    """Load the checkpoint that built an index."""
-    model = index.model
-    named = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
-    loaded = load(named)
-    if loaded.fingerprint != index.model.fingerprint:
-        raise ModelMismatchError(
-            f"the checkpoint {named} has changed since {index.folder} was built with it: "
-            f"name the former one with --model, or run 'hasse use {named}'"
-        )
-    return loaded
 
 
 def writer(settings: Settings, model: Checkpoint) -> Describer | None:

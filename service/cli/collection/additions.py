@@ -190,9 +190,10 @@ def _encoders(
 
 def loaded(folder: Path, device: str) -> Checkpoint:
     """Load a checkpoint onto a device."""
-    from hasse.service.runtime.device import load_encoder
+    from hasse.models.checkpoints.checkpoint import load
+    from hasse.service.runtime.device import pick_device
 
-    return load_encoder(folder, device, configure().encoder_runtime)
+    return load(folder, pick_device(device), runtime=configure().encoder_runtime)
 
 
 def built(

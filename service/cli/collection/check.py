@@ -90,7 +90,7 @@ def _judged(settings: Settings, fields: dict[str, Any]) -> Entailment:
 
     request = validated(EntailsQuery, fields)
     is_picture = isinstance(premise, bytes)
-    loaded = loading.model_without_index(settings, with_pictures=is_picture, one_off=True)
+    loaded = loading.ModelLoader(settings, is_picture, one_off=True).alone()
     picture = None
     if isinstance(premise, bytes):
         from hasse.models.images.decoding import open_picture

@@ -92,7 +92,7 @@ def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -
         answer: Description = answer_to(settings, Asked(table.DESCRIBE, fields))
         return answer
     request = validated(DescribeQuery, fields)
-    loaded = loading.model_without_index(settings)
+    loaded = loading.ModelLoader(settings).alone()
     writer = writer_of(loaded, settings.captioner)
     opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
     return describing.without_index(writer, opened, request)
@@ -105,7 +105,7 @@ def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
     from hasse.service.pipelines.describing import describe_index, write_sidecars
     from hasse.service.runtime import loading
 
-    loaded, opened = loading.model_and_index(settings, with_pictures=False)
+    loaded, opened = loading.ModelLoader(settings, with_pictures=False).with_index()
     with opened:
         writer = writer_of(loaded, settings.captioner)
         kept = "what is written is kept; the same command goes on from there"

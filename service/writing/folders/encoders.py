@@ -24,12 +24,12 @@ class Encoders:
 
     @classmethod
     def of(cls, index: Index, settings: Settings, source: Callable[[], ImageSource]) -> Encoders:
-        """Return what encodes for an index: see `hasse.service.runtime.loading.model_for`."""
+        """Return what encodes for an index: see `hasse.service.runtime.loading.ModelLoader`."""
 
         @functools.cache
         def load() -> Checkpoint:
-            from hasse.service.runtime.loading import model_for
+            from hasse.service.runtime.loading import ModelLoader
 
-            return model_for(index, settings)
+            return ModelLoader(settings).of(index)
 
         return cls(load, source)

@@ -72,7 +72,7 @@ def test_damage_of_a_large_segment_ends_a_service_that_answered_before_it_was_fo
         problem(client.get("/readyz"), 503, "not_ready")
 
 
-@pytest.mark.parametrize("step", ["_its_own_model", "sweep", "warm"])
+@pytest.mark.parametrize("step", ["ModelLoader._own", "sweep", "warm"])
 def test_engine_that_cannot_open_closes_its_index(
     collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -87,7 +87,7 @@ def test_engine_that_cannot_open_closes_its_index(
         raise RuntimeError("broken")
 
     monkeypatch.setattr(Index, "close", closed)
-    monkeypatch.setattr(loading, step, fail)
+    monkeypatch.setattr(f"{loading.__name__}.{step}", fail)
     with pytest.raises(RuntimeError, match="broken"):
         Engine.open(Settings(library=collection, device="cpu"))
     assert len(let_go) == 1
