@@ -17,13 +17,12 @@ from hasse.service.cli.collection.selecting import (
     show_hits,
 )
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.fields import options_from
+from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import Json, Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery
 
 
-@options_from(CaptionQuery, without=("image", *NO_OPTIONS), flags=FLAGS)
 def captions(
     *,
     parts: Annotated[
@@ -31,7 +30,7 @@ def captions(
         typer.Argument(metavar="PART", help="A picture, the id of one, or a caption."),
     ],
     within: Within = None,
-    fields: dict[str, Any],
+    fields: Annotated[dict[str, Any], OptionsOf(CaptionQuery, ("image", *NO_OPTIONS), FLAGS)],
     as_json: Json = False,
     place: Place,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 from hasse.service.cli.collection.asking import Asked, answer_to
 from hasse.service.cli.collection.parts import parse_picture
 from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.fields import options_from
+from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import Captioner, Json, Place
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hasse.service.settings import Settings
 
 
-@options_from(DescribeQuery, without=("image_id",), flags={"k": ("-n",)})
 def describe(
     *,
     picture: Annotated[
@@ -39,7 +38,7 @@ def describe(
             "--sidecars", help="With --all: write them and keywords to .xmp beside pictures too."
         ),
     ] = False,
-    fields: dict[str, Any],
+    fields: Annotated[dict[str, Any], OptionsOf(DescribeQuery, ("image_id",), {"k": ("-n",)})],
     as_json: Json = False,
     place: Place,
     captioner: Captioner = None,

@@ -19,7 +19,7 @@ from hasse.service.cli.collection.selecting import (
 )
 from hasse.service.cli.terminal.command import typed
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.fields import options_from
+from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import SimilarQuery
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hasse.service.questions.requests import Part
 
 
-@options_from(SimilarQuery, without=("image", *NO_OPTIONS), flags=FLAGS)
 def like(
     *,
     picture: Annotated[
@@ -42,7 +41,7 @@ def like(
         ),
     ] = None,
     within: Within = None,
-    fields: dict[str, Any],
+    fields: Annotated[dict[str, Any], OptionsOf(SimilarQuery, ("image", *NO_OPTIONS), FLAGS)],
     how: Shown,
     place: Place,
 ) -> None:

@@ -19,13 +19,12 @@ from hasse.service.cli.collection.selecting import (
 )
 from hasse.service.cli.terminal.command import typed
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.fields import options_from
+from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import Place
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, ImageQuery
 
 
-@options_from(ImageQuery, without=("caption", *NO_OPTIONS), flags=FLAGS)
 def search(
     *,
     words: Annotated[
@@ -43,7 +42,7 @@ def search(
         str | None,
         typer.Option(metavar="NAME", help="Keep the search: '@NAME' runs it, '@' lists all."),
     ] = None,
-    fields: dict[str, Any],
+    fields: Annotated[dict[str, Any], OptionsOf(ImageQuery, ("caption", *NO_OPTIONS), FLAGS)],
     how: Shown,
     place: Place,
 ) -> None:

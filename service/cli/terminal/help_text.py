@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from hasse.service.cli.terminal.command import Command
-from hasse.service.cli.terminal.fields import with_groups
+from hasse.service.cli.terminal.fields import with_options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ class Commands(typer.Typer):
         first = " ".join(re.split(r"(?<=\.)\s", text, maxsplit=1)[0].split())
         name = function.__name__.strip("_")
         add = self.command(name, help=text, short_help=first, cls=cls, hidden=hidden)
-        add(with_groups(function))
+        add(with_options(function))
         return function
 
 

@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
-from hasse.service.cli.terminal.fields import options_from, with_groups
+from hasse.service.cli.terminal.fields import OptionsOf, with_options
 
 
 class Order(BaseModel):
@@ -28,8 +28,14 @@ app = typer.Typer()
 
 
 @app.command()
-@options_from(Order, without=("hidden",), flags={"gift": ("--gift/--no-gift", "-g")})
-def order(*, name: Annotated[str, typer.Option()], fields: dict[str, Any]) -> None:
+@with_options
+def order(
+    *,
+    name: Annotated[str, typer.Option()],
+    fields: Annotated[
+        dict[str, Any], OptionsOf(Order, ("hidden",), {"gift": ("--gift/--no-gift", "-g")})
+    ],
+) -> None:
     """Print what was ordered."""
     typer.echo(json.dumps({"name": name, **fields}))
 
@@ -75,9 +81,10 @@ def test_fields_of_a_dataclass_are_options_beside_those_of_a_model() -> None:
     wrapping = typer.Typer()
 
     @wrapping.command()
-    @with_groups
-    @options_from(Order, without=("hidden",))
-    def wrap(*, wrapping: Wrapping, fields: dict[str, Any]) -> None:
+    @with_options
+    def wrap(
+        *, wrapping: Wrapping, fields: Annotated[dict[str, Any], OptionsOf(Order, ("hidden",))]
+    ) -> None:
         """Print how it is wrapped."""
         typer.echo(f"{wrapping} {fields['size']}")
 
