@@ -16,7 +16,12 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hasse.models.embedding_model import Ungrounded, Words, encode_pictures
+from hasse.models.embedding_model import (
+    Ungrounded,
+    Words,
+    encode_pictures,
+    encode_pixel_blocks,
+)
 from hasse.models.encoders.libraries import open_clip
 from hasse.models.encoders.libraries.open_clip import EncoderPair
 from hasse.models.encoders.model_config import ImagePooling
@@ -24,6 +29,7 @@ from hasse.models.score import Score
 
 if TYPE_CHECKING:
     from hasse.models.embedding_model import Points
+    from hasse.models.images.preprocessing import Pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,10 @@ class DualEncoder(Ungrounded, nn.Module):
         """Encode preprocessed pictures: (B, 1, 3, H, W) -> (B, N)."""
         features = self.images(pixels.flatten(0, 1)).unflatten(0, pixels.shape[:2])
         return normalize(features.mean(1), dim=-1)
+
+    def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
+        """Return the points of preprocessed pictures, each (1, 3, H, W): (B, N)."""
+        return encode_pixel_blocks(self, self.pixel_points, pixels)
 
     @torch.inference_mode()
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.images.preprocessing import Pixels, Preprocessing
+from hasse.models.kernels.compiled import encoder_threads, processor_threads
 from hasse.models.score import Score
 
 if TYPE_CHECKING:
@@ -17,11 +19,9 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
-    from hasse.models.encoders.backbone import Backbone
     from hasse.models.encoders.model_config import ImagePooling
 
 Points = NDArray[np.float32]
-_MOST_ENCODERS = 4  # each takes a few hundred megabytes
 # Pictures that go through a network together on a processor. The layers of 32 are too large for
 # memory that is kept, and a third of the time goes into asking the system for it.
 TOGETHER = 4
@@ -52,8 +52,26 @@ class Shape(Protocol):
     def length(self) -> str: ...
 
 
+class Network(Protocol):
+    """A network from pictures to features: a `Backbone`, or a `CompiledNetwork`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> object:
+        """The type that it computes in."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256, in hexadecimal, over the name and all that features depend on."""
+        ...
+
+
 class EmbeddingModel(Protocol):
-    """Captions and pictures to points: `OrderEmbedding`, or `DualEncoder` of another library."""
+    """Captions and pictures to points: `OrderEmbedding`, or `DualEncoder` of another library.
+
+    `PictureModel` is the first without torch.
+    """
 
     preprocessing: Preprocessing
 
@@ -67,21 +85,13 @@ class EmbeddingModel(Protocol):
     @property
     def vocabulary(self) -> Words: ...
     @property
-    def backbone(self) -> Backbone:
+    def backbone(self) -> Network:
         """The network from pictures to features."""
         ...
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device | str:
         """Where the weights are."""
-        ...
-
-    def to(self, device: str | torch.device) -> object:
-        """Move the weights to a device."""
-        ...
-
-    def eval(self) -> object:
-        """Prepare to encode."""
         ...
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
@@ -104,8 +114,8 @@ class EmbeddingModel(Protocol):
         """Return the points of the backbone's cached features: (B, F) -> (B, N)."""
         ...
 
-    def pixel_points(self, pixels: Tensor) -> Tensor:
-        """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
+    def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
+        """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
         ...
 
 
@@ -121,28 +131,19 @@ class Ungrounded:
         return points
 
 
-def encode_pixels(model: EmbeddingModel, pixels: Sequence[Pixels]) -> Points:
-    """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
-    if not pixels:
-        return np.empty((0, model.config.dimension), np.float32)
-    size = TOGETHER if model.device.type == "cpu" else len(pixels)
-    blocks = (np.stack(pixels[start : start + size]) for start in range(0, len(pixels), size))
-    return np.concatenate([encode_blocks(model, model.pixel_points, b, size) for b in blocks])
-
-
 def encoders_beside_each_other(model: EmbeddingModel) -> tuple[int, Callable[[], object]]:
     """Return how many threads should encode batches at a time, and what each calls first.
 
     The layers of small networks are too short to be shared by threads, which wait for each other:
     on two busy cores two batches side by side take a third of the processor time of two in turn.
     """
-    import torch
-
-    if model.device.type != "cpu":
+    if not on_processor(model):
         return 1, lambda: None
-    threads = torch.get_num_threads()
-    encoders = min(threads, _MOST_ENCODERS)
-    return encoders, partial(torch.set_num_threads, threads // encoders)  # of the calling thread
+    encoders = encoder_threads()
+    if (torch := sys.modules.get("torch")) is None:
+        return encoders, lambda: None
+    # Of the calling thread.
+    return encoders, partial(torch.set_num_threads, processor_threads() // encoders)
 
 
 def in_full_batches(encode: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
@@ -164,23 +165,36 @@ def encode_pictures(
     for start in range(0, len(pictures), batch_size):
         batch = pictures[start : start + batch_size]
         pixels = [model.preprocessing.apply(picture) for picture in batch]
-        points[start : start + batch_size] = encode_pixels(model, pixels)
+        points[start : start + batch_size] = model.encode_pixels(pixels)
     return points
+
+
+def encode_pixel_blocks(
+    model: EmbeddingModel, encode: Callable[[Tensor], Tensor], pixels: Sequence[Pixels]
+) -> Points:
+    """Return what `encode` makes of preprocessed pictures, as many at a time as are quickest."""
+    return encode_blocks(model, encode, pixels, TOGETHER if on_processor(model) else len(pixels))
+
+
+def on_processor(model: EmbeddingModel) -> bool:
+    """Tell whether a model encodes on the processor, and not on a card."""
+    return str(model.device) == "cpu"
 
 
 def encode_blocks(
     model: EmbeddingModel,
     encode: Callable[[Tensor], Tensor],
-    features: NDArray[np.floating],
+    items: NDArray[np.floating] | Sequence[Pixels],
     batch_size: int,
-) -> Points:
-    """Return the points (B, N) float32 that `encode` makes of features (B, ...), block by block."""
+) -> NDArray[np.float32]:
+    """Return what `encode` makes of arrays of one shape, block by block: (B, ...) float32."""
     import torch
 
-    points = np.empty((len(features), model.config.dimension), np.float32)
+    if not len(items):
+        return np.empty((0, model.config.dimension), np.float32)
+    encoded = []
     with torch.inference_mode():
-        for start in range(0, len(features), batch_size):
-            rows = slice(start, start + batch_size)
-            block = torch.from_numpy(np.asarray(features[rows], np.float32))
-            points[rows] = encode(block.to(model.device)).cpu()
-    return points
+        for start in range(0, len(items), batch_size):
+            block = np.asarray(items[start : start + batch_size], np.float32)
+            encoded.append(encode(torch.from_numpy(block).to(model.device)).cpu().numpy())
+    return np.concatenate(encoded)

@@ -19,6 +19,7 @@ from hasse.models.embedding_model import (
     Ungrounded,
     encode_blocks,
     encode_pictures,
+    encode_pixel_blocks,
     in_full_batches,
 )
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
@@ -33,7 +34,7 @@ from hasse.models.encoders.text_encoder import (
     text_inference,
 )
 from hasse.models.encoders.text_inference import TextInference
-from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -200,6 +201,20 @@ class OrderEmbedding(Ungrounded, nn.Module):
         """Return the points of pictures, in their order: (B, N) float32."""
         return encode_pictures(self, pictures, batch_size)
 
+    def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
+        """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
+        return encode_pixel_blocks(self, self.pixel_points, pixels)
+
+    def picture_features(self, pixels: Sequence[Pixels]) -> NDArray[np.float32]:
+        """Return the features of preprocessed pictures: (B, F), or (B, REGIONS, F)."""
+        return encode_pixel_blocks(self, self.images.features, pixels)
+
+    def cells(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return the features of all cells of a picture of any size: (1, 3, H, W) -> (S * S, F)."""
+        (cells,) = encode_blocks(self, self.backbone, pixels, 1)
+        return np.asarray(cells)
+
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
-        """Return the points of cached features: (B, F), or (B, REGIONS, F), -> (B, N) float32."""
-        return encode_blocks(self, self.feature_points, features, batch_size)
+        """Return the points of features: (B, F), or (B, REGIONS, F), -> (B, N) float32."""
+        encode = partial(in_full_batches, self.feature_points)
+        return encode_blocks(self, encode, features, batch_size)

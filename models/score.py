@@ -58,15 +58,18 @@ def penalties_between(
     return violations(images, captions) if general == "caption" else violations(captions, images).T
 
 
-def penalty_between(
-    score: Score, image: NDArray[np.float32], caption: NDArray[np.float32]
-) -> np.float32:
-    """Return the penalty of one image (N,) with one caption (N,), without compiled kernels."""
+def penalties_of(
+    score: Score, image: NDArray[np.float32], captions: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the penalties of an image (N,) with captions (C, N), without compiled kernels: (C,).
+
+    A caption's bits do not depend on those beside it.
+    """
     general = MORE_GENERAL[score]
     if general is None:
-        return np.float32(1) - np.float32(image @ caption)
-    pair = (image, caption) if general == "caption" else (caption, image)
-    return np.float32(violation(*pair))
+        cosines: NDArray[np.float32] = np.einsum("n,cn->c", image, captions)
+        return 1 - cosines
+    return violation(image, captions) if general == "caption" else violation(captions, image)
 
 
 def violation(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hasse.models.embedding_model import Points, Ungrounded
-from hasse.models.encoders.hubness import HubnessCorrection
+from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_inference import PackedTextEncoder, Reading, TextInference
@@ -58,8 +58,10 @@ class TextModel(Ungrounded):
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32."""
         numbered = [self.vocabulary.encode(text, self.config.max_words) for text in texts]
-        points = self._inference.points(numbered, batch_size)
-        return points if self._correction is None else self._correction.correct(points, "caption")
+        return self._corrected(self._inference.points(numbered, batch_size), "caption")
+
+    def _corrected(self, points: Points, kind: Kind) -> Points:
+        return points if self._correction is None else self._correction.correct(points, kind)
 
 
 def _below(prefix: str, weights: Mapping[str, Points]) -> dict[str, Points]:

@@ -54,8 +54,8 @@ class Settings(BaseSettings):
     device: str = "auto"
     """Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present."""
     encoder_runtime: Runtime = "auto"
-    """How pictures are encoded: float32, bfloat16, or auto for bfloat16 on processors that have it
-    (AVX-512 BF16, AMX, Arm BF16)."""
+    """What encodes pictures on a processor: openvino, torch in float32 or bfloat16, or auto for
+    OpenVINO on x86-64 and elsewhere bfloat16 where the processor has it."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 lets other machines in."""
     port: int = Field(default=8000, ge=0, le=65535)

@@ -26,7 +26,7 @@ from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, Mode
 from hasse.models.checkpoints.weights import quantize, tensors, weights
 from hasse.models.vocabulary import Vocabulary
 
-VOCABULARY, FOLDER = "vocabulary.json", "captioner"
+VOCABULARY = "vocabulary.json"
 KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
 _WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tensors
 
@@ -48,11 +48,6 @@ class CaptionerCheckpoint:
     judgement: Judgement | None
     metrics: Mapping[str, Any]
     fingerprint: str = ""
-
-
-def folder_of(model: Checkpoint) -> Path:
-    """Return where the captioner of a model is, unless another folder is named."""
-    return model.folder / FOLDER
 
 
 def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> None:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hasse.models.captioning.ranking import WrittenCaption
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind
-from hasse.models.checkpoints.weights import weights
-from hasse.models.score import penalties_between
+from hasse.models.checkpoints.weights import tensors, weights
+from hasse.models.score import penalties_between, penalties_of
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -106,8 +105,8 @@ def limits_of(phrases: Phrases, pictures: Points, model: Checkpoint) -> NDArray[
 def save(folder: Path, phrases: Phrases, limits: NDArray[np.float32], model: Checkpoint) -> None:
     """Write phrases for a model."""
     encoder = {"name": model.name, "fingerprint": model.fingerprint}
-    tensors = {"limits": torch.from_numpy(limits)}
-    KIND.save(folder, {"encoder": encoder}, tensors, {PHRASES: phrases.to_bytes()})
+    stored = tensors({"limits": limits})
+    KIND.save(folder, {"encoder": encoder}, stored, {PHRASES: phrases.to_bytes()})
 
 
 def load(folder: Path, model: Checkpoint) -> PhraseFile:
@@ -195,8 +194,7 @@ class PhraseWriter:
 
     def _violations(self, picture: NDArray[np.float32], points: Points) -> Floats:
         score = self.encoder.model.config.score
-        found: Floats = penalties_between(score, picture[None], points)[0].astype(np.float64)
-        return found
+        return penalties_of(score, picture, points).astype(np.float64)
 
 
 def _composed(

@@ -17,16 +17,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.captioner import Candidates
-from hasse.models.captioning.judgement import Judgement, Seen, see
 from hasse.models.captioning.words import content_words
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, further_words
 from hasse.models.score import Score, penalties_between
+
+if TYPE_CHECKING:
+    from hasse.models.captioning.captioner import Candidates
+    from hasse.models.captioning.judgement import Judgement, Seen
 
 # Chosen on drawn scenes: as specific as 95 true ones in 100 allow.
 LIKELY = 0.93  # where a judgement gives a text this probability, it is called true
@@ -108,6 +111,8 @@ def judge(
     added = calibration.word_weight * further
     others = penalties_between(score, references[:COMPARED], points)
     shares = calibration.probability(others + added).mean(0)
+    from hasse.models.captioning.judgement import see  # with torch
+
     seen = see(picture, candidates, points, violations, shares)
     if judgement is None:
         probability = calibration.probability(violations + added)

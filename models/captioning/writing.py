@@ -6,20 +6,27 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning import DRAWS, checkpoint, phrases
-from hasse.models.captioning.captioner import Candidates
-from hasse.models.captioning.checkpoint import CaptionerCheckpoint
+from hasse.models.captioning import DRAWS, phrases
 from hasse.models.captioning.phrases import PhraseWriter
 from hasse.models.captioning.ranking import Judged, WrittenCaption, judge, rank, rarity_of
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import kind_of
 from hasse.models.embedding_model import Points
 from hasse.models.grounding.grounded_texts import GroundedTexts
+
+if TYPE_CHECKING:
+    from hasse.models.captioning.captioner import Candidates
+    from hasse.models.captioning.checkpoint import CaptionerCheckpoint
+
+
+def folder_of(model: Checkpoint) -> Path:
+    """Return where the captioner of a model is, unless another folder is named."""
+    return model.folder / "captioner"
 
 
 class Writer:
@@ -42,7 +49,9 @@ class Writer:
         Raises:
             CheckpointError: there is none, it cannot be used, or it is that of another model.
         """
-        return cls(encoder, checkpoint.load(folder or checkpoint.folder_of(encoder), encoder))
+        from hasse.models.captioning import checkpoint  # with torch
+
+        return cls(encoder, checkpoint.load(folder or folder_of(encoder), encoder))
 
     @property
     def fingerprint(self) -> str:
@@ -109,7 +118,7 @@ def writer_of(encoder: Checkpoint, folder: Path | None = None) -> Describer:
     Raises:
         CheckpointError: there is none, it cannot be used, or it is that of another model.
     """
-    found = folder or checkpoint.folder_of(encoder)
+    found = folder or folder_of(encoder)
     if kind_of(found) == phrases.KIND.name:
         return PhraseWriter(encoder, phrases.load(found, encoder))
     return Writer.of(encoder, found)

@@ -26,9 +26,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hasse.models.checkpoints import exported
 from hasse.models.checkpoints.model_folder import (
     CONFIG,
     UNNAMED,
@@ -49,6 +51,7 @@ from hasse.models.encoders.names import LITE, Runtime, full_name
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.picture_model import PictureModel
 from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
 
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hasse.models.dual_encoder import DualEncoder
+    from hasse.models.encoders.backbone import Backbone
+    from hasse.models.encoders.compiled_network import CompiledNetwork
     from hasse.models.model import OrderEmbedding
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
@@ -182,8 +187,9 @@ def load(
 
     `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, to be saved again
     or to teach; its pictures are encoded by `runtime`. Without `with_pictures` it encodes captions
-    only, and where Hasse trained it with a GRU, without torch. With `one_off`, for a process that
-    encodes a few captions and pictures, it does so without numba.
+    only, and where Hasse trained it with a GRU, without torch. So it encodes pictures too where
+    OpenVINO runs their network. With `one_off`, for a process that encodes a few captions and
+    pictures, it does so without numba.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
@@ -193,8 +199,13 @@ def load(
     kind = _KINDS.get(kind_of(folder) or UNNAMED, KIND)
     base = None
     with kind.open(folder) as (config, sums):
-        if kind is KIND and not (with_pictures or to_learn) and _shape(folder, config).is_packable:
-            model = cast(EmbeddingModel, _texts(folder, config, one_off=one_off))
+        packable = kind is KIND and not to_learn and _shape(folder, config).is_packable
+        network = None
+        if packable and with_pictures:
+            build = partial(_backbone, folder, config)
+            network = exported.network_of(fingerprint_of(sums), build, runtime, device)
+        if packable and (network is not None or not with_pictures):
+            model = cast(EmbeddingModel, _without_torch(folder, config, network, one_off=one_off))
         elif kind is KIND:
             trained = _trained(folder, config, with_pictures=with_pictures)
             trained.to(device).eval()
@@ -304,11 +315,15 @@ def _grounded(
         with weights(folder) as arrays:
             if not with_pictures:
                 return cast(EmbeddingModel, GroundedTexts(trained, arrays["kept"], demands))
+            from hasse.models.grounding.evidence import classifier_of
             from hasse.models.grounding.grounded_model import GroundedModel
 
-            parts = tensors(arrays)
-            model = GroundedModel(base.trained, parts["kept"].long(), parts["sets"], demands)
-            return model.to(base.trained.device).eval()
+            if isinstance(trained, PictureModel):
+                classifier = trained.backbone.exported.classifier
+            else:
+                classifier = classifier_of(trained.config.backbone)
+            parts = arrays["kept"], arrays["sets"]
+            return GroundedModel(cast("OrderEmbedding", trained), *parts, demands, classifier)
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 
@@ -325,16 +340,20 @@ def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
         ) from error
 
 
-def _texts(folder: Path, config: Mapping[str, Any], *, one_off: bool) -> TextModel:
-    """Read what a model needs to encode captions without torch."""
+def _without_torch(
+    folder: Path, config: Mapping[str, Any], network: CompiledNetwork | None, *, one_off: bool
+) -> TextModel:
+    """Read a model that encodes captions, and with a network of its pictures those too."""
     with weights(folder) as arrays:
-        return TextModel(
-            _shape(folder, config),
-            Vocabulary.load(folder / VOCABULARY),
-            Preprocessing(**config["preprocessing"]),
-            arrays,
-            one_off=one_off,
-        )
+        shape = _shape(folder, config)
+        parts = Vocabulary.load(folder / VOCABULARY), Preprocessing(**config["preprocessing"])
+        if network is None:
+            return TextModel(shape, *parts, arrays, one_off=one_off)
+        return PictureModel(shape, *parts, arrays, network, one_off=one_off)
+
+
+def _backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
+    return _trained(folder, config, with_pictures=True).eval().backbone
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:

@@ -11,11 +11,11 @@ from hasse.models.encoders.names import Runtime
 
 
 def inference_dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
-    """Return the type that encodes pictures: `auto` is bfloat16 on processors that have it.
+    """Return the type in which torch encodes pictures: bfloat16 on processors that have it.
 
-    Cards compute in float32, since they are quick enough.
+    Cards compute in float32, since they are quick enough. A `runtime` that names a type has it.
     """
-    if runtime != "auto":
+    if runtime in {"float32", "bfloat16"}:
         return torch.bfloat16 if runtime == "bfloat16" else torch.float32
     fast = torch.device(device).type == "cpu" and supports_bfloat16(device)
     return torch.bfloat16 if fast else torch.float32

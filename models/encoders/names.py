@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-Runtime: TypeAlias = Literal["auto", "float32", "bfloat16"]  # how pictures are encoded
+# What encodes pictures: OpenVINO, or torch in one of two types.
+Runtime: TypeAlias = Literal["auto", "openvino", "float32", "bfloat16"]
 
 LITE = "timm/tf_efficientnet_lite2"
 _OLD_LITE, _TORCHVISION = "efficientnet_lite2", "torchvision/"

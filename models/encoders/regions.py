@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _ACROSS = 3
 REGIONS = 1 + _ACROSS**2
@@ -18,7 +21,19 @@ def pool_regions(cells: Tensor) -> Tensor:
     The regions are three by three and together cover the grid; of seven cells each takes three,
     and shares one with the next.
     """
+    import torch
+    from torch.nn.functional import adaptive_avg_pool2d
+
     side = math.isqrt(cells.shape[1])
     grid = cells.transpose(1, 2).reshape(len(cells), -1, side, side)  # (B, F, S, S)
     regions = adaptive_avg_pool2d(grid, _ACROSS).flatten(2).transpose(1, 2)  # (B, 9, F)
     return torch.cat([cells.mean(1, keepdim=True), regions], dim=1)
+
+
+def region_means(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Do what `pool_regions` does for one picture, without torch: (S * S, F) -> (REGIONS, F)."""
+    side = math.isqrt(len(cells))
+    grid = cells.reshape(side, side, -1)
+    edges = [(at * side // _ACROSS, -(-(at + 1) * side // _ACROSS)) for at in range(_ACROSS)]
+    parts = [grid[top:bottom, left:right] for top, bottom in edges for left, right in edges]
+    return np.stack([part.mean((0, 1)) for part in (grid, *parts)])

@@ -9,56 +9,71 @@ poodle's is at most a dog's, and a dog's at most an animal's, exactly.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hasse.models.encoders.names import LITE
 from hasse.models.encoders.weights import BackboneError
 
+Floats: TypeAlias = NDArray[np.float32]
+Classifier: TypeAlias = tuple[Floats, Floats]  # weights (classes, F) and biases (classes,)
+
 # Logarithms to the base 10 of the odds that become 0 and 1.
 LEAST, MOST = -3.0, 3.0
-_TINY = 1e-6
+_TINY = np.float32(1e-6)
 _ACROSS = 3  # regions of a picture beside each other
 
 
-class Evidence(nn.Module):
+class Evidence:
     """Reads the evidence of sets of classes off features of regions.
 
     Attributes:
         sets: (classes, K), 1 where a class is in a set.
-        weight, bias: of the classifier, (classes, F) and (classes,).
     """
 
-    sets: Tensor
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, sets: Tensor, classifier: tuple[Tensor, Tensor]) -> None:
+    def __init__(self, sets: Floats, classifier: Classifier) -> None:
         """Take sets of classes, and a classifier.
 
         Raises:
             BackboneError: the classifier has another number of classes.
         """
-        super().__init__()
-        weight, bias = classifier
-        if len(weight) != len(sets):
+        self._weight, self._bias = classifier
+        self.sets = sets.astype(np.float32)
+        if len(self._weight) != len(sets):
             raise BackboneError(
-                f"the network tells {len(weight):,} classes apart and the model {len(sets):,}: "
-                f"it was grounded in another network"
+                f"the network tells {len(self._weight):,} classes apart and the model "
+                f"{len(sets):,}: it was grounded in another network"
             )
-        self.register_buffer("sets", sets.float(), persistent=False)
-        self.register_buffer("weight", weight, persistent=False)
-        self.register_buffer("bias", bias, persistent=False)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Return evidence between 0 and 1: (B, REGIONS, F) -> (B, K)."""
-        logits = windows(features) @ self.weight.T + self.bias  # (B, windows, classes)
-        largest = (logits.softmax(-1) @ self.sets).amax(1).clamp(_TINY, 1 - _TINY)
-        odds = torch.log10(largest / (1 - largest))
-        return ((odds - LEAST) / (MOST - LEAST)).clamp(0, 1)
+    def logits(self, features: Floats) -> Floats:
+        """Return the logits of all classes: (..., F) -> (..., classes)."""
+        found: Floats = features @ self._weight.T + self._bias
+        return found
+
+    def of(self, features: Floats) -> Floats:
+        """Return evidence between 0 and 1: (B, REGIONS, F) -> (B, K).
+
+        A picture's has the same bits whichever pictures are beside it.
+        """
+        found = np.empty((len(features), self.sets.shape[1]), np.float32)
+        for row, each in enumerate(windows(features)):  # products round by the number of rows
+            shares = softmax(self.logits(each), 1) @ self.sets  # (windows, K)
+            largest = shares.max(0).clip(_TINY, 1 - _TINY)
+            odds = np.log10(largest / (1 - largest))
+            found[row] = ((odds - LEAST) / (MOST - LEAST)).clip(0, 1)
+        return found
 
 
-def windows(features: Tensor) -> Tensor:
+def softmax(logits: Floats, axis: int) -> Floats:
+    """Return probabilities that add up to 1 along an axis."""
+    powers = np.exp(logits - logits.max(axis, keepdims=True))
+    shares: Floats = powers / powers.sum(axis, keepdims=True)
+    return shares
+
+
+def windows(features: Floats) -> Floats:
     """Return the features of the whole and of four windows of two by two regions of three by three.
 
     (B, REGIONS, F) -> (B, 5, F). A window is two thirds of the picture's width and height.
@@ -66,10 +81,11 @@ def windows(features: Tensor) -> Tensor:
     grid = features[:, 1:].reshape(len(features), _ACROSS, _ACROSS, -1)  # (B, 3, 3, F)
     below = grid[:, :-1] + grid[:, 1:]
     square = (below[:, :, :-1] + below[:, :, 1:]) / 4  # (B, 2, 2, F)
-    return torch.cat([features[:, :1], square.flatten(1, 2)], 1)
+    four = square.reshape(len(features), 4, -1)
+    return np.concatenate([features[:, :1], four], 1)
 
 
-def classifier_of(backbone: str) -> tuple[Tensor, Tensor]:
+def classifier_of(backbone: str) -> Classifier:
     """Return the weights and biases of the classifier of an encoder of pictures.
 
     Raises:
@@ -82,4 +98,5 @@ def classifier_of(backbone: str) -> tuple[Tensor, Tensor]:
         )
     from hasse.models.encoders.libraries.efficientnet_lite import classifier
 
-    return classifier()
+    weight, bias = classifier()
+    return weight.numpy(), bias.numpy()

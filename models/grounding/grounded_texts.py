@@ -48,6 +48,7 @@ class GroundedTexts:
     Attributes:
         base: the trained model, or the half of it that encodes captions.
         demands: what phrases demand.
+        kept: (M,), rising, the coordinates of the trained model's points that are kept.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class GroundedTexts:
     ) -> None:
         """Take the coordinates of the trained model's points that are kept: (M,), rising."""
         self.base, self.demands = base, demands
-        self._kept = np.asarray(kept, np.int64)
+        self.kept = np.asarray(kept, np.int64)
         self.config = GroundedConfig(base.config.backbone, len(kept) + demands.size)
         self.preprocessing = base.preprocessing
 
@@ -83,8 +84,8 @@ class GroundedTexts:
         for row, text in enumerate(texts):
             demand = self.demands.of(text)
             length = np.float32(NAMED if demand.names_things else 1.0)
-            points[row, : len(self._kept)] = learned[row] * length
-            points[row, len(self._kept) :] = demand.row * np.float32(SCALE)
+            points[row, : len(self.kept)] = learned[row] * length
+            points[row, len(self.kept) :] = demand.row * np.float32(SCALE)
         return points
 
     def mass(self, text: str) -> float:
@@ -100,21 +101,21 @@ class GroundedTexts:
         What a caption says is there, is there, however small it may be in a picture.
         """
         found = points.copy()
-        things = found[:, len(self._kept) :]
+        things = found[:, len(self.kept) :]
         things[things > 0] = SCALE
         return found
 
     def in_base(self, points: Points) -> Points:
         """Return points in the space of the trained model: (B, N) -> (B, its dimension)."""
         found = np.zeros((len(points), self.base.config.dimension), np.float32)
-        found[:, self._kept] = points[:, : len(self._kept)]
+        found[:, self.kept] = points[:, : len(self.kept)]
         return found
 
     def _learned(self, points: Points) -> Points:
         """Return the kept coordinates of points of the trained model, as long as the whole."""
         # Row by row in memory, and each row summed up alone: otherwise sums round by the number of
         # rows.
-        kept = np.take(points, self._kept, axis=1)
+        kept = np.take(points, self.kept, axis=1)
         whole = np.sqrt(np.square(points).sum(1, keepdims=True))
         part = np.sqrt(np.square(kept).sum(1, keepdims=True))
         learned: Points = kept * (whole / np.maximum(part, 1e-9))

@@ -12,14 +12,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import avg_pool2d
 
 from hasse.models.embedding_model import EmbeddingModel
 from hasse.models.grounding.demands import Phrase
-from hasse.models.grounding.evidence import Evidence
+from hasse.models.grounding.evidence import Evidence, Floats, softmax
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.images.preprocessing import Pixels
 
@@ -32,7 +29,6 @@ _LEAST = 0.02  # evidence of the best window below which nothing is found
 Boxes = NDArray[np.float32]
 
 
-@torch.inference_mode()
 def find(model: EmbeddingModel, pixels: Pixels, phrases: Sequence[Phrase]) -> Boxes:
     """Return a box for each phrase: left, top, right and bottom as shares of the sides, (P, 4).
 
@@ -43,44 +39,42 @@ def find(model: EmbeddingModel, pixels: Pixels, phrases: Sequence[Phrase]) -> Bo
     """
     if not isinstance(model, GroundedModel):
         raise TypeError("only a grounded model finds things")
-    cells = model.backbone(torch.from_numpy(pixels).to(model.device))  # (1, S * S, F)
-    return boxes(model.evidence, cells[0], phrases)
+    return boxes(model.evidence, model.cells(pixels), phrases)
 
 
-def boxes(evidence: Evidence, cells: Tensor, phrases: Sequence[Phrase]) -> Boxes:
+def boxes(evidence: Evidence, cells: Floats, phrases: Sequence[Phrase]) -> Boxes:
     """Return what `find` does, of the cells of a grid, (S * S, F)."""
     found = np.zeros((len(phrases), 4), np.float32)
-    logits = (cells @ evidence.weight.T + evidence.bias).T  # (classes, S * S)
+    logits = evidence.logits(cells).T  # (classes, S * S)
     side = math.isqrt(logits.shape[1])
-    classes = torch.stack(
-        [demanded_classes(evidence, phrase) for phrase in phrases]
-    )  # (P, classes)
-    best = torch.full((len(phrases),), _LEAST, device=cells.device)
-    windows = list(_windows(logits.reshape(1, -1, side, side), classes))
-    for carried, _ in windows:
-        best = torch.maximum(best, carried.amax(1))
+    classes = np.stack([demanded_classes(evidence, phrase) for phrase in phrases])  # (P, classes)
+    windows = list(_windows(logits.reshape(-1, side, side), classes))
+    best = np.max([carried.max(1) for carried, _ in windows], 0).clip(_LEAST)
     for carried, size in reversed(windows):
         across = side - size + 1
-        most, at = (one.cpu() for one in carried.max(1))
-        for row in torch.nonzero(most >= _ENOUGH * best.cpu())[:, 0].tolist():
+        most, at = carried.max(1), carried.argmax(1)
+        for row in np.flatnonzero(most >= _ENOUGH * best).tolist():
             top, left = divmod(int(at[row]), across)
             found[row] = np.array([left, top, left + size, top + size]) / side
-    found[(best <= _LEAST).cpu().numpy()] = 0
+    found[best <= _LEAST] = 0
     return found
 
 
-def demanded_classes(evidence: Evidence, phrase: Phrase) -> Tensor:
+def demanded_classes(evidence: Evidence, phrase: Phrase) -> Floats:
     """Return 1 for each class that is all that a phrase demands: (classes,).
 
     A phrase beside the classes that only says what kind of animal or thing it is has none.
     """
-    classes = evidence.sets[:, list(phrase.coordinates)].amin(1)
+    classes: Floats = evidence.sets[:, list(phrase.coordinates)].min(1)
     return classes * 0 if phrase.is_beside and classes.sum() > _BESIDE else classes
 
 
-def _windows(logits: Tensor, classes: Tensor) -> Iterator[tuple[Tensor, int]]:
+def _windows(logits: Floats, classes: Floats) -> Iterator[tuple[Floats, int]]:
     """Yield the evidence of all windows of each size, (P, windows), and the size in cells."""
+    sums = np.pad(logits, ((0, 0), (1, 0), (1, 0))).cumsum(1, np.float64).cumsum(2)
     for share in _SIDES:
         size = max(1, round(share * logits.shape[-1]))
-        pooled = avg_pool2d(logits, size, 1)[0].flatten(1)  # (classes, windows)
-        yield classes @ pooled.softmax(0), size
+        below = sums[:, size:] - sums[:, :-size]
+        total = below[:, :, size:] - below[:, :, :-size]  # (classes, across, across)
+        means = (total.reshape(len(logits), -1) / size**2).astype(np.float32)
+        yield classes @ softmax(means, 0), size

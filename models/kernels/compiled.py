@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+_MOST_ENCODERS = 4  # of pictures; each takes a few hundred megabytes
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,3 +38,8 @@ def processor_threads() -> int:
     processors = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     given = os.environ.get("OMP_NUM_THREADS", "")
     return min(processors, int(given)) if given.isdecimal() and int(given) else processors
+
+
+def encoder_threads() -> int:
+    """Return how many threads encode pictures side by side."""
+    return min(processor_threads(), _MOST_ENCODERS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from hasse.index.types import Points
-from hasse.models.embedding_model import EmbeddingModel, Words, encode_pixels
+from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.errors import HasseError
 from hasse.models.images.preprocessing import Pixels
 from hasse.service.core.batching import Batcher
@@ -163,7 +163,7 @@ class EncodingQueue:
             return list(self._model.encode_captions(texts))
         if key.kind == "picture":
             pictures = [item for item in items if isinstance(item, np.ndarray)]
-            return list(encode_pixels(self._model, pictures))
+            return list(self._model.encode_pixels(pictures))
         from hasse.models.grounding.places import find
 
         return [find(self._model, *item) for item in items if isinstance(item, Sought)]

@@ -19,6 +19,7 @@ from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.embedding_model import on_processor
 from hasse.service.core.admission import Admission
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.leading import Leading
@@ -295,7 +296,7 @@ class Engine:
 
     def _device_memory(self) -> float:
         device = self.checkpoint.model.device
-        if device.type != "cuda":
+        if on_processor(self.checkpoint.model):
             return 0.0
         import torch
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import EmbeddingModel, Points
-from hasse.models.score import penalty_between
+from hasse.models.score import penalties_of
 from hasse.service.core.encoding import Sought
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import plain
@@ -124,7 +124,8 @@ def _found(
 def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
     """Return the violation of a premise, which may be a text, and a hypothesis: (2, N) -> ()."""
     (first,) = model.model.as_premises(points[:1]) if is_text else points[:1]
-    return penalty_between(model.model.config.score, first, points[1])
+    (found,) = penalties_of(model.model.config.score, first, points[1:])
+    return np.float32(found)
 
 
 def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:

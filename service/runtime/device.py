@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+
 from hasse.models.errors import HasseError
 
 
@@ -15,8 +18,8 @@ def pick_device(name: str) -> str:
     Raises:
         DeviceError: no such device on this machine.
     """
-    if name == "cpu":
-        return name
+    if name == "cpu" or (name == "auto" and not _has_driver()):
+        return "cpu"
     import torch
 
     if name == "auto":
@@ -33,3 +36,12 @@ def pick_device(name: str) -> str:
             f"use --device cpu, or auto for CUDA where there is one"
         )
     return name
+
+
+def _has_driver() -> bool:
+    """Tell whether there is a driver of cards, without torch, which takes seconds to import."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True

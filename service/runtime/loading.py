@@ -130,8 +130,7 @@ def writer(settings: Settings, model: Checkpoint) -> Describer | None:
     Raises:
         CheckpointError: it cannot be used, or was trained for another model.
     """
-    from hasse.models.captioning.checkpoint import folder_of
-    from hasse.models.captioning.writing import writer_of
+    from hasse.models.captioning.writing import folder_of, writer_of
 
     if settings.captioner is None and not folder_of(model).is_dir():
         return None

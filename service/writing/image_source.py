@@ -14,7 +14,6 @@ from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.embedding_model import (
     EmbeddingModel,
     Points,
-    encode_pixels,
     encoders_beside_each_other,
 )
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
@@ -111,7 +110,7 @@ class ImageSource:
             return inspect(image.path, decode(image.path, self.limits, looks.resize), looks)
 
         def encoded(batch: DecodedBatch[Image, InspectedPicture]) -> Points:
-            return encode_pixels(model, [picture.pixels for picture in batch.results])
+            return model.encode_pixels([picture.pixels for picture in batch.results])
 
         decoded = decode_ahead(images, inspected, self.batch_size, self.workers)
         encoders = encoders_beside_each_other(model)

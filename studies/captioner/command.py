@@ -69,7 +69,7 @@ def train(
           --out data/scenes-captioner
       hasse study captioner train data/flickr8k --model data/flickr8k-model
     """
-    from hasse.models.captioning.checkpoint import folder_of
+    from hasse.models.captioning.writing import folder_of
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
     from hasse.models.training.run import TrainingStopped

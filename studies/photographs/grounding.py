@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hasse.models.checkpoints import checkpoint
@@ -23,6 +22,7 @@ from hasse.models.checkpoints.checkpoint import (
     VOCABULARY,
     Checkpoint,
 )
+from hasse.models.checkpoints.weights import tensors
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import (
@@ -92,13 +92,13 @@ class NamedPictures:
         return cls(points, shown, names)
 
 
-def most_varying(base: OrderEmbedding, captions: Sequence[str]) -> torch.Tensor:
+def most_varying(base: OrderEmbedding, captions: Sequence[str]) -> NDArray[np.int64]:
     """Return the coordinates that vary most over captions, as many of each member: (KEPT,)."""
-    spread = torch.from_numpy(base.encode_captions(captions).var(0))
+    spread = base.encode_captions(captions).var(0)
     shares = spread.reshape(base.config.ensemble, -1)
-    each = torch.topk(shares, KEPT // base.config.ensemble, dim=1).indices
-    first = torch.arange(0, len(spread), shares.shape[1])[:, None]
-    return (each + first).flatten().sort().values
+    each = np.argsort(-shares, axis=1, kind="stable")[:, : KEPT // base.config.ensemble]
+    first = np.arange(0, len(spread), shares.shape[1])[:, None]
+    return np.sort((each + first).ravel())
 
 
 def misused(
@@ -113,8 +113,7 @@ def misused(
     dataset's images.
     """
     evidence = Evidence(things.matrix(), classifier_of(base.config.backbone))
-    with torch.inference_mode():
-        seen = evidence(torch.from_numpy(np.asarray(features, np.float32))).numpy()
+    seen = evidence.of(np.asarray(features, np.float32))
     of_word: dict[str, set[int]] = defaultdict(set)
     for row, image in enumerate(dataset.images):
         for caption in image.captions:
@@ -162,6 +161,7 @@ def ground(
             most_varying(trained, captions),
             things.matrix(),
             things.demands(trained.vocabulary.words, without),
+            classifier_of(trained.config.backbone),
         )
         _save(out, loaded, model, name)
     return checkpoint.load(out)
@@ -170,13 +170,13 @@ def ground(
 def _save(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> None:
     """Write a grounded model beside its base, which is in `folder` already, not calibrated."""
     config = {"name": name, "model": asdict(model.config), "base": base.fingerprint}
-    tensors = {"kept": model.kept.int(), "sets": model.evidence.sets.bool()}
+    stored = {"kept": model.kept.astype(np.int32), "sets": model.evidence.sets.astype(np.bool_)}
     others = {
         VOCABULARY: model.demands.to_bytes(),
         CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
         METRICS: b"{}",
     }
-    GROUNDED_KIND.save(folder, config, tensors, others)
+    GROUNDED_KIND.save(folder, config, tensors(stored), others)
 
 
 def require_grounded(model: Checkpoint) -> GroundedModel:

@@ -38,8 +38,8 @@ def phrases(
     """
     import numpy as np
 
-    from hasse.models.captioning.checkpoint import folder_of
     from hasse.models.captioning.phrases import limits_of, save
+    from hasse.models.captioning.writing import folder_of
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.features.feature_store import FeatureStore
     from hasse.studies.photographs.usual_phrases import USUAL

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from hasse.models.captioning.words import DETERMINERS, FUNCTION_WORDS, word_set
 from hasse.models.grounding.demands import LONGEST, Demands
@@ -144,11 +143,11 @@ class Things:
                 found = max(found, (1.0 if senses[0] == synset else 0.3) * (times + 1))
         return found
 
-    def matrix(self) -> Tensor:
-        """Return the sets: (classes, K)."""
-        found = torch.zeros(len(self.classes), len(self.sets), dtype=torch.bool)
+    def matrix(self) -> NDArray[np.float32]:
+        """Return the sets, 1 where a class is in one: (classes, K)."""
+        found = np.zeros((len(self.classes), len(self.sets)), np.float32)
         for at, rows in enumerate(self.sets):
-            found[list(rows), at] = True
+            found[list(rows), at] = 1
         return found
 
     def above(self, synset: str) -> dict[int, int]:

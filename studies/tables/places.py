@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
@@ -26,8 +25,8 @@ from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import find as find_model
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
-from hasse.models.encoders.regions import pool_regions
-from hasse.models.grounding.evidence import windows
+from hasse.models.encoders.regions import region_means
+from hasse.models.grounding.evidence import Floats, softmax, windows
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.grounding.places import boxes, demanded_classes
 from hasse.service.questions.entails import ENLARGED
@@ -88,7 +87,6 @@ def points_into(box: NDArray[np.floating], target: NDArray[np.floating]) -> bool
     return bool(box.any() and (target[:2] <= middle).all() and (middle <= target[2:]).all())
 
 
-@torch.inference_mode()
 def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ...]]:
     """Return the rows of the table."""
     found: dict[str, list[tuple[bool, float]]] = {}
@@ -99,13 +97,12 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
             continue
         grids = {}
         for times in (1, ENLARGED):
-            pixels = torch.from_numpy(model.preprocessing.enlarged(times).apply(one.picture))
-            grids[times] = model.backbone(pixels.to(model.device))
+            grids[times] = model.cells(model.preprocessing.enlarged(times).apply(one.picture))
         carried = _carried(model, grids[1], demanded_classes(model.evidence, named[-1]))
         each = {
             "one of four windows": carried,
             **{
-                f"{times} x the side": boxes(model.evidence, grid[0], named)[-1]
+                f"{times} x the side": boxes(model.evidence, grid, named)[-1]
                 for times, grid in grids.items()
             },
         }
@@ -113,7 +110,7 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
             of_name = found.setdefault(name, [])
             of_name.append((points_into(box, one.box), overlap(box, one.box) if box.any() else 0.0))
         if missing := model.demands.phrases(article(one.absent)):
-            absent.append(bool(boxes(model.evidence, grids[ENLARGED][0], missing)[-1].any()))
+            absent.append(bool(boxes(model.evidence, grids[ENLARGED], missing)[-1].any()))
     rows: list[tuple[str, ...]] = []
     for name, values in found.items():
         hit, shared = np.array(values, np.float64).T
@@ -122,13 +119,10 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
     return rows
 
 
-def _carried(
-    model: GroundedModel, grid: torch.Tensor, classes: torch.Tensor
-) -> NDArray[np.float64]:
-    features = windows(pool_regions(grid))[0, 1:]
-    evidence = model.evidence
-    logits = features @ evidence.weight.T + evidence.bias
-    left, top = _WINDOWS[int((logits.softmax(1) @ classes).argmax())]
+def _carried(model: GroundedModel, cells: Floats, classes: Floats) -> NDArray[np.float64]:
+    features = windows(region_means(cells)[None])[0, 1:]
+    carried = softmax(model.evidence.logits(features), 1) @ classes
+    left, top = _WINDOWS[int(carried.argmax())]
     return np.array([left, top, left + 2, top + 2]) / 3
 
 

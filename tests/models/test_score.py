@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hasse.models.score import Score, penalties_between, penalty_between
+from hasse.models.score import Score, penalties_between, penalties_of
 
 
 @pytest.mark.parametrize(
@@ -19,5 +19,5 @@ def test_each_score_is_that_of_its_formula(score: Score, expected: list[list[flo
     captions = np.array([[0.6, 0.8], [0.8, 0.6]], dtype=np.float32)
     found = penalties_between(score, images, captions)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    alone = [[penalty_between(score, x, y) for y in captions] for x in images]
+    alone = [penalties_of(score, image, captions) for image in images]
     np.testing.assert_allclose(alone, expected, atol=1e-6)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hasse.models.captioning.checkpoint import folder_of, load
-from hasse.models.captioning.writing import Writer, writer_of
+from hasse.models.captioning.checkpoint import load
+from hasse.models.captioning.writing import Writer, folder_of, writer_of
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.scenes import draw, holds, scene_and_captions
 from hasse.scenes.reading import names_main_thing, read

@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-import torch
 
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.encoders.weights import BackboneError
-from hasse.models.grounding.evidence import Evidence, classifier_of, windows
+from hasse.models.grounding.evidence import Evidence, Floats, classifier_of, windows
 
 CLASSES, FEATURES = 12, 7
+RANDOM = np.random.default_rng(0)
 
 
-def evidence(sets: torch.Tensor) -> Evidence:
-    torch.manual_seed(0)
-    return Evidence(sets, (4 * torch.randn(CLASSES, FEATURES), torch.randn(CLASSES)))
+def normal(*shape: int) -> Floats:
+    return RANDOM.standard_normal(shape, np.float32)
+
+
+def evidence(sets: Floats) -> Evidence:
+    return Evidence(sets, (4 * normal(CLASSES, FEATURES), normal(CLASSES)))
 
 
 def test_evidence_of_a_set_is_at_most_that_of_a_set_that_contains_it() -> None:
-    nested = torch.tril(torch.ones(CLASSES, CLASSES)).T  # set k has the classes up to k
-    found = evidence(nested)(torch.randn(50, REGIONS, FEATURES))
-    assert (found.diff(dim=1) >= -1e-5).all()
+    nested = np.triu(np.ones((CLASSES, CLASSES), np.float32))  # set k has the classes up to k
+    found = evidence(nested).of(normal(50, REGIONS, FEATURES))
+    assert (np.diff(found, axis=1) >= -1e-5).all()
     assert found.min() >= 0
     assert found.max() <= 1
 
 
 def test_evidence_is_the_largest_of_all_windows() -> None:
-    features = torch.randn(1, REGIONS, FEATURES)
-    reader = evidence(torch.eye(CLASSES))
-    every = torch.stack([reader(one.expand(1, REGIONS, FEATURES)) for one in windows(features)[0]])
-    torch.testing.assert_close(reader(features), every.amax(0))
+    features = normal(1, REGIONS, FEATURES)
+    reader = evidence(np.eye(CLASSES, dtype=np.float32))
+    every = [reader.of(np.tile(one, (1, REGIONS, 1))) for one in windows(features)[0]]
+    np.testing.assert_allclose(reader.of(features), np.max(every, 0), atol=1e-5)
+
+
+def test_evidence_of_a_picture_has_the_same_bits_alone_and_among_others() -> None:
+    reader, features = evidence(np.eye(CLASSES, dtype=np.float32)), normal(9, REGIONS, FEATURES)
+    alone = np.concatenate([reader.of(one[None]) for one in features])
+    np.testing.assert_array_equal(reader.of(features), alone)
 
 
 def test_windows_are_the_whole_and_the_means_of_two_by_two_regions() -> None:
-    features = torch.randn(2, REGIONS, FEATURES)
+    features = normal(2, REGIONS, FEATURES)
     found = windows(features)
     assert found.shape == (2, 5, FEATURES)
-    torch.testing.assert_close(found[:, 0], features[:, 0])
-    torch.testing.assert_close(found[:, 1], features[:, [1, 2, 4, 5]].mean(1))
-    torch.testing.assert_close(found[:, 4], features[:, [5, 6, 8, 9]].mean(1))
+    np.testing.assert_array_equal(found[:, 0], features[:, 0])
+    for window, regions in ((1, [1, 2, 4, 5]), (4, [5, 6, 8, 9])):
+        expected = features[:, regions].mean(1)
+        np.testing.assert_allclose(found[:, window], expected, atol=1e-6)
 
 
 def test_a_network_without_classes_that_are_synsets_is_refused() -> None:
@@ -48,4 +59,4 @@ def test_a_network_without_classes_that_are_synsets_is_refused() -> None:
 
 def test_a_classifier_of_other_classes_is_refused() -> None:
     with pytest.raises(BackboneError, match="grounded in another network"):
-        Evidence(torch.ones(3, 2), (torch.ones(4, 5), torch.ones(4)))
+        Evidence(normal(3, 2), (normal(4, 5), normal(4)))

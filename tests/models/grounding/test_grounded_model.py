@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from hasse.models.checkpoints import checkpoint
@@ -119,14 +118,6 @@ def test_a_grounded_model_on_another_base_is_refused(tmp_path: Path) -> None:
     checkpoint.KIND.replace(folder / BASE, CONFIG, json.dumps(config).encode())
     with pytest.raises(CheckpointError, match=r"is not the model that .* was grounded on"):
         checkpoint.load(folder, with_pictures=False)
-
-
-def test_evidence_of_a_batch_is_that_of_each_picture(model: GroundedModel) -> None:
-    features = torch.rand(4, REGIONS, 1280)
-    with torch.inference_mode():
-        together = model.evidence(features)
-        alone = torch.cat([model.evidence(one[None]) for one in features])
-    torch.testing.assert_close(together, alone, atol=1e-4, rtol=0)
 
 
 def test_points_in_bfloat16_are_nearly_those_in_float32_and_the_same_alone(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
 from hasse.models.grounding.demands import Phrase
-from hasse.models.grounding.evidence import Evidence
+from hasse.models.grounding.evidence import Evidence, Floats
 from hasse.models.grounding.places import Boxes, boxes, find
 from tests.tiny import tiny_model
 
@@ -18,21 +16,21 @@ SIDE, CLASSES = 17, 40
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
     """Return evidence of single classes, then of the first two and of all."""
-    sets = torch.eye(CLASSES)
-    several = torch.zeros(CLASSES, 2)
+    single = np.eye(CLASSES, dtype=np.float32)
+    several = np.zeros((CLASSES, 2), np.float32)
     several[:2, 0] = several[:, 1] = 1
-    weight = 20 * torch.eye(CLASSES)
-    return Evidence(torch.cat([sets, several], 1), (weight, torch.zeros(CLASSES)))
+    classifier = 20 * single, np.zeros(CLASSES, np.float32)
+    return Evidence(np.concatenate([single, several], 1), classifier)
 
 
-def cells(**shown: tuple[int, int, int, int]) -> Tensor:
+def cells(**shown: tuple[int, int, int, int]) -> Floats:
     """Return cells that show class 39, and classes of numbered names inside boxes of cells."""
-    grid = torch.zeros(SIDE, SIDE, CLASSES)
+    grid = np.zeros((SIDE, SIDE, CLASSES), np.float32)
     grid[..., -1] = 1
     for name, (left, top, right, bottom) in shown.items():
         grid[top:bottom, left:right] = 0
         grid[top:bottom, left:right, int(name.removeprefix("class_"))] = 1
-    return grid.flatten(0, 1)
+    return grid.reshape(-1, CLASSES)
 
 
 def sought(*coordinates: int, beside: bool = False) -> list[Phrase]:

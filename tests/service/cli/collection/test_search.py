@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from hasse.models.checkpoints import named_models
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.service.cli.collection import parts, search
 from hasse.service.cli.collection.asking import Asked
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
@@ -376,21 +376,36 @@ def test_commands_without_a_picture_import_nothing_heavy(collection: Path, tmp_p
     assert "verdict" in ran.stdout
 
 
-_PICTURE = """
+_PICTURES = """
 import sys
 from hasse.service.cli import app
 
-try:
-    app(["check", sys.argv[1], "a dog", "--model", "photographs"])
-except SystemExit as ended:
-    assert not ended.code
-loaded = {"numba", "torchvision", "torch._dynamo", "sympy", "faiss", "fastapi"} & sys.modules.keys()
-assert not loaded, loaded
+photo, library = sys.argv[1:]
+for command in (
+    f"check {photo} a dog --model photographs --where",
+    f"describe {photo} --model photographs",
+    f"like {photo} --library {library}",
+    f"search --all-of dog --all-of {photo} --library {library}",
+):
+    try:
+        app(command.split())
+    except SystemExit as ended:
+        assert not ended.code, command
+heavy = {"torch", "torchvision", "faiss", "fastapi", "numba"} & sys.modules.keys()
+assert not heavy, heavy
 """
 
 
 @pytest.mark.slow
-def test_check_of_a_picture_imports_no_compiler(photo: Path) -> None:
-    command = [sys.executable, "-c", _PICTURE, str(photo)]
+def test_commands_with_a_picture_import_nothing_heavy_once_its_network_is_exported(
+    collection: Path, photo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("openvino")
+    monkeypatch.setenv("HASSE_HOME", str(tmp_path))
+    monkeypatch.setenv("HASSE_ENCODER_RUNTIME", "openvino")
+    for folder in (named_models.pretrained("photographs"), collection.parent / "model"):
+        checkpoint.load(folder, runtime="openvino")
+    command = [sys.executable, "-c", _PICTURES, str(photo), str(collection)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+    assert "likely" in ran.stdout

@@ -1,0 +1,103 @@
+"""A trained model that encodes captions and pictures without torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hasse.models.embedding_model import Points, encode_pictures
+from hasse.models.encoders.compiled_network import CompiledNetwork
+from hasse.models.encoders.model_config import ModelConfig
+from hasse.models.encoders.regions import region_means
+from hasse.models.images.preprocessing import Pixels, Preprocessing
+from hasse.models.text_model import TextModel
+from hasse.models.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Features = NDArray[np.float32]
+
+
+class PictureModel(TextModel):
+    """Encodes as `OrderEmbedding` does with the same weights, to the rounding of its network.
+
+    Attributes:
+        backbone: the network of pictures.
+    """
+
+    device = "cpu"
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: Vocabulary,
+        preprocessing: Preprocessing,
+        weights: Mapping[str, Points],
+        network: CompiledNetwork,
+        *,
+        one_off: bool = False,
+    ) -> None:
+        """Take what a `TextModel` takes, and the network."""
+        super().__init__(config, vocabulary, preprocessing, weights, one_off=one_off)
+        self.backbone = network
+        self._weight = np.ascontiguousarray(weights["images.projection.weight"].T)
+        self._bias = weights["images.projection.bias"]
+
+    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
+        """Return the points of pictures, in their order: (B, N) float32."""
+        return encode_pictures(self, pictures, batch_size)
+
+    def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
+        """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
+        return self.encode_features(self.picture_features(pixels))
+
+    def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
+        """Return the points of features, one by one: (B, F), or (B, REGIONS, F), -> (B, N)."""
+        points = np.empty((len(features), self.config.dimension), np.float32)
+        for row, each in enumerate(features):
+            points[row] = self._unit_point(np.atleast_2d(np.asarray(each, np.float32)))
+        return self._corrected(points, "image")
+
+    def picture_features(self, pixels: Sequence[Pixels]) -> Features:
+        """Return the features of preprocessed pictures: (B, F), or (B, REGIONS, F)."""
+        each = [self._features(one) for one in pixels]
+        return np.stack(each) if each else np.empty((0, 1), np.float32)
+
+    def cells(self, pixels: Pixels) -> Features:
+        """Return the features of all cells of a picture of any size: (1, 3, H, W) -> (S * S, F)."""
+        (cells,) = self.backbone.features(pixels)
+        return np.asarray(cells)
+
+    def _features(self, pixels: Pixels) -> Features:
+        """Return what `ImageEncoder.features` does of a picture."""
+        features = self.backbone.features(pixels)
+        if self.config.image_pooling == "regions":
+            features = np.stack([region_means(cells) for cells in features])
+        if self.config.image_pooling == "average":
+            return np.asarray(features.mean(0))
+        return features.reshape(-1, features.shape[-1])
+
+    def _unit_point(self, features: Features) -> Points:
+        """Return what `ImageEncoder.project` and `OrderEmbedding.to_points` do: (R, F) -> (N,)."""
+        raw = unit(features) @ self._weight + self._bias
+        signed = self.config.score == "cosine"
+        if self.config.image_pooling != "average" and not signed:
+            raw = np.abs(raw)
+        pooled = raw.max(0)
+        if self.config.image_pooling == "regions":
+            pooled = pooled + raw.mean(0)
+        members = self.config.ensemble
+        point = unit(pooled.reshape(members, -1)).ravel() / np.float32(math.sqrt(members))
+        return point if signed else np.abs(point)
+
+
+def unit(vectors: Features) -> Features:
+    """Scale vectors to unit length: (B, N) -> (B, N)."""
+    length = np.sqrt(np.square(vectors).sum(1, keepdims=True))
+    scaled: Features = vectors / np.maximum(length, np.float32(1e-12))
+    return scaled
