@@ -1,4 +1,4 @@
-"""Measure an index in life: built, served, grown under search, killed, opened again, compacted.
+"""Measure an index in life: built, grown under search, killed, opened again, compacted.
 
     python -m benchmarks.lifecycle FOLDER --points POINTS [--rows N] [--additions N] [--clients N]
 
@@ -24,24 +24,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.report import machine, megabytes, milliseconds, parser_of, table
+from benchmarks.report import machine, milliseconds, parser_of, table
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
 from hasse.index.search.query import Query
 from hasse.index.segments.compaction import everything
 from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
-from hasse.index.types import ImageRow, ModelIdentity, Points
+from hasse.index.types import ImageRow, Points
 from hasse.index.verify import verify
 
 if TYPE_CHECKING:
     from benchmarks.search import source
 
 HITS = 10
-SERVED = 128  # searches after which the memory is measured
 UPKEEP_SECONDS = 5.0  # the service's own setting
 KILLED_AFTER = 50  # further additions
-KEPT = {1, 10, 100, 1000}  # numbers of segments at which one search is timed
 
 Say = Callable[[str, str], None]
 
@@ -73,7 +71,6 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         _made(asked.folder / "large", points, asked.rows, say)
         _live(asked.folder / "large", points, asked, say)
-        _grow(asked.folder / "small", points, asked.additions, say)
     finally:
         shutil.rmtree(asked.folder, ignore_errors=True)
     print(f"{machine()}; {points.name}\n")
@@ -81,19 +78,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _made(folder: Path, points: source.Source, rows: int, say: Say) -> None:
-    """Build the index, then serve it: each in a process of its own."""
+    """Build the index in a process of its own."""
     built = processes.alone(processes.build, folder, points.images, rows, "image", 0, None, "wall")
     say("rows built", f"{rows:,} x {points.dimension:,}")
     say("rows built per second", f"{built.rows_per_second:,.0f}")
-    say("memory of building, beside the libraries", megabytes(built.peak_bytes))
-    asked = points.asking_captions[:SERVED]
-    held = processes.alone(processes.serve, folder, asked, "image", HITS, None)
-    say("codes", megabytes(held.code_bytes))
-    say("memory before the index is opened", megabytes(held.start_bytes))
-    say(f"after {len(asked)} searches", megabytes(held.resident_bytes))
-    say("with the points that were read given back", megabytes(held.rested_bytes))
-    if held.code_bytes:
-        say("that, of the codes (≤ 1.5 x)", f"{held.rested_bytes / held.code_bytes:.2f} x")
 
 
 def _live(folder: Path, points: source.Source, asked: argparse.Namespace, say: Say) -> None:
@@ -202,39 +190,8 @@ def _lead(
         add(at)
 
 
-def _grow(folder: Path, points: source.Source, additions: int, say: Say) -> None:
-    """One picture after another into an empty index, nothing merged: what segments cost."""
-    query = points.asking_captions[0]
-    model = ModelIdentity(points.name, "0" * 64, points.dimension, "order")
-    with Index.create(folder, model) as index:
-        took = []
-        for id_ in range(additions):
-            row = points.images[[id_ % len(points.images)]]
-            started = time.perf_counter()
-            index.add([_row(id_)], row)
-            took.append(time.perf_counter() - started)
-            if id_ + 1 in KEPT:
-                name = f"one search over {id_ + 1:,} segments of a row"
-                say(name, milliseconds(_median(index, query)))
-        say("one addition, alone", milliseconds(float(np.median(took))))
-        started = time.perf_counter()
-        done = index.compact(everything)
-        merging = _seconds(time.perf_counter() - started)
-        say(f"merging {done.before:,} segments into {done.after}", merging)
-        say("one search after that", milliseconds(_median(index, query)))
-
-
 def _row(id_: int) -> ImageRow:
     return ImageRow(id_, f"{id_}.jpg", f"{id_}.jpg")
-
-
-def _median(index: Index, query: Points) -> float:
-    took = []
-    for _ in range(25):
-        started = time.perf_counter()
-        index.search(Query("image", HITS), query)
-        took.append(time.perf_counter() - started)
-    return float(np.median(took))
 
 
 def _tail(took: list[float]) -> tuple[float, float]:

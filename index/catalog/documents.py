@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import sqlalchemy as sql
@@ -144,7 +143,7 @@ def sourced(
 
     `paths` and `captions` are pairs as in `NamedImage`, `others` what `TEXTS` has of it.
     """
-    texts = [SourcedText("file name", PurePosixPath(file_name).name)]
+    texts = [SourcedText("file name", file_name.rpartition("/")[2])]
     for path, folder in paths:
         texts += _names(path, folder)
     texts += [
@@ -187,12 +186,12 @@ def _names(path: str, folder: str) -> Iterator[SourcedText]:
 
     The folders above belong to the machine: they say nothing about one picture.
     """
-    if folder:
-        place = PurePosixPath(path)
-        yield SourcedText("file name", place.name)
-        around = PurePosixPath(folder).parent
-        if place.is_relative_to(around):
-            yield SourcedText("folder", place.relative_to(around).parent.as_posix())
+    if folder:  # pathlib would take a quarter of the time of adding a row
+        around = folder[: folder.rfind("/") + 1]
+        above, _, name = path.rpartition("/")
+        yield SourcedText("file name", name)
+        if path.startswith(around):
+            yield SourcedText("folder", above[len(around) :] or ".")
 
 
 def _documents(connection: Connection, ids: Sequence[int]) -> Iterator[Mapping[str, Any]]:
