@@ -29,8 +29,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "length": get_args(PointLength),
     "directions": get_args(Directions),
 }
-# Options of models that a study trains, and what earlier versions wrote of them for all others,
-# of `dropout` among the options of the training.
+# Options that only models of studies have. Earlier versions wrote these values of them for all
+# other models, that of `dropout` among the options of the training.
 _OF_STUDIES: Mapping[str, object] = {
     "text_encoder": "gru",
     "states": 0,

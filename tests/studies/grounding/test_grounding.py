@@ -82,6 +82,25 @@ def training(folder: Path, config: TrainingConfig, decoding: float = 0.0) -> Ret
     return RetrievalTraining(config, folder, TrainingInputs(data, data), lessons)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"text_encoder": "transducer"}, "one of gru, bilstm, lstm, sum, not 'transducer'"),
+        ({"states": -1}, "states is at least 0"),
+        ({"word_vectors": "none"}, "word_vectors is one of learned, fixed"),
+        ({"dropout": 1.0}, "dropout is a share"),
+        ({"image_map": "none"}, "needs the score cosine"),
+        ({"image_map": "identity", "ensemble": 2}, "needs ensemble 1"),
+        ({"dimension": 0}, "are at least 1"),
+    ],
+)
+def test_shape_of_a_sentence_model_refuses_impossible_values(
+    wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        SentenceModelConfig(**wrong)
+
+
 @pytest.mark.parametrize("recipe", GROUNDED)
 def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, recipe: str) -> None:
     losses: list[float] = []
