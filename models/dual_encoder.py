@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from hasse.models.embedding_model import (
+    EncodesPictures,
     Ungrounded,
     Words,
-    encode_pictures,
     encode_pixel_blocks,
 )
 from hasse.models.encoders.libraries import open_clip
@@ -49,7 +48,7 @@ class DualEncoderConfig:
     length: str = "unit"
 
 
-class DualEncoder(Ungrounded, nn.Module):
+class DualEncoder(EncodesPictures, Ungrounded, nn.Module):
     """An encoder of pictures and one of captions; points have unit length and keep their signs.
 
     Attributes:
@@ -107,10 +106,6 @@ class DualEncoder(Ungrounded, nn.Module):
             batch = self.texts(texts[start : start + batch_size])
             points[start : start + batch_size] = normalize(batch, dim=-1).cpu()
         return points
-
-    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
-        """Return the points of pictures, in their order: (B, N) float32."""
-        return encode_pictures(self, pictures, batch_size)
 
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of the cached features of pictures: (B, N) -> (B, N) float32."""

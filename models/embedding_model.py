@@ -119,6 +119,21 @@ class EmbeddingModel(Protocol):
         ...
 
 
+class EncodesPictures:
+    """Base class of models that encode preprocessed pictures."""
+
+    def encode_images(
+        self: EmbeddingModel, pictures: Sequence[Image.Image], batch_size: int = 32
+    ) -> Points:
+        """Return the points of pictures, in their order, batch by batch: (B, N) float32."""
+        points = np.empty((len(pictures), self.config.dimension), np.float32)
+        for start in range(0, len(pictures), batch_size):
+            batch = pictures[start : start + batch_size]
+            pixels = [self.preprocessing.apply(picture) for picture in batch]
+            points[start : start + batch_size] = self.encode_pixels(pixels)
+        return points
+
+
 class Ungrounded:
     """Base class of models whose coordinates do not stand for things."""
 
@@ -155,18 +170,6 @@ def in_full_batches(encode: Callable[[Tensor], Tensor], features: Tensor) -> Ten
     filled = features.new_zeros(max(TOGETHER, len(features)), *features.shape[1:])
     filled[: len(features)] = features
     return encode(filled)[: len(features)]
-
-
-def encode_pictures(
-    model: EmbeddingModel, pictures: Sequence[Image.Image], batch_size: int
-) -> Points:
-    """Return the points of pictures, batch by batch: (B, N) float32."""
-    points = np.empty((len(pictures), model.config.dimension), np.float32)
-    for start in range(0, len(pictures), batch_size):
-        batch = pictures[start : start + batch_size]
-        pixels = [model.preprocessing.apply(picture) for picture in batch]
-        points[start : start + batch_size] = model.encode_pixels(pixels)
-    return points
 
 
 def encode_pixel_blocks(

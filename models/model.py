@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from hasse.models.embedding_model import (
+    EncodesPictures,
     Points,
     Ungrounded,
     encode_blocks,
-    encode_pictures,
     encode_pixel_blocks,
     in_full_batches,
 )
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
 
 
-class OrderEmbedding(Ungrounded, nn.Module):
+class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
     """Both encoders of a model, its words, and the preprocessing of its pictures.
 
     Points have unit length. Captions whose length is learned are shorter, and in evaluation mode
@@ -196,10 +195,6 @@ class OrderEmbedding(Ungrounded, nn.Module):
             points = encode_captions(self.captions, numbered, batch_size)
         corrected: Points = self._corrected(torch.from_numpy(points), "caption").numpy()
         return corrected
-
-    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
-        """Return the points of pictures, in their order: (B, N) float32."""
-        return encode_pictures(self, pictures, batch_size)
 
     def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
         """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""

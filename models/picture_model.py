@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.embedding_model import Points, encode_pictures
+from hasse.models.embedding_model import EncodesPictures, Points
 from hasse.models.encoders.compiled_network import CompiledNetwork
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.regions import region_means
@@ -18,12 +18,12 @@ from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from PIL import Image
+    pass
 
 Features = NDArray[np.float32]
 
 
-class PictureModel(TextModel):
+class PictureModel(EncodesPictures, TextModel):
     """Encodes as `OrderEmbedding` does with the same weights, to the rounding of its network.
 
     Attributes:
@@ -47,10 +47,6 @@ class PictureModel(TextModel):
         self.backbone = network
         self._weight = np.ascontiguousarray(weights["images.projection.weight"].T)
         self._bias = weights["images.projection.bias"]
-
-    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
-        """Return the points of pictures, in their order: (B, N) float32."""
-        return encode_pictures(self, pictures, batch_size)
 
     def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
         """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""

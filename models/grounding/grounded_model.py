@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.embedding_model import Network, Points, encode_pictures
+from hasse.models.embedding_model import EncodesPictures, Network, Points
 from hasse.models.grounding.demands import Demands
 from hasse.models.grounding.evidence import Classifier, Evidence, Floats
 from hasse.models.grounding.grounded_texts import SCALE, GroundedTexts
@@ -22,13 +22,12 @@ from hasse.models.images.preprocessing import Pixels
 
 if TYPE_CHECKING:
     import torch
-    from PIL import Image
 
     from hasse.models.model import OrderEmbedding
     from hasse.models.picture_model import PictureModel
 
 
-class GroundedModel(GroundedTexts):
+class GroundedModel(EncodesPictures, GroundedTexts):
     """Captions and pictures to points with coordinates that stand for things.
 
     Attributes:
@@ -77,10 +76,6 @@ class GroundedModel(GroundedTexts):
     def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
         """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""
         return self.encode_features(self.base.picture_features(pixels))
-
-    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
-        """Return the points of pictures, in their order: (B, N) float32."""
-        return encode_pictures(self, pictures, batch_size)
 
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of features: (B, REGIONS, F) -> (B, N) float32."""
