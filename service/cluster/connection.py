@@ -29,7 +29,6 @@ _ENVIRONMENT = {
     "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
 }
 _SECONDS = 5.0  # to reach the head
-_PORT = 6379
 
 
 class ClusterError(HasseError):
@@ -89,7 +88,7 @@ def connect(address: str | None = None) -> Any:
     return ray
 
 
-def start_head(port: int = _PORT) -> None:
+def start_head() -> None:
     """Start the head of a cluster on this machine, with a token in ~/.ray/auth_token if none is.
 
     Raises:
@@ -98,7 +97,7 @@ def start_head(port: int = _PORT) -> None:
     ray_of()
     if not has_token():
         _ray("get-auth-token", "--generate")
-    _ray("start", "--head", f"--port={port}", "--include-dashboard=false", "--disable-usage-stats")
+    _ray("start", "--head", "--port=6379", "--include-dashboard=false", "--disable-usage-stats")
 
 
 def has_token() -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from hasse.index.store import Index
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.cluster.index import ClusterIndex, Shards
-from hasse.service.core.admission import Admission
-from hasse.service.core.engine import Engine
 from hasse.service.runtime import loading
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
 
 # Batches that are on their way to the shards at a time: most of their time is waiting.
@@ -23,15 +20,8 @@ def settings_of(settings: Settings) -> Settings:
     )
 
 
-def open_engine(
-    shards: Shards,
-    count: int,
-    settings: Settings,
-    metrics: Metrics | None = None,
-    admission: Admission | None = None,
-    on_death: Callable[[], None] = lambda: None,
-) -> Engine:
-    """Load the checkpoint and open the index on so many shards; see `Engine.open`.
+def model_and_index(shards: Shards, count: int, settings: Settings) -> tuple[Checkpoint, Index]:
+    """Load the checkpoint and open the index on so many shards.
 
     Raises:
         CheckpointError: this machine lacks the checkpoint.
@@ -39,8 +29,4 @@ def open_engine(
     """
     index = ClusterIndex(settings.index, shards, count, partial=settings.partial_answers)
     with loading.closed_on_failure(index):
-        loaded = loading.ModelLoader(settings).of(index)
-        writer = loading.prepare(loaded, index, settings)
-    engine = Engine(loaded, index, settings, metrics, admission, on_death)
-    engine.writer = writer
-    return engine
+        return loading.ModelLoader(settings).of(index), index

@@ -117,18 +117,19 @@ class Engine:
         on_death: Callable[[], None] = lambda: None,
         *,
         absolute_paths: bool = False,
+        load: loading.Load = loading.model_and_index,
     ) -> Engine:
         """Load the checkpoint, open the index it made, and encode once to be warm.
 
         With `absolute_paths`, for clients on this machine, answers show absolute paths and
-        `path_prefix` names them.
+        `path_prefix` names them. `load` does the first two.
 
         Raises:
             models.checkpoints.model_folder.CheckpointError: the checkpoint cannot be used.
             index.errors.HasseIndexError: the index cannot be used, or another model made it.
             service.runtime.device.DeviceError: this machine has no such device.
         """
-        loaded, index = loading.ModelLoader(settings).with_index()
+        loaded, index = load(settings)
         with loading.closed_on_failure(index):
             writer = loading.prepare(loaded, index, settings)
         engine = cls(

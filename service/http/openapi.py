@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from starlette.responses import Response
 from hasse.service.addresses import ROOT_PATH
 from hasse.service.errors import MEDIA_TYPE, REASONS
 from hasse.service.questions.requests import A_PART
-from hasse.service.questions.table import QUESTIONS, Question
+from hasse.service.questions.table import QUESTIONS
 from hasse.service.schemas import ID_MAXIMUM, AnnotationFields, Problem, UploadForm, kind_of
 from hasse.service.services import services_of
 from hasse.service.settings import Settings
@@ -62,25 +61,16 @@ _REQUEST_ID = {
 _IDS = {"type": "string", "pattern": "^([0-9]{1,18}(,[0-9]{1,18}){0,999})?$"}
 
 
-def takes(questions: Iterable[Question[Any, Any]]) -> dict[str, Any]:
-    """Return the part of an operation that names its bodies."""
+def takes(
+    json: type[BaseModel] | None = None, form: type[BaseModel] | None = None
+) -> dict[str, Any]:
+    """Return the part of an operation that names its bodies: one as JSON, one as a form."""
     content: dict[str, Any] = {}
-    for question in questions:
-        if question.json:
-            content["application/json"] = {"schema": _reference(question.request.__name__)}
-        if question.picture:
-            content["multipart/form-data"] = {"schema": _reference(form_name(question.request))}
-    return _body(content)
-
-
-def takes_upload() -> dict[str, Any]:
-    """Return the part of an operation that takes a picture for the collection."""
-    return _body({"multipart/form-data": {"schema": _reference(UploadForm.__name__)}})
-
-
-def takes_annotations() -> dict[str, Any]:
-    """Return the part of an operation that takes captions and keywords of images."""
-    return _body({"application/json": {"schema": _reference(AnnotationFields.__name__)}})
+    if json is not None:
+        content["application/json"] = {"schema": _reference(json.__name__)}
+    if form is not None:
+        content["multipart/form-data"] = {"schema": _reference(form_name(form))}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
@@ -151,10 +141,6 @@ def form_name(model: type[BaseModel]) -> str:
 
 def _reference(name: str) -> dict[str, str]:
     return {"$ref": _REF.format(model=name)}
-
-
-def _body(content: dict[str, Any]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def _secure(document: dict[str, Any], settings: Settings) -> None:

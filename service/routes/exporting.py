@@ -34,7 +34,7 @@ _CONTENT = {
         200: {"description": "The file", "content": _CONTENT},
         **problems(*OF_QUESTIONS),
     },
-    openapi_extra=takes([SEARCH_IMAGES]),
+    openapi_extra=takes(SEARCH_IMAGES.request),
 )
 async def search_images_export(
     request: Request,

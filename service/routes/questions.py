@@ -38,14 +38,16 @@ def question_routes() -> list[APIRoute]:
     for question in QUESTIONS:
         by_path.setdefault(question.path, []).append(question)
     for path, questions in by_path.items():
+        by_json = next((question for question in questions if question.json), None)
+        by_form = next((question for question in questions if question.picture), None)
         _add(
             router,
             path,
             questions,
-            _endpoint(questions),
+            _endpoint(by_json, by_form),
             name=path.strip("/").replace("/", "_"),
             methods=["POST"],
-            openapi_extra=takes(questions),
+            openapi_extra=takes(*(one.request if one else None for one in (by_json, by_form))),
         )
     _add(router, DIAGRAM.path, [DIAGRAM], caption_diagram, methods=["GET"])
     _add(
@@ -84,10 +86,10 @@ def _add(
     )
 
 
-def _endpoint(questions: Iterable[Question[Any, Any]]) -> Callable[..., Awaitable[Response]]:
+def _endpoint(
+    by_json: Question[Any, Any] | None, by_form: Question[Any, Any] | None
+) -> Callable[..., Awaitable[Response]]:
     """Return what answers the questions of one address: one is sent as JSON, one as a form."""
-    by_json = next((question for question in questions if question.json), None)
-    by_form = next((question for question in questions if question.picture), None)
 
     async def answer(request: Request, services: SearchServices) -> Response:
         stages, bodies = Stages(), services.bodies

@@ -66,7 +66,7 @@ async def search(name: Name, services: SearchServices) -> Response:
         201: {"description": "It is kept"},
         **problems(*_WRITES),
     },
-    openapi_extra=takes([SEARCH_IMAGES]),
+    openapi_extra=takes(SEARCH_IMAGES.request),
     dependencies=[requires("write")],
 )
 async def keep(request: Request, name: Name, services: ServicesHere) -> Response:

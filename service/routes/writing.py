@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.http.openapi import OF_WRITES, Id, problems, takes_annotations, takes_upload
+from hasse.service.http.openapi import OF_WRITES, Id, problems, takes
 from hasse.service.schemas import AddedImage, AnnotationFields, UploadForm
 from hasse.service.services import ServicesHere
 
@@ -43,7 +43,7 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
             *OF_WRITES,
         ),
     },
-    openapi_extra=takes_upload(),
+    openapi_extra=takes(form=UploadForm),
 )
 async def add_image(request: Request, services: ServicesHere) -> Response:
     """Store the picture, encode it and its captions, and make them searchable.
@@ -77,7 +77,7 @@ _ANNOTATING: dict[str, Any] = {
             *OF_WRITES,
         ),
     },
-    "openapi_extra": takes_annotations(),
+    "openapi_extra": takes(AnnotationFields),
 }
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,14 @@ class ModelLoader:
         if not self.with_pictures and self.settings.device == "auto":
             return "cpu"
         return pick_device(self.settings.device)
+
+
+def model_and_index(settings: Settings) -> tuple[Checkpoint, Index]:
+    """Load the model of a service and open its index; raises as `ModelLoader.with_index`."""
+    return ModelLoader(settings).with_index()
+
+
+Load: TypeAlias = Callable[[Settings], tuple[Checkpoint, Index]]
 
 
 @contextmanager

@@ -116,7 +116,8 @@ def serve(
     from hasse.index.shards import require_plan
     from hasse.service.cluster import deployment
     from hasse.service.cluster.connection import ClusterError, connect, start_head
-    from hasse.service.cluster.front_end import open_engine, settings_of
+    from hasse.service.cluster.front_end import model_and_index, settings_of
+    from hasse.service.core.engine import Engine
     from hasse.service.runtime import logs
     from hasse.service.runtime.server import run
     from hasse.service.runtime.sockets import listen
@@ -141,7 +142,8 @@ def serve(
     asking = deployment.RayShards(ray, layout, chosen.deadline_seconds / 2)
     logs.configure(chosen.log_format, chosen.log_level)
     with listen(chosen.host, chosen.port) as listener:
-        run(chosen, listener, typer.echo, partial(open_engine, asking, shards))
+        load = partial(model_and_index, asking, shards)
+        run(chosen, listener, typer.echo, partial(Engine.open, load=load))
 
 
 @cluster.add

@@ -37,15 +37,12 @@ class Commands(typer.Typer):
             context_settings={"help_option_names": ["-h", "--help"]},
         )
 
-    def add(
-        self, function: Function, cls: type[Command] = Command, *, hidden: bool = False
-    ) -> Function:
+    def add(self, function: Function, cls: type[Command] = Command) -> Function:
         """Add a function as a command of the same name; lists show its first sentence."""
         text = function.__doc__ or ""
         first = " ".join(re.split(r"(?<=\.)\s", text, maxsplit=1)[0].split())
         name = function.__name__.strip("_")
-        add = self.command(name, help=text, short_help=first, cls=cls, hidden=hidden)
-        add(with_options(function))
+        self.command(name, help=text, short_help=first, cls=cls)(with_options(function))
         return function
 
 
