@@ -26,14 +26,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hasse.models.checkpoints import exported
+from hasse.models.checkpoints import trained_model
 from hasse.models.checkpoints.model_folder import (
     CONFIG,
     UNNAMED,
+    VOCABULARY,
     WEIGHTS,
     CheckpointError,
     ModelKind,
@@ -42,36 +42,27 @@ from hasse.models.checkpoints.model_folder import (
 )
 from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
-from hasse.models.encoders.model_config import (
-    ModelConfig,
-    shape_of,
-    without_options_of_studies,
-)
-from hasse.models.encoders.names import LITE, Runtime, full_name
+from hasse.models.encoders.model_config import without_options_of_studies
+from hasse.models.encoders.names import Runtime
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.picture_model import PictureModel
 from hasse.models.text_model import TextModel
-from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
     from hasse.models.dual_encoder import DualEncoder
-    from hasse.models.encoders.backbone import Backbone
-    from hasse.models.encoders.compiled_network import CompiledNetwork
     from hasse.models.model import OrderEmbedding
 
-VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
+CALIBRATION, METRICS = "calibration.json", "metrics.json"
 _OTHERS = (VOCABULARY, CALIBRATION, METRICS)
 KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHERS)
 DUAL_KIND = ModelKind("two towers", "hasse lab model make", 1, _OTHERS)
 GROUNDED_KIND = ModelKind("grounded", "hasse study photographs ground", 1, _OTHERS)
 _KINDS = {kind.name: kind for kind in (KIND, DUAL_KIND, GROUNDED_KIND)}
 BASE = "base"  # folder of the trained model of a grounded one
-_IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +105,6 @@ class Checkpoint:
         return self.model
 
 
-def stored(model: OrderEmbedding) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint: all but those that an installed package has."""
-    from hasse.models.encoders.registry import is_installed
-
-    tensors = model.state_dict()
-    if not model.has_images or not is_installed(model.images.backbone):
-        return tensors
-    return {key: value for key, value in tensors.items() if not key.startswith(_BACKBONE)}
-
-
 def save(
     folder: Path,
     model: OrderEmbedding,
@@ -154,7 +135,7 @@ def save(
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    KIND.save(folder, config, quantize(stored(model), dtype), others)
+    KIND.save(folder, config, quantize(trained_model.stored(model), dtype), others)
 
 
 def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
@@ -199,19 +180,17 @@ def load(
     kind = _KINDS.get(kind_of(folder) or UNNAMED, KIND)
     base = None
     with kind.open(folder) as (config, sums):
-        packable = kind is KIND and not to_learn and _shape(folder, config).is_packable
-        network = None
-        if packable and with_pictures:
-            build = partial(_backbone, folder, config)
-            network = exported.network_of(fingerprint_of(sums), build, runtime, device)
-        if packable and (network is not None or not with_pictures):
-            model = cast(EmbeddingModel, _without_torch(folder, config, network, one_off=one_off))
-        elif kind is KIND:
-            trained = _trained(folder, config, with_pictures=with_pictures)
-            trained.to(device).eval()
-            if not to_learn:
-                trained.for_inference(_dtype(runtime, device), one_off=one_off)
-            model = trained
+        if kind is KIND:
+            model = trained_model.load(
+                folder,
+                config,
+                fingerprint_of(sums),
+                device,
+                to_learn=to_learn,
+                with_pictures=with_pictures,
+                one_off=one_off,
+                runtime=runtime,
+            )
         elif kind is GROUNDED_KIND:
             base = load(
                 folder / BASE,
@@ -225,19 +204,15 @@ def load(
         else:
             dual = _dual_encoder(folder, config, with_pictures=with_pictures).to(device).eval()
             if with_pictures and not to_learn:
-                dual.images = dual.images.for_inference(_dtype(runtime, device))
+                from hasse.models.encoders.mixed_precision import inference_dtype
+
+                dual.images = dual.images.for_inference(inference_dtype(runtime, device))
             model = dual
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
     calibration = calibration.reading(model.mass)
     return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
-
-
-def _dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
-    from hasse.models.encoders.mixed_precision import inference_dtype
-
-    return inference_dtype(runtime, device)
 
 
 def recalibrated(loaded: Checkpoint) -> Checkpoint:
@@ -326,84 +301,6 @@ def _grounded(
             return GroundedModel(cast("OrderEmbedding", trained), *parts, demands, classifier)
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
-
-
-def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
-    """Return the shape of a trained model, with the backbone's name of today."""
-    options = config["model"] | {"backbone": full_name(config["model"]["backbone"])}
-    try:
-        return shape_of(options)
-    except KeyError as error:
-        raise CheckpointError(
-            f"{folder} reads captions with a unit {error}, which is not installed: install Hasse "
-            f"with its studies, by 'pip install -e .' in a clone of the repository"
-        ) from error
-
-
-def _without_torch(
-    folder: Path, config: Mapping[str, Any], network: CompiledNetwork | None, *, one_off: bool
-) -> TextModel:
-    """Read a model that encodes captions, and with a network of its pictures those too."""
-    with weights(folder) as arrays:
-        shape = _shape(folder, config)
-        parts = Vocabulary.load(folder / VOCABULARY), Preprocessing(**config["preprocessing"])
-        if network is None:
-            return TextModel(shape, *parts, arrays, one_off=one_off)
-        return PictureModel(shape, *parts, arrays, network, one_off=one_off)
-
-
-def _backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
-    return _trained(folder, config, with_pictures=True).eval().backbone
-
-
-def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
-    from hasse.models.encoders.undrawn import Undrawn
-    from hasse.models.model import OrderEmbedding
-
-    with Undrawn():
-        model = OrderEmbedding(
-            _shape(folder, config),
-            Vocabulary.load(folder / VOCABULARY),
-            Preprocessing(**config["preprocessing"]),
-            with_pictures=with_pictures,
-        )
-    if with_pictures and not model.has_images:
-        raise CheckpointError(
-            f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
-            f"lab embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
-            f"grounding --recipe cap2both'"
-        )
-    with weights(folder) as arrays:
-        state = {
-            key: value
-            for key, value in tensors(arrays).items()
-            if with_pictures or not key.startswith(_IMAGE_ENCODER)
-        }
-        if with_pictures:
-            network = config.get("network")
-            if not any(key.startswith(_BACKBONE) for key in state):
-                state |= _installed_weights(model, network, folder)
-            model.images.backbone.origin = network
-        model.load_state_dict(state)
-    return model
-
-
-def _installed_weights(
-    model: OrderEmbedding, network: str | None, folder: Path
-) -> dict[str, Tensor]:
-    """Return the tensors of the backbone from the package that has them."""
-    backbone = model.images.backbone
-    if backbone.name != LITE:
-        raise CheckpointError(
-            f"{folder / WEIGHTS} does not hold the weights of {backbone.name}: restore it, or "
-            f"train the model again"
-        )
-    if backbone.fingerprint() != network:
-        raise CheckpointError(
-            f"{folder} learned from features of another {backbone.name} than the one installed: "
-            f"install the version of Hasse that trained it"
-        )
-    return {f"{_BACKBONE}{key}": value for key, value in backbone.state_dict().items()}
 
 
 def fingerprint_of(sums: Mapping[str, str]) -> str:

@@ -24,7 +24,8 @@ from hasse.models.tensor_files import write_weights
 if TYPE_CHECKING:
     from torch import Tensor
 
-WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
+WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
+SUMS = "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints import checkpoint, trained_model
 from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
 from hasse.models.embedding_model import Points
@@ -265,7 +265,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
 
     def _round(self, model: OrderEmbedding) -> None:
         """Give a model the weights that its checkpoint will give back."""
-        rounded = dequantize(arrays(quantize(checkpoint.stored(model), self.config.saved_dtype)))
+        rounded = dequantize(arrays(quantize(trained_model.stored(model), self.config.saved_dtype)))
         model.load_state_dict(model.state_dict() | tensors(rounded))
 
     def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessWeights) -> None:

@@ -19,9 +19,9 @@ from hasse.models.checkpoints.checkpoint import (
     CALIBRATION,
     GROUNDED_KIND,
     METRICS,
-    VOCABULARY,
     Checkpoint,
 )
+from hasse.models.checkpoints.model_folder import VOCABULARY
 from hasse.models.checkpoints.weights import tensors
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points

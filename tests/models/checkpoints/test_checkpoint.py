@@ -15,8 +15,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from hasse.models import files
-from hasse.models.checkpoints import checkpoint, named_models
-from hasse.models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
+from hasse.models.checkpoints import checkpoint, named_models, trained_model
+from hasse.models.checkpoints.model_folder import CONFIG, SUMS, VOCABULARY, WEIGHTS, CheckpointError
 from hasse.models.checkpoints.weights import Array, WeightDtype, weights
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.text_model import TextModel
@@ -100,7 +100,7 @@ def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> No
     assert fingerprint("b") == fingerprint("a") != fingerprint("c")
     checkpoint.save(tmp_path / "b", tiny_model(), "tiny", {"note": 1})  # and not calibrated
     assert fingerprint("b") == fingerprint("a")
-    for name, edited in ((CONFIG, {"name": "other"}), (checkpoint.VOCABULARY, None)):
+    for name, edited in ((CONFIG, {"name": "other"}), (VOCABULARY, None)):
         path = tmp_path / "b" / name
         before = path.read_bytes()
         described = json.loads(before)
@@ -159,7 +159,7 @@ def test_a_model_that_is_written_while_it_is_read_is_refused(
 
     for meanwhile in (late, in_between):
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, "weights", meanwhile)
+            patch.setattr(trained_model, "weights", meanwhile)
             with pytest.raises(CheckpointError, match=r"writes the model just now \(do the same"):
                 checkpoint.load(tmp_path)
     assert checkpoint.load(tmp_path).name == "tiny"
@@ -195,14 +195,14 @@ def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
             checkpoint.load(tmp_path)
     assert [path.name for path in written] == [
         WEIGHTS,
-        checkpoint.VOCABULARY,
+        VOCABULARY,
         checkpoint.CALIBRATION,
         checkpoint.METRICS,
         SUMS,
     ]
 
 
-FILES = (WEIGHTS, CONFIG, checkpoint.VOCABULARY, checkpoint.CALIBRATION, checkpoint.METRICS)
+FILES = (WEIGHTS, CONFIG, VOCABULARY, checkpoint.CALIBRATION, checkpoint.METRICS)
 
 
 @pytest.mark.parametrize("name", [*FILES, SUMS])

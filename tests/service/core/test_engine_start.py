@@ -49,7 +49,7 @@ def test_damage_of_a_large_segment_ends_a_service_that_answered_before_it_was_fo
     collection, gate = make_collection(tmp_path / "collection"), threading.Event()
     for module in (segment, file_checks):
         monkeypatch.setattr(module, "LARGE_BYTES", 1)
-    compare = file_checks.check_file
+    compare = segment.check_file
 
     def later(*given: Any) -> None:
         assert gate.wait(60)

@@ -1,0 +1,151 @@
+"""A model that Hasse has trained, from the files of its folder: by torch, or without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from hasse.models.checkpoints import exported
+from hasse.models.checkpoints.model_folder import VOCABULARY, WEIGHTS, CheckpointError
+from hasse.models.checkpoints.weights import tensors, weights
+from hasse.models.embedding_model import EmbeddingModel
+from hasse.models.encoders.model_config import ModelConfig, shape_of
+from hasse.models.encoders.names import LITE, Runtime, full_name
+from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.picture_model import PictureModel
+from hasse.models.text_model import TextModel
+from hasse.models.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from hasse.models.encoders.backbone import Backbone
+    from hasse.models.encoders.compiled_network import CompiledNetwork
+    from hasse.models.model import OrderEmbedding
+
+_IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
+
+
+def load(
+    folder: Path,
+    config: Mapping[str, Any],
+    fingerprint: str,
+    device: str | torch.device,
+    *,
+    to_learn: bool,
+    with_pictures: bool,
+    one_off: bool,
+    runtime: Runtime,
+) -> EmbeddingModel:
+    """Read a model, ready to encode; see `hasse.models.checkpoints.checkpoint.load`."""
+    if not to_learn and _shape(folder, config).is_packable:
+        network = None
+        if with_pictures:
+            build = partial(_backbone, folder, config)
+            network = exported.network_of(fingerprint, build, runtime, device)
+        if network is not None or not with_pictures:
+            found = _without_torch(folder, config, network, one_off=one_off)
+            return cast(EmbeddingModel, found)
+    model = _by_torch(folder, config, with_pictures=with_pictures)
+    model.to(device).eval()
+    if not to_learn:
+        from hasse.models.encoders.mixed_precision import inference_dtype
+
+        model.for_inference(inference_dtype(runtime, device), one_off=one_off)
+    return model
+
+
+def stored(model: OrderEmbedding) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint: all but those that an installed package has."""
+    from hasse.models.encoders.registry import is_installed
+
+    tensors = model.state_dict()
+    if not model.has_images or not is_installed(model.images.backbone):
+        return tensors
+    return {key: value for key, value in tensors.items() if not key.startswith(_BACKBONE)}
+
+
+def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
+    """Return the shape of a trained model, with the backbone's name of today."""
+    options = config["model"] | {"backbone": full_name(config["model"]["backbone"])}
+    try:
+        return shape_of(options)
+    except KeyError as error:
+        raise CheckpointError(
+            f"{folder} reads captions with a unit {error}, which is not installed: install Hasse "
+            f"with its studies, by 'pip install -e .' in a clone of the repository"
+        ) from error
+
+
+def _without_torch(
+    folder: Path, config: Mapping[str, Any], network: CompiledNetwork | None, *, one_off: bool
+) -> TextModel:
+    """Read a model that encodes captions, and with a network of its pictures those too."""
+    with weights(folder) as arrays:
+        shape = _shape(folder, config)
+        parts = Vocabulary.load(folder / VOCABULARY), Preprocessing(**config["preprocessing"])
+        if network is None:
+            return TextModel(shape, *parts, arrays, one_off=one_off)
+        return PictureModel(shape, *parts, arrays, network, one_off=one_off)
+
+
+def _backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
+    return _by_torch(folder, config, with_pictures=True).eval().backbone
+
+
+def _by_torch(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+    """Read a model that encodes by torch, with or without its image encoder.
+
+    Raises:
+        CheckpointError: it has none; or its network's weights are not there, or others.
+    """
+    from hasse.models.encoders.undrawn import Undrawn
+    from hasse.models.model import OrderEmbedding
+
+    with Undrawn():
+        model = OrderEmbedding(
+            _shape(folder, config),
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+            with_pictures=with_pictures,
+        )
+    if with_pictures and not model.has_images:
+        raise CheckpointError(
+            f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
+            f"lab embed' or 'hasse study transfer' on texts; for pictures, train with 'hasse study "
+            f"grounding --recipe cap2both'"
+        )
+    with weights(folder) as arrays:
+        state = {
+            key: value
+            for key, value in tensors(arrays).items()
+            if with_pictures or not key.startswith(_IMAGE_ENCODER)
+        }
+        if with_pictures:
+            network = config.get("network")
+            if not any(key.startswith(_BACKBONE) for key in state):
+                state |= _installed_weights(model, network, folder)
+            model.images.backbone.origin = network
+        model.load_state_dict(state)
+    return model
+
+
+def _installed_weights(
+    model: OrderEmbedding, network: str | None, folder: Path
+) -> dict[str, Tensor]:
+    """Return the tensors of the backbone from the package that has them."""
+    backbone = model.images.backbone
+    if backbone.name != LITE:
+        raise CheckpointError(
+            f"{folder / WEIGHTS} does not hold the weights of {backbone.name}: restore it, or "
+            f"train the model again"
+        )
+    if backbone.fingerprint() != network:
+        raise CheckpointError(
+            f"{folder} learned from features of another {backbone.name} than the one installed: "
+            f"install the version of Hasse that trained it"
+        )
+    return {f"{_BACKBONE}{key}": value for key, value in backbone.state_dict().items()}
