@@ -5,13 +5,18 @@ of, demands it and all that is above it. One that names something beside the cla
 demands weakly what it is a kind of. Nouns that demand nothing are listed too: a noun right before
 another noun only says of what kind that is ("cat food"), so it demands nothing there. The same
 holds after "toy" and the like, and after "no" and "without".
+
+A word of several senses ("crane") has them listed, each with a domain. Of the other words of the
+text some are cues of domains ("wades", "nest"). The sense of the domain that most of them tell of
+is taken, and the one listed first of several such, or where there are no cues.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NamedTuple, Self
 
@@ -54,6 +59,20 @@ class Phrase(NamedTuple):
     is_beside: bool
 
 
+class Sense(NamedTuple):
+    """What a word demands in a sense.
+
+    Attributes:
+        row: the row of the table of phrases.
+        is_beside: whether it is beside the classes.
+        domain: what words around it tell of.
+    """
+
+    row: int
+    is_beside: bool
+    domain: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     start: int
@@ -78,6 +97,8 @@ class Demands:
         nouns: phrases that demand nothing.
         skipped: words between things, such as "a" and "on".
         words: single words that are not looked up by their forms.
+        senses: of single words, as they are written, that have several; the likeliest comes first.
+        cues: the domains that a word around such a one tells of.
     """
 
     size: int
@@ -87,6 +108,8 @@ class Demands:
     nouns: frozenset[str]
     skipped: frozenset[str]
     words: frozenset[str] = frozenset()
+    senses: Mapping[str, tuple[Sense, ...]] = field(default_factory=dict)
+    cues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, text: str) -> Demand:
         """Return what a text demands."""
@@ -137,6 +160,9 @@ class Demands:
                 continue
             phrase = " ".join(read[at:end])
             for form in self._spellings(phrase, end - at):
+                if form in self.senses:
+                    sense = self._sense(self.senses[form], [*read[:at], *read[end:]])
+                    return _Span(at, end, self.rows[sense.row], sense.is_beside)
                 if form in self.classes:
                     return _Span(at, end, self.rows[self.classes[form]], False)
                 if form in self.beside:
@@ -150,6 +176,15 @@ class Demands:
             return (phrase,)
         return (phrase, *forms(phrase))
 
+    def _sense(self, senses: tuple[Sense, ...], around: list[str]) -> Sense:
+        """Return the sense that the words around a word tell of."""
+        told = Counter(domain for word in set(around) for domain in self._domains(word))
+        return max(senses, key=lambda one: told[one.domain])  # the first of equal ones
+
+    def _domains(self, word: str) -> tuple[str, ...]:
+        spellings = (word, *forms(word)) if word.isascii() and word.isalpha() else (word,)
+        return next((self.cues[one] for one in spellings if one in self.cues), ())
+
     def to_bytes(self) -> bytes:
         """Return the table as JSON, without `words`."""
         return json.dumps(
@@ -160,6 +195,8 @@ class Demands:
                 "beside": self.beside,
                 "nouns": sorted(self.nouns),
                 "skipped": sorted(self.skipped),
+                "senses": self.senses,
+                "cues": self.cues,
             },
             separators=(",", ":"),
         ).encode()
@@ -178,7 +215,15 @@ class Demands:
             {str(phrase): int(row) for phrase, row in found[name].items()}
             for name in ("classes", "beside")
         )
-        if any(not 0 <= row < len(rows) for row in (*classes.values(), *beside.values())):
+        senses = {
+            str(word): tuple(
+                Sense(int(row), bool(beside), str(name)) for row, beside, name in every
+            )
+            for word, every in found.get("senses", {}).items()
+        }
+        named = {sense.row for every in senses.values() for sense in every}
+        if any(not 0 <= row < len(rows) for row in (*classes.values(), *beside.values(), *named)):
             raise ValueError("a phrase names a row that is not there")
         nouns, skipped = frozenset(found["nouns"]), frozenset(found["skipped"])
-        return cls(size, rows, classes, beside, nouns, skipped, frozenset(known))
+        cues = {str(word): tuple(map(str, every)) for word, every in found.get("cues", {}).items()}
+        return cls(size, rows, classes, beside, nouns, skipped, frozenset(known), senses, cues)

@@ -94,7 +94,7 @@ def ground(
     from hasse.studies.photographs import grounding
     from hasse.studies.photographs.chain_calibration import ChainedImages
     from hasse.studies.photographs.classes import imagenet_synsets
-    from hasse.studies.photographs.text_pairs import Nouns, calibrate_texts, share_right
+    from hasse.studies.photographs.text_pairs import TEXT_PAIRS, Nouns, calibrate_texts
     from hasse.studies.photographs.texts import read_texts
     from hasse.studies.photographs.things import Things, Usage
     from hasse.studies.wordnet.lexicon import Lexicon
@@ -128,18 +128,12 @@ def ground(
     image = grounding.calibrate_grounded(grounded, chained, pictures)
     own_model = grounding.require_grounded(grounded)
     nouns = Nouns.of(own_model, things)
-    half, other = nouns.halves()
-    text = calibrate_texts(own_model, nouns.pairs(half, grounding.TEXT_PAIRS, seed=1))
+    text = calibrate_texts(own_model, nouns.pairs(nouns.halves()[0], TEXT_PAIRS, seed=1))
     checkpoint.calibrate(out, Calibrations(image, text))
     typer.echo(
         f"{out}: {count(len(things.sets), 'coordinate')} of things; each further word adds "
         f"{image.word_weight:g} to a violation"
     )
-    known = checkpoint.load(out).calibration.caption
-    if known is not None:
-        pairs = nouns.pairs(other, grounding.MEASURED_PAIRS, seed=2)
-        right = share_right(own_model, pairs, known)
-        typer.echo(f"verdict right of {right:.1%} of {count(len(pairs), 'pair')} of other nouns")
 
 
 def _chained(

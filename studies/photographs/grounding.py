@@ -48,8 +48,6 @@ _SHOWN = 5  # fewest pictures that tell how captions use a word
 _LEAST_AUC = 0.65  # of evidence for pictures whose captions have a word, against others
 # Chosen by the AUC of names that are there against names left out, on pictures that calibrate.
 MASS_WEIGHT = 0.1
-TEXT_PAIRS = 1600  # to calibrate whether texts follow from texts
-MEASURED_PAIRS = 400  # of other nouns
 
 LEAST_TAU = 0.3  # of generality and probability, on chains made by rules
 

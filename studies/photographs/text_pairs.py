@@ -15,6 +15,8 @@ from hasse.service.verdict import SHOWS
 from hasse.studies.photographs.classes import EMPTY, article
 from hasse.studies.photographs.things import Things
 
+TEXT_PAIRS = 1600  # to calibrate whether texts follow from texts
+
 _LOOKS = ("brown", "small", "white", "old", "big", "black", "wet", "red")
 _PLACES = (
     "on a beach",
@@ -35,11 +37,12 @@ class TextPair:
     premise: str
     hypothesis: str
     follows: bool
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Nouns:
-    """Nouns of one word that demand classes, with their sense and the nouns above each."""
+    """Nouns of one word that demand classes in one sense, with it and the nouns above each."""
 
     senses: Mapping[str, str]
     above: Mapping[str, Sequence[str]]
@@ -51,7 +54,8 @@ class Nouns:
         lexicon = things.lexicon
         senses = {}
         for word in model.demands.classes:
-            if word in lexicon.senses["noun"] and lexicon.counts.get((word, "noun"), 0) > 0:
+            used = lexicon.counts.get((word, "noun"), 0) > 0
+            if used and word in lexicon.senses["noun"] and word not in model.demands.senses:
                 shown = (one for one in lexicon.senses["noun"][word] if one in things.below)
                 named = (one for one in shown if lexicon.words[one][0] not in EMPTY)
                 sense = next((one for one in named if not things.is_person(one)), None)
@@ -95,14 +99,16 @@ class Nouns:
             general, near = draw.choice(self.above[noun]), self._beside(noun, nouns, draw) or other
             place, elsewhere = draw.sample(_PLACES, 2)
             long = f"{article(f'{draw.choice(_LOOKS)} {noun}')} {place}"
-            yield TextPair(article(noun), article(general), True)
-            yield TextPair(article(general), article(noun), False)
-            yield TextPair(article(noun), article(near), False)
-            yield TextPair(long, article(noun), True)
-            yield TextPair(long, article(general), True)
-            yield TextPair(long, f"{article(general)} {place}", True)
-            yield TextPair(long, draw.choice((article(near), f"{article(near)} {place}")), False)
-            yield TextPair(long, f"{article(noun)} {elsewhere}", False)
+            one, above = article(noun), article(general)
+            unlike = draw.choice((article(near), f"{article(near)} {place}"))
+            yield TextPair(one, above, True, "a noun, and one above it")
+            yield TextPair(above, one, False, "a noun, and one below it")
+            yield TextPair(one, article(near), False, "a noun, and one beside it")
+            yield TextPair(long, one, True, "a phrase, and its noun")
+            yield TextPair(long, above, True, "a phrase, and a noun above its own")
+            yield TextPair(long, f"{above} {place}", True, "the same, in its place")
+            yield TextPair(long, unlike, False, "a phrase, and a noun beside its own")
+            yield TextPair(long, f"{one} {elsewhere}", False, "a phrase, and another place")
 
     def _beside(self, noun: str, nouns: Sequence[str], draw: random.Random) -> str | None:
         """Return a noun that has something above it in common with another."""
@@ -135,8 +141,10 @@ def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> Calibrat
     return None if things is None or others is None else replace(others, things=things)
 
 
-def share_right(model: GroundedModel, pairs: Sequence[TextPair], known: Calibration) -> float:
-    """Return the share of pairs whose verdict, that the second text follows or not, is right."""
+def called_right(
+    model: GroundedModel, pairs: Sequence[TextPair], known: Calibration
+) -> NDArray[np.bool_]:
+    """Return of which pairs the verdict, that the second text follows or not, is right: (P,)."""
     texts = [one.hypothesis for one in pairs]
     called = np.array(known.of_each(texts, violations(model, pairs))) >= SHOWS
-    return float((called == [one.follows for one in pairs]).mean())
+    return np.asarray(called == [one.follows for one in pairs])

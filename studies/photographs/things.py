@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.captioning.words import DETERMINERS, FUNCTION_WORDS, word_set
-from hasse.models.grounding.demands import LONGEST, Demands
+from hasse.models.grounding.demands import LONGEST, Demands, Sense
 from hasse.models.vocabulary import words
 from hasse.studies.photographs.classes import EMPTY
+from hasse.studies.photographs.senses import DOMAINS, LISTED
 from hasse.studies.wordnet.lexicon import Lexicon
 
 SYNSETS, CODES, OF_A_CLASS = 240, 144, 3  # coordinates of either kind; codes of each class
@@ -168,15 +169,20 @@ class Things:
         Its sense is the first that is above or below a class, or else the first of a thing.
         """
         senses = [one for one in self.lexicon.senses["noun"][lemma] if not self.is_person(one)]
-        for one in senses:
-            if one in self.below and self.lexicon.words[one][0] not in EMPTY:
-                return tuple(self.above(one)), False
-        if not senses:
+        named = (one for one in senses if one in self.below)
+        first = next((one for one in named if self.lexicon.words[one][0] not in EMPTY), None)
+        if first is None and not senses:
             return (), False
-        own = [one for one in self.lexicon.kinds(senses[0]) if one in self._numbers]
+        return self.demanded_by(senses[0] if first is None else first)
+
+    def demanded_by(self, synset: str) -> tuple[Classes, bool]:
+        """Return the coordinates that a synset demands, and whether it is beside the classes."""
+        if synset in self.below and self.lexicon.words[synset][0] not in EMPTY:
+            return tuple(self.above(synset)), False
+        own = [one for one in self.lexicon.kinds(synset) if one in self._numbers]
         if own:
             return tuple(self.above(own[0])), False
-        found = self.above(senses[0])
+        found = self.above(synset)
         near = found and min(found.values()) <= _MOST_STEPS
         return (tuple(found), True) if near else ((), False)
 
@@ -202,7 +208,8 @@ class Things:
         classes: dict[str, int] = {}
         beside: dict[str, int] = {}
         nouns: list[str] = []
-        for phrase, lemma in self._phrases(known).items():
+        phrases = self._phrases(known)
+        for phrase, lemma in phrases.items():
             found, is_beside = self._of_lemma("" if lemma in without else lemma)
             is_single = " " not in phrase
             if found and (is_single or not is_beside):
@@ -210,6 +217,7 @@ class Things:
                 table[phrase] = rows.setdefault(found, len(rows))
             elif is_single:
                 nouns.append(phrase)
+        senses = self._senses(phrases, rows)
         return Demands(
             len(self.sets),
             tuple(rows),
@@ -218,7 +226,26 @@ class Things:
             frozenset(nouns),
             SKIPPED,
             frozenset(known),
+            senses,
+            DOMAINS,
         )
+
+    def _senses(
+        self, phrases: Mapping[str, str], rows: dict[Classes, int]
+    ) -> dict[str, tuple[Sense, ...]]:
+        """Return the senses of phrases, by their lemmas, that have several; adds to the rows."""
+        found: dict[str, tuple[Sense, ...]] = {}
+        for word, lemma in phrases.items():
+            senses = []
+            for number, domain in LISTED.get(lemma, ()):
+                own, is_beside = (), False
+                if number:
+                    synset = self.lexicon.senses["noun"][lemma][number - 1]
+                    own, is_beside = self.demanded_by(synset)
+                senses.append(Sense(rows.setdefault(own, len(rows)), is_beside, domain))
+            if senses:
+                found[word] = tuple(senses)
+        return found
 
     def _phrases(self, known: Iterable[str]) -> dict[str, str]:
         """Return nouns of a vocabulary, and WordNet's of two or three words, with their lemmas."""

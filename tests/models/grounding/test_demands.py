@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from hasse.models.grounding.demands import BESIDE, WITHIN, Demands
+from hasse.models.grounding.demands import BESIDE, WITHIN, Demands, Sense
 
 ANIMAL, DOG, CAT, FOOD = range(4)
 TABLE = Demands(
@@ -18,6 +18,8 @@ TABLE = Demands(
     frozenset({"park", "man"}),
     frozenset({"a", "on", "the", "and", "no", "not", "without"}),
     frozenset({"animal", "dog", "cat", "food", "giraffe", "park", "man", "runs"}),
+    {"turkey": (Sense(0, False, "wild"), Sense(3, False, "table"))},
+    {"wild": ("wild",), "eat": ("wild", "table"), "plate": ("table",)},
 )
 
 
@@ -53,6 +55,16 @@ def test_a_noun_before_a_noun_demands_nothing_and_the_second_one_does() -> None:
     assert demanded("cat food") == [FOOD]
 
 
+@pytest.mark.parametrize("text", ["a turkey", "a wild turkey", "wild turkeys eat", "turkeys eat"])
+def test_a_sense_is_the_likeliest_unless_other_words_tell_of_another(text: str) -> None:
+    assert demanded(text) == [ANIMAL]
+
+
+@pytest.mark.parametrize("text", ["a turkey on a plate", "eating turkeys from plates"])
+def test_a_sense_is_that_of_most_words_around_it_in_all_their_forms(text: str) -> None:
+    assert demanded(text) == [FOOD]
+
+
 def test_negation_ends_with_its_noun() -> None:
     assert demanded("no dog and a cat") == [ANIMAL, CAT]
 
@@ -86,4 +98,10 @@ def test_a_table_is_read_as_it_was_written() -> None:
 def test_a_table_with_a_coordinate_that_is_not_there_is_refused() -> None:
     damaged = json.loads(TABLE.to_bytes()) | {"rows": [[0], [4], [1], [2]]}
     with pytest.raises(ValueError, match="outside the 4"):
+        Demands.from_json(damaged, ())
+
+
+def test_a_table_with_a_sense_whose_row_is_not_there_is_refused() -> None:
+    damaged = json.loads(TABLE.to_bytes()) | {"senses": {"turkey": [[4, False, "wild"]]}}
+    with pytest.raises(ValueError, match="a row that is not there"):
         Demands.from_json(damaged, ())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hasse.models.evaluation.calibration import Calibration
-from hasse.studies.photographs.text_pairs import Nouns, TextPair, share_right
+from hasse.studies.photographs.text_pairs import Nouns, TextPair, called_right
 from hasse.studies.photographs.things import Things, Usage
 from hasse.studies.wordnet.lexicon import Lexicon
 
@@ -27,6 +27,8 @@ def test_half_of_the_pairs_follow_and_the_other_half_do_not() -> None:
     pairs = nouns().pairs(sorted(KINDS), 160, seed=0)
     assert sum(pair.follows for pair in pairs) == 80
     assert len({pair.premise for pair in pairs}) > 20
+    for kind in {pair.kind for pair in pairs}:
+        assert len({pair.follows for pair in pairs if pair.kind == kind}) == 1
 
 
 def test_single_nouns_follow_exactly_where_wordnet_says_so() -> None:
@@ -56,4 +58,5 @@ def test_a_verdict_is_right_where_it_says_of_a_pair_what_is_so() -> None:
 
     model: Any = Numbers()
     pairs = [TextPair("2", "1", True), TextPair("1", "2", False), TextPair("1", "3", True)]
-    assert share_right(model, pairs, Calibration((0, 1), (1, 0), 0.5, 4, 2)) == 2 / 3
+    right = called_right(model, pairs, Calibration((0, 1), (1, 0), 0.5, 4, 2))
+    assert right.tolist() == [True, True, False]

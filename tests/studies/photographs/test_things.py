@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hasse.studies.photographs import things as module
 from hasse.studies.photographs.things import CODES, OF_A_CLASS, Things, Usage
 from hasse.studies.wordnet.lexicon import Lexicon
 from tests.wordnet import write_wordnet
@@ -48,3 +49,16 @@ def test_phrases_are_found_in_all_forms_unless_they_are_left_out(things: Things)
     assert set(demands.of("a domestic dog").row.nonzero()[0]) == set(dog)
     assert not demands.of("a bird").row.any()
     assert not demands.of("a blue man sits").row.any()
+
+
+def test_listed_senses_are_those_of_wordnet_by_number_and_zero_demands_nothing(
+    things: Things, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LISTED", {"dog": [(0, "food"), (1, "animal")]})
+    demands = things.demands(["dog", "bird"])
+    nothing, animal = demands.senses["dog"]
+    assert demands.rows[nothing.row] == ()
+    assert set(demands.rows[animal.row]) == {0, *things.codes[1]}
+    assert not animal.is_beside
+    assert "bird" not in demands.senses
+    assert not demands.of("a dog").row.any()
