@@ -33,6 +33,7 @@ _SENSES = """
     hip 0:body
     horn 5:music 0:animal
     jack 0:tool
+    jacket 1:clothing
     key 0:tool
     kid 0:body
     kite 3:toy 4:animal
@@ -48,6 +49,7 @@ _SENSES = """
     plane 1:traffic 5:tool
     ray 7:animal 0:sky
     runner 0:sport
+    screen 3:computer
     seal 9:animal 0:paper
     shell 0:animal
     site 0:building

@@ -65,7 +65,10 @@ def demands() -> Demands:
 def demanded(demands: Demands, text: str, word: str) -> set[int]:
     """Return the coordinates that a word of a text demands."""
     return {
-        at for phrase in demands.phrases(text) if word in phrase.text for at in phrase.coordinates
+        at
+        for phrase in demands.phrases(text)
+        if phrase.text.split()[-1].removesuffix("s") == word
+        for at in phrase.coordinates
     }
 
 

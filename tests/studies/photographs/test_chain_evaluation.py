@@ -13,6 +13,7 @@ from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.embedding_model import Points
 from hasse.studies.photographs.chain_calibration import ChainedImages, calibrate_chains
 from hasse.studies.photographs.chain_evaluation import Pairs, hierarchy, measure, pair, reliability
+from hasse.studies.photographs.chain_report import DEEPEST, depths
 from hasse.studies.photographs.chains import Chain
 
 CHAINS = [
@@ -152,3 +153,8 @@ def test_reliability_of_one_probability_for_all_is_off_by_its_distance_from_the_
     assert measured["error"]["value"] == pytest.approx(0)
     assert measured["error_of_equal_masses"]["value"] == pytest.approx(0)
     assert measured["brier"]["value"] == pytest.approx(share * (1 - share))
+
+
+def test_depths_grow_with_words_but_articles_from_none_to_one() -> None:
+    found = depths(["dog", "a dog", "a red dog", "word " * (DEEPEST + 5)])
+    assert found.tolist() == [0, 0, 1 / DEEPEST, 1]

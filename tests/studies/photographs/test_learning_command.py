@@ -36,7 +36,8 @@ def test_evaluate_measures_truth_on_chains(home: Path, chains: Path, tmp_path: P
             auc = found[kind][part]["auc"]
             assert 0 <= auc["low"] <= auc["value"] <= auc["high"] <= 1
         assert -1 <= found[kind]["tau"]["value"] <= 1
-    assert set(found["hierarchy"]) == {"precision", "recall", "depth_correlation"}
+    for kind in ("hierarchy", "hierarchy_by_depth"):
+        assert set(found[kind]) == {"precision", "recall", "depth_correlation"}
     shown = done(hasse(*measure, "--split", "", "--chains", chains)).out
     assert "probability on chains" in shown
     assert "specific true, general false" in shown
