@@ -238,7 +238,8 @@ class Things:
         for word, lemma in phrases.items():
             senses = []
             for number, domain in LISTED.get(lemma, ()):
-                own, is_beside = (), False
+                own: Classes = ()
+                is_beside = False
                 if number:
                     synset = self.lexicon.senses["noun"][lemma][number - 1]
                     own, is_beside = self.demanded_by(synset)
