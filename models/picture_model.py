@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from hasse.models.embedding_model import EncodesPictures, Points
 from hasse.models.encoders.compiled_network import CompiledNetwork
 from hasse.models.encoders.model_config import ModelConfig
-from hasse.models.encoders.regions import region_means
+from hasse.models.encoders.regions import REGIONS, region_means
 from hasse.models.images.preprocessing import Pixels, Preprocessing
+from hasse.models.kernels.products import Product
 from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
 
@@ -45,7 +46,8 @@ class PictureModel(EncodesPictures, TextModel):
         """Take what a `TextModel` takes, and the network."""
         super().__init__(config, vocabulary, preprocessing, weights, one_off=one_off)
         self.backbone = network
-        self._weight = np.ascontiguousarray(weights["images.projection.weight"].T)
+        rows = REGIONS if config.image_pooling == "regions" else 1
+        self._projection = Product(weights["images.projection.weight"].T, rows)
         self._bias = weights["images.projection.bias"]
 
     def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
@@ -80,7 +82,7 @@ class PictureModel(EncodesPictures, TextModel):
 
     def _unit_point(self, features: Features) -> Points:
         """Return what `ImageEncoder.project` and `OrderEmbedding.to_points` do: (R, F) -> (N,)."""
-        raw = unit(features) @ self._weight + self._bias
+        raw = self._projection.of(unit(features)) + self._bias
         signed = self.config.score == "cosine"
         if self.config.image_pooling != "average" and not signed:
             raw = np.abs(raw)

@@ -129,6 +129,7 @@ def export(backbone: Backbone) -> ExportedNetwork | None:
     import torch
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+    from openvino.passes import ConstantFolding, Manager
 
     fused = backbone.for_inference()
     side = backbone.preprocessing.crop
@@ -140,6 +141,11 @@ def export(backbone: Backbone) -> ExportedNetwork | None:
             frontend = FrontEndManager().load_by_framework("pytorch")
             traced = TorchScriptPythonDecoder(fused, example_input=example)
             graph = frontend.convert(frontend.load(traced))
+            # What does not depend on the sides of pictures is computed here, once.
+            graph.reshape([1, 3, -1, -1])
+            passes = Manager()
+            passes.register_pass(ConstantFolding())
+            passes.run_passes(graph)
         except RuntimeError:
             return None
     with TemporaryDirectory() as folder:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hasse.models.encoders.names import LITE
 from hasse.models.encoders.weights import BackboneError
+from hasse.models.kernels.products import Product
 
 Floats: TypeAlias = NDArray[np.float32]
 Classifier: TypeAlias = tuple[Floats, Floats]  # weights (classes, F) and biases (classes,)
@@ -24,6 +25,7 @@ Classifier: TypeAlias = tuple[Floats, Floats]  # weights (classes, F) and biases
 LEAST, MOST = -3.0, 3.0
 _TINY = np.float32(1e-6)
 _ACROSS = 3  # regions of a picture beside each other
+_WINDOWS = 5
 
 
 class Evidence:
@@ -39,18 +41,18 @@ class Evidence:
         Raises:
             BackboneError: the classifier has another number of classes.
         """
-        self._weight, self._bias = classifier
-        self.sets = sets.astype(np.float32)
-        if len(self._weight) != len(sets):
+        weight, self._bias = classifier
+        if len(weight) != len(sets):
             raise BackboneError(
-                f"the network tells {len(self._weight):,} classes apart and the model "
-                f"{len(sets):,}: it was grounded in another network"
+                f"the network tells {len(weight):,} classes apart and the model {len(sets):,}: "
+                f"it was grounded in another network"
             )
+        self.sets = sets.astype(np.float32)
+        self._classes, self._sets = Product(weight.T, _WINDOWS), Product(self.sets, _WINDOWS)
 
     def logits(self, features: Floats) -> Floats:
-        """Return the logits of all classes: (..., F) -> (..., classes)."""
-        found: Floats = features @ self._weight.T + self._bias
-        return found
+        """Return the logits of all classes: (R, F) -> (R, classes)."""
+        return self._classes.of(features) + self._bias
 
     def of(self, features: Floats) -> Floats:
         """Return evidence between 0 and 1: (B, REGIONS, F) -> (B, K).
@@ -59,7 +61,7 @@ class Evidence:
         """
         found = np.empty((len(features), self.sets.shape[1]), np.float32)
         for row, each in enumerate(windows(features)):  # products round by the number of rows
-            shares = softmax(self.logits(each), 1) @ self.sets  # (windows, K)
+            shares = self._sets.of(softmax(self.logits(each), 1))  # (windows, K)
             largest = shares.max(0).clip(_TINY, 1 - _TINY)
             odds = np.log10(largest / (1 - largest))
             found[row] = ((odds - LEAST) / (MOST - LEAST)).clip(0, 1)
