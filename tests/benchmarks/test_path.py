@@ -24,7 +24,7 @@ def test_path_of_a_caption_is_as_short_as_promised() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "caption: files" in done.stdout
