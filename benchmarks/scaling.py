@@ -26,7 +26,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -321,7 +321,7 @@ def _nothing() -> None:
     """Do without the comparison of rows that the catalog has not."""
 
 
-def _never() -> object:
+def _never() -> NoReturn:
     raise RuntimeError("nothing is to be encoded")
 
 
@@ -335,9 +335,8 @@ def grown(figures: dict[int, Figures]) -> str:
             values = [figures[size].get(name, [math.nan] * 2)[at] for size in sizes]
             cells = [_shown(value, unit) for value in values]
             for number in range(1, len(sizes)):
-                cells[number] += _exponent(
-                    sizes[number] / sizes[number - 1], *values[number - 1 : number + 1], unit
-                )
+                ratio, before = sizes[number] / sizes[number - 1], values[number - 1]
+                cells[number] += _exponent(ratio, before, values[number], unit)
             rows.append([name if unit == "s" else "", *cells])
     return table(["", *(f"{size:,} rows" for size in sizes)], rows)
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from hasse.models.checkpoints.checkpoint import BASE, VOCABULARY
+from hasse.models.checkpoints.checkpoint import BASE
+from hasse.models.checkpoints.model_folder import VOCABULARY
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.grounding.demands import Demands
 
