@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from safetensors import SafetensorError
 
@@ -15,6 +15,15 @@ from hasse.models import files
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Value = TypeVar("Value")
+
+
+def below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the tensors or arrays whose names have a prefix, by the rest of their names."""
+    return {
+        key.removeprefix(prefix): value for key, value in named.items() if key.startswith(prefix)
+    }
 
 
 def write_weights(

@@ -10,6 +10,7 @@ from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_inference import PackedTextEncoder, Reading, TextInference
 from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.tensor_files import below
 from hasse.models.vocabulary import Vocabulary
 
 
@@ -47,11 +48,11 @@ class TextModel(Ungrounded):
                 config.reads_backwards(at),
             )
             prefix = f"captions.{at}." if config.ensemble > 1 else "captions."
-            members.append(encoder(_below(prefix, weights), reading))
+            members.append(encoder(below(prefix, weights), reading))
         self._inference = TextInference(members)
         self._correction: HubnessCorrection | None = None
         if config.hubness and weights["hubness.inverse_temperature"]:
-            stored = _below("hubness.", weights)
+            stored = below("hubness.", weights)
             self._correction = HubnessCorrection.of(config.score, stored, one_off=one_off)
         self.references = None if self._correction is None else self._correction.images
 
@@ -62,10 +63,3 @@ class TextModel(Ungrounded):
 
     def _corrected(self, points: Points, kind: Kind) -> Points:
         return points if self._correction is None else self._correction.correct(points, kind)
-
-
-def _below(prefix: str, weights: Mapping[str, Points]) -> dict[str, Points]:
-    """Return the arrays whose names have a prefix, by the rest of their names."""
-    return {
-        key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)
-    }

@@ -15,18 +15,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hasse.models.captioning.captioner import Captioner
 from hasse.models.captioning.judgement import Judgement
 from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
 from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind
+from hasse.models.checkpoints.model_folder import VOCABULARY, WEIGHTS, CheckpointError, ModelKind
 from hasse.models.checkpoints.weights import quantize, tensors, weights
+from hasse.models.tensor_files import below
 from hasse.models.vocabulary import Vocabulary
 
-VOCABULARY = "vocabulary.json"
 KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
 _WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tensors
 
@@ -98,9 +97,9 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
         with weights(folder) as arrays:
             found = tensors(arrays)
-            language_model.load_state_dict(_below(_WEIGHTS, found))
+            language_model.load_state_dict(below(_WEIGHTS, found))
             if judgement is not None:
-                judgement.load_state_dict(_below(_JUDGEMENT, found))
+                judgement.load_state_dict(below(_JUDGEMENT, found))
             trigrams = Trigrams(
                 arrays["trigrams"],
                 arrays["trigram_counts"].astype(np.int64),
@@ -124,10 +123,3 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         config["metrics"],
         sums[WEIGHTS],
     )
-
-
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names have a prefix, by the rest of their names."""
-    return {
-        key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
-    }

@@ -13,13 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hasse.models.checkpoints.model_folder import ModelKind
+from hasse.models.checkpoints.model_folder import VOCABULARY, ModelKind
 from hasse.models.checkpoints.weights import tensors, weights
 from hasse.models.vocabulary import Vocabulary
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
 from hasse.studies.entailment.training import EntailmentTraining
 
-VOCABULARY = "vocabulary.json"
 KIND = ModelKind("entailment", "hasse study entailment train", 3, (VOCABULARY,))
 
 
