@@ -187,6 +187,10 @@ class Engine:
         """What the index held when it was last read."""
         return self._info
 
+    def recalibrate(self, checkpoint: Checkpoint) -> None:
+        """Judge from now on as another calibration of the same model does."""
+        self.checkpoint, self.searcher.leading = checkpoint, Leading(checkpoint)
+
     async def keep_fresh(self) -> None:
         """Follow the generations that other processes make, until cancelled; merge segments.
 

@@ -45,7 +45,7 @@ class Reloading:
         if engine is not None and checkpoint is not None:
             engine.writing.admission.resize(0, settings.write_seconds, settings.writes_in_flight)
             if engine.checkpoint.calibration != checkpoint.calibration:
-                engine.checkpoint = checkpoint
+                engine.recalibrate(checkpoint)
                 changed.append("calibration")
         restart: dict[str, Any] = {"after_restart": ", ".join(others)} if others else {}
         logs.set_level("info")  # whoever reloads wants to see the line, whatever the level
