@@ -91,7 +91,7 @@ def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -
         answer: Description = answer_to(settings, Asked(table.DESCRIBE, fields))
         return answer
     request = validated(DescribeQuery, fields)
-    loaded = loading.ModelLoader(settings, one_off=True).alone()
+    loaded = loading.ModelLoader(settings).alone()
     writer = writer_of(loaded, settings.captioner)
     opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
     return describing.without_index(writer, opened, request)
