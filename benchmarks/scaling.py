@@ -183,7 +183,7 @@ def open_(task: Task) -> Figures:
     with opening.running():
         index = _opened(task)
     with index:
-        count = _nothing if task.bare else index.check_counts
+        count = (lambda: None) if task.bare else index.check_counts
         checks = FileChecks(lambda: index.snapshot, count, lambda *_: ended.set())
         if checks.left:
             with comparing.running():
@@ -239,14 +239,8 @@ def addition(task: Task) -> Figures:
     }
 
 
-STEPS: dict[str, Callable[[Task], Figures]] = {
-    "add": add,
-    "sync": sync,
-    "compact": compact,
-    "open": open_,
-    "search": search,
-    "addition": addition,
-}
+_STEPS = (add, sync, compact, open_, search, addition)
+STEPS: dict[str, Callable[[Task], Figures]] = {of.__name__.strip("_"): of for of in _STEPS}
 
 
 def run(step: str, task: Task) -> Figures:
@@ -315,10 +309,6 @@ def _unit(points: Points) -> Points:
     """Return points of length 1, as those of the models that are built in."""
     lengths = np.linalg.norm(points, axis=1, keepdims=True)
     return np.ascontiguousarray(points / np.maximum(lengths, 1e-30))
-
-
-def _nothing() -> None:
-    """Do without the comparison of rows that the catalog has not."""
 
 
 def _never() -> NoReturn:
