@@ -172,17 +172,17 @@ def test_image_that_two_segments_hold_is_named(tmp_path: Path) -> None:
 def test_points_that_are_not_allowed_are_found_even_with_a_good_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points = np.ones((8194, 16), np.float32)
-    points[8193, 3] = np.nan  # in the second block that is checked
+    points = np.ones((8300, 16), np.float32)
+    points[8250, 3] = np.nan  # in the second block that is checked
     with Index.create(tmp_path / "i", model()) as index, index.writing() as writer:
         folder = writer.workspace()
         with monkeypatch.context() as patched:
             patched.setattr(segment, "checked", lambda *args: np.asarray(args[2]))
-            record = segment.write_segment(folder, "image", "order", np.arange(8194), points)
+            record = segment.write_segment(folder, "image", "order", np.arange(8300), points)
         writer.publish((folder, record))
-        writer.commit([record], lambda: [Change(images(range(8194)))])
+        writer.commit([record], lambda: [Change(images(range(8300)))])
     (finding,) = verify(tmp_path / "i").findings
-    assert "image 8193 (row 8193) has nan at coordinate 3" in finding
+    assert "image 8250 (row 8250) has nan at coordinate 3" in finding
 
 
 def test_report_with_findings_is_not_ok(tmp_path: Path) -> None:

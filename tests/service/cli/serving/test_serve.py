@@ -17,6 +17,7 @@ import pytest
 
 from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint, named_models
+from hasse.service.cli.collection import additions
 from hasse.service.cli.serving import demo as demo_command
 from hasse.service.cli.terminal.configuration import parse_pairs
 from hasse.service.settings import Settings
@@ -164,7 +165,7 @@ def test_demo_after_ctrl_c_continues(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        ctrl_c_at(2, demo_command.demo, patch)  # the first is of the drawing
+        ctrl_c_at(1, additions.built, patch)
         places = ("--library", tmp_path / "index")
         stopped = hasse("demo", "--no-serve", "--count", 6, *places)
     assert stopped.status == 130
