@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.path import Call, files, moves
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +19,7 @@ def test_files_and_moves_count_files_and_changes_of_file() -> None:
     assert (files([]), moves([])) == (0, 0)
 
 
+@pytest.mark.slow
 def test_path_of_a_caption_is_as_short_as_promised() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.path"],

@@ -74,6 +74,7 @@ def pages(site: Path) -> dict[str, Html]:
     return found
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_page_and_a_place_there(site: Path, pages: dict[str, Html]) -> None:
     for name, page in pages.items():
         for link in page.links | page.loaded:

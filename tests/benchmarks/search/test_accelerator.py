@@ -41,6 +41,7 @@ def test_one_command_compares_the_answers_and_prints_the_table(
 
 
 @pytest.mark.parametrize("kind", ["image", "caption"])
+@pytest.mark.slow
 def test_plain_torch_finds_the_k_best(kind: Kind, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     points, queries = embeddings(rng, 300, 16), embeddings(rng, 40, 16)

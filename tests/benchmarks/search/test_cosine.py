@@ -8,6 +8,7 @@ import pytest
 from benchmarks.search import cosine
 
 
+@pytest.mark.slow
 def test_table_has_a_row_for_each_contender(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from benchmarks.search import costs
 from tests.benchmarks.samples import points_folder
 
 
+@pytest.mark.slow
 def test_costs_prints_both_ways_and_the_constants_of_each_orientation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_add_groups_saturates_at_the_largest_sum() -> None:
     count=st.integers(1, 300),
     seed=st.integers(0, 10_000),
 )
+@pytest.mark.slow
 def test_smallest_finds_the_sums_that_a_sort_finds(
     half: int, blocks: int, missing: int, spread: int, deleted: float, count: int, seed: int
 ) -> None:

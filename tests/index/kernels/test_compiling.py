@@ -42,6 +42,7 @@ def added_and_cached(folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_kernel_cache_is_kept_until_a_function_that_a_kernel_calls_is_edited(copy: Path) -> None:
     assert added_and_cached(copy) == "2 0"
     assert added_and_cached(copy) == "2 1"
@@ -51,6 +52,7 @@ def test_kernel_cache_is_kept_until_a_function_that_a_kernel_calls_is_edited(cop
     assert added_and_cached(copy) == "1 0"
 
 
+@pytest.mark.slow
 def test_kernel_cache_is_not_used_after_an_edit_of_emitted_code(copy: Path) -> None:
     added_and_cached(copy)
     with (copy / "hasse" / "index" / "kernels" / "llvm.py").open("a") as file:

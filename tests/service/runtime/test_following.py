@@ -76,6 +76,7 @@ def end_at_once(settings: Settings) -> None:
     sys.exit(3)
 
 
+@pytest.mark.slow
 def test_following_starts_a_follower_that_ended_again_and_shows_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

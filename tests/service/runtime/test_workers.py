@@ -208,6 +208,7 @@ def test_workers_share_cores_and_connections(service: Service) -> None:
     assert min(held) > 0  # by chance alone one time in 2 ** 39
 
 
+@pytest.mark.slow
 def test_write_by_one_worker_is_seen_by_the_next_search_of_each(service: Service) -> None:
     def ask(method: str, path: str, **how: Any) -> httpx.Response:
         return httpx.request(method, service.url + path, timeout=PATIENCE, **how)

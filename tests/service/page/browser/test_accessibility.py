@@ -106,6 +106,7 @@ def test_dark_mode_follows_the_system(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_axe_finds_no_fault_on_any_view(
     context: BrowserContext, writable_url: str, scheme: Literal["light", "dark"]
 ) -> None:
@@ -124,6 +125,7 @@ def test_axe_finds_no_fault_on_any_view(
         assert faults(page) == [], level
 
 
+@pytest.mark.slow
 def test_axe_finds_no_fault_in_what_opens(context: BrowserContext, writable_url: str) -> None:
     page = context.new_page()
     page.emulate_media(reduced_motion="reduce")
@@ -165,6 +167,7 @@ def test_arrow_keys_move_in_the_diagram(page: Page, url: str) -> None:
     expect(here).to_be_focused()
 
 
+@pytest.mark.slow
 def test_all_searches_work_without_scripts(chromium: Browser, url: str) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()

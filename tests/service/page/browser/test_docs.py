@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.service.collection import png
@@ -10,6 +11,7 @@ from tests.service.page.browser.actions import NEEDS_BROWSER
 pytestmark = NEEDS_BROWSER
 
 
+@pytest.mark.slow
 def test_docs_requests_and_forms_can_be_tried_out(page: Page, url: str) -> None:
     page.goto(f"{url}/docs")
     search = page.locator("#operations-search-search_images_search_images_post")

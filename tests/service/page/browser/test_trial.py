@@ -112,6 +112,7 @@ class Person:
         self._started, self._clicks, self._keys = now, 0, 0
 
 
+@pytest.mark.slow
 def test_trial_of_40_steps_ends_each_step_as_a_person_expects(chromium: Browser, url: str) -> None:
     context = chromium.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
     context.set_default_timeout(60_000)
