@@ -37,7 +37,8 @@ def load_model(model: str | os.PathLike[str], *, device: str = "auto") -> Model:
         HasseError: there is no such model, or it cannot be used; the message says what to do.
     """
     folder = named_models.find(Path(model))
-    return Model(checkpoint.load(folder, pick_device(device)))
+    runtime = Settings().encoder_runtime
+    return Model(checkpoint.load(folder, pick_device(device), runtime=runtime))
 
 
 class Model:

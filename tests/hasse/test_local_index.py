@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 import hasse
 from hasse.index.segments import file_checks, segment
+from hasse.models.checkpoints import checkpoint
+from hasse.models.encoders.names import Runtime
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.service.client import Client
@@ -175,6 +178,18 @@ def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> No
     damaged.write_text("<html>")
     with pytest.raises(hasse.HasseError, match=r"page\.jpg: not a picture"):
         model.encode_pictures([damaged])
+
+
+@pytest.mark.parametrize("runtime", ["auto", "float32", "bfloat16"])
+def test_model_encodes_pictures_by_the_runtime_of_the_service(
+    runtime: Runtime, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HASSE_ENCODER_RUNTIME", runtime)
+    place = folder.parent / "model"
+    pictures = [Image.open(folder.parent / f"pictures/picture-{at}.png") for at in (1, 2)]
+    expected = checkpoint.load(place, "cpu", runtime=runtime).model.encode_images(pictures)
+    points = hasse.load_model(place, device="cpu").encode_pictures(pictures)
+    np.testing.assert_array_equal(points, expected)
 
 
 def test_damage_of_a_large_segment_that_is_found_later_is_raised_by_the_next_call(
