@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,6 @@ from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.kernels.products import Product
 from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    pass
 
 Features = NDArray[np.float32]
 

@@ -37,7 +37,7 @@ def commit_of(release: str, root: Path = ROOT) -> str:
     """Return the commit that first kept the figures of a release.
 
     Raises:
-        UnknownReleaseError: it is not in the history of this clone, or is what is checked out.
+        UnknownReleaseError: it is not in the history of this clone.
     """
     if _git(root, "rev-parse", "--is-shallow-repository").strip() != b"false":
         raise UnknownReleaseError("this clone has no history")

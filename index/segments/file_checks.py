@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from hasse.index.catalog.records import FileRecord
 from hasse.index.errors import DamagedIndexError, HasseIndexError
+from hasse.index.kernels.threads import step_back
 from hasse.index.segments.segment import LARGE_BYTES, check_file
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.models.regular_file import raise_system_error
@@ -71,8 +70,7 @@ class FileChecks:
         ]
 
     def _run(self) -> None:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        step_back(_NICENESS)
         wait: float | None = None
         while self.damage is None:
             self._wanted.wait(wait)

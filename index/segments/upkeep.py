@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 from hasse.index.errors import IndexLockedError
+from hasse.index.kernels.threads import step_back
 from hasse.index.segments.compaction import Compacted, ProgressCallback
 
 _NICENESS = 10  # the kernels of a search come first
@@ -48,8 +47,7 @@ class Upkeep:
             self._thread.join(_CLOSE_TIMEOUT)
 
     def _run(self) -> None:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        step_back(_NICENESS)
         reported = ""
         while not self._closing.wait(self._seconds):
             try:

@@ -41,7 +41,7 @@ def network_of(
     torch is to encode, or OpenVINO cannot run such a network.
 
     Raises:
-        BackboneError: OpenVINO is to encode, and is not installed or cannot run it.
+        BackboneError: OpenVINO is to encode, and is not installed.
     """
     if str(device) != "cpu" or not (runtime == "openvino" or (runtime == "auto" and _is_fast())):
         return None

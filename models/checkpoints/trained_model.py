@@ -41,15 +41,16 @@ def load(
     runtime: Runtime,
 ) -> EmbeddingModel:
     """Read a model, ready to encode; see `hasse.models.checkpoints.checkpoint.load`."""
-    if not to_learn and _shape(folder, config).is_packable:
+    shape = _shape(folder, config)
+    if not to_learn and shape.is_packable:
         network = None
         if with_pictures:
-            build = partial(_backbone, folder, config)
+            build = partial(_backbone, folder, config, shape)
             network = exported.network_of(fingerprint, build, runtime, device)
         if network is not None or not with_pictures:
-            found = _without_torch(folder, config, network, one_off=one_off)
+            found = _without_torch(folder, config, shape, network, one_off=one_off)
             return cast(EmbeddingModel, found)
-    model = _by_torch(folder, config, with_pictures=with_pictures)
+    model = _by_torch(folder, config, shape, with_pictures=with_pictures)
     model.to(device).eval()
     if not to_learn:
         from hasse.models.encoders.mixed_precision import inference_dtype
@@ -81,22 +82,28 @@ def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
 
 
 def _without_torch(
-    folder: Path, config: Mapping[str, Any], network: CompiledNetwork | None, *, one_off: bool
+    folder: Path,
+    config: Mapping[str, Any],
+    shape: ModelConfig,
+    network: CompiledNetwork | None,
+    *,
+    one_off: bool,
 ) -> TextModel:
     """Read a model that encodes captions, and with a network of its pictures those too."""
     with weights(folder) as arrays:
-        shape = _shape(folder, config)
         parts = Vocabulary.load(folder / VOCABULARY), Preprocessing(**config["preprocessing"])
         if network is None:
             return TextModel(shape, *parts, arrays, one_off=one_off)
         return PictureModel(shape, *parts, arrays, network, one_off=one_off)
 
 
-def _backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
-    return _by_torch(folder, config, with_pictures=True).eval().backbone
+def _backbone(folder: Path, config: Mapping[str, Any], shape: ModelConfig) -> Backbone:
+    return _by_torch(folder, config, shape, with_pictures=True).eval().backbone
 
 
-def _by_torch(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+def _by_torch(
+    folder: Path, config: Mapping[str, Any], shape: ModelConfig, *, with_pictures: bool
+) -> OrderEmbedding:
     """Read a model that encodes by torch, with or without its image encoder.
 
     Raises:
@@ -107,7 +114,7 @@ def _by_torch(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -
 
     with Undrawn():
         model = OrderEmbedding(
-            _shape(folder, config),
+            shape,
             Vocabulary.load(folder / VOCABULARY),
             Preprocessing(**config["preprocessing"]),
             with_pictures=with_pictures,

@@ -161,5 +161,4 @@ def _classifier(backbone: Backbone) -> dict[str, Array]:
         return {}
     from hasse.models.encoders.libraries.efficientnet_lite import classifier
 
-    weight, bias = classifier()
-    return {"weight": weight.numpy(), "bias": bias.numpy()}
+    return dict(zip(("weight", "bias"), classifier(), strict=True))

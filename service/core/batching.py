@@ -100,9 +100,8 @@ class Batcher(Generic[Key, Item, Result]):
         self._delay = delay
         self._together = together
         self._on_death = on_death
-        self._coming: list[
-            _Job[Key, Item, Result]
-        ] = []  # in this turn of the loop; only the loop's
+        # What came in this turn of the loop; only the loop's.
+        self._coming: list[_Job[Key, Item, Result]] = []
         self._jobs: dict[Key, deque[_Job[Key, Item, Result]]] = {}
         self._numbers = itertools.count()
         self._changed = threading.Condition()

@@ -105,9 +105,9 @@ def without_index(
     found = judgement(model, premise, hypothesis, violation)
     if request.where:
         found["where"] = []
-    if request.where and picture is not None:
-        phrases = _sought(model, hypothesis, found["probability"])
-        found["where"] = _places(phrases, _found(encoder, picture, phrases))
+        if picture is not None:
+            phrases = _sought(model, hypothesis, found["probability"])
+            found["where"] = _places(phrases, _found(encoder, picture, phrases))
     return Entailment.model_validate(found)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from contextlib import suppress
 
+from hasse.index.kernels.threads import step_back
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError
@@ -33,8 +32,7 @@ _LOWEST = 19  # priority of a thread: others of the machine get 98 % of a proces
 
 def keep_previews(index: Index, settings: Settings) -> None:
     """Make the previews that are missing, and those of new pictures, until the process ends."""
-    with suppress(OSError, AttributeError):  # of this thread, on Linux
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
+    step_back(_LOWEST)
     done, looked_at = -1, set[tuple[int, str]]()
     while True:
         with suppress(HasseError):  # the catalog does not answer now

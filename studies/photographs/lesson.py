@@ -129,7 +129,7 @@ class TextSources:
             TextFeatures.open(texts),
             () if derived is None else read_chains(derived),
             named,
-            None if classes is None else classifier()[0],
+            None if classes is None else torch.from_numpy(classifier()[0]),
             real,
         )
 

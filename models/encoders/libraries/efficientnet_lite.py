@@ -13,7 +13,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hasse.models.encoders.names import LITE
@@ -127,14 +129,14 @@ def pretrained() -> EfficientNetLite2:
     return network.eval()
 
 
-def classifier() -> tuple[Tensor, Tensor]:
+def classifier() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the weights and biases of its classifier: (1000, 1280), (1000,).
 
     Raises:
         BackboneError: as of `pretrained`.
     """
     *_, weight, bias = _weights().values()
-    return weight, bias
+    return weight.numpy(), bias.numpy()
 
 
 @cache
