@@ -18,9 +18,14 @@ CERTAIN = 0.75
 MISSED = 0.12  # share of a caption's pictures that the caption above may be false of
 
 
-def by_violation(violations: NDArray[np.float32], threshold: float) -> Relation:
-    """Return which caption is below which, by the violations between them: (C, C) -> (C, C)."""
-    return np.asarray(violations <= CERTAIN * threshold)
+def by_violation(
+    violations: NDArray[np.float32], thresholds: NDArray[np.float32] | float
+) -> Relation:
+    """Return which caption is below which, by the violations between them: (C, C) -> (C, C).
+
+    `thresholds` are those of what may be above, (C,), or one for all.
+    """
+    return np.asarray(violations <= CERTAIN * thresholds)
 
 
 def through_pictures(true: NDArray[np.float64]) -> Relation:

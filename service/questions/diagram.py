@@ -117,8 +117,11 @@ async def _precedes(
     """Return which caption precedes which: (C, N) -> (C, C)."""
     calibration = engine.checkpoint.calibration.caption
     if calibration is not None:
-        violations = penalties_between(engine.checkpoint.model.config.score, captions, captions)
-        return by_violation(violations, calibration.threshold)
+        model = engine.checkpoint.model
+        premises = model.as_premises(captions)
+        violations = penalties_between(model.config.score, premises, captions)
+        thresholds = [calibration.of(text).threshold for text in texts]
+        return by_violation(violations, np.array(thresholds, np.float32))
     # The origin is true of everything, so this finds images whatever they show.
     origin, options = np.zeros_like(captions[:1]), SearchOptions(k=_PICTURES)
     others = await search(engine, "image", origin, options, stages)

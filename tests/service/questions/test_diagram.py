@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
+from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.diagram import closure, covering
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
+from hasse.service.core.stages import Stages
+from hasse.service.questions import diagram
 from hasse.service.questions.answers import Diagram
 from hasse.service.questions.diagram import NODES
 from hasse.service.settings import Settings
@@ -71,6 +77,20 @@ def test_diagram_with_calibration_of_captions_follows_entailment(client: Client)
         if pairs:
             answers = client.post("/entails/batch", json={"pairs": pairs}).json()["answers"]
             assert min(answer["violation"] for answer in answers) <= calibration.threshold
+
+
+def test_diagram_compares_captions_as_premises_by_the_threshold_of_what_follows() -> None:
+    known = checkpoint.load(named_models.pretrained("photographs"))
+    texts = ["an animal", "a dog", "a brown dog runs through the grass", "a car"]
+    points = known.model.encode_captions(texts)
+    engine: Any = SimpleNamespace(checkpoint=known)
+    above = asyncio.run(diagram._precedes(engine, texts, points, [], Stages()))
+    assert closure(above).tolist() == [
+        [True, False, False, False],
+        [True, True, False, False],
+        [True, True, True, False],
+        [False, False, False, True],
+    ]
 
 
 def test_diagram_groups_captions_that_mean_the_same(client: Client) -> None:
