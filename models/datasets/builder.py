@@ -14,7 +14,7 @@ from typing import Any
 
 from hasse.models.datasets.dataset import Caption, Dataset, DatasetError, Image
 from hasse.models.datasets.names import FileFinder, as_id, stays_inside
-from hasse.models.datasets.skipped_rows import SkippedRows
+from hasse.models.datasets.skipped_rows import TOO_LARGE, SkippedRows, printable
 from hasse.models.datasets.source import is_file, is_text
 from hasse.models.images.decoding import picture_size
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
@@ -193,11 +193,11 @@ def note_unusable(skipped: SkippedRows, subject: str, path: Path, error: Picture
     else:
         reason = {
             "not_a_picture": "not a picture",
-            "too_many_pixels": "too large a picture",
+            "too_many_pixels": TOO_LARGE,
             "damaged": "damaged picture",
             "missing_package": "format that needs another package",
         }[error.reason]
-        skipped.add(subject, reason, detail=str(error))
+        skipped.note(reason, f"{printable(subject)}: {printable(str(error))}: skipped")
 
 
 def caption_text(value: object, subject: str, skipped: SkippedRows) -> str | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+TOO_LARGE = "too large a picture"  # a reason that a setting can take away
 LINES_PER_REASON = 20
 KINDS = 20  # that one line counts
 _WIDTH = 120
@@ -39,8 +40,8 @@ class SkippedRows:
 
     def add(self, subject: str, reason: str, outcome: str = "skipped", detail: str = "") -> None:
         """Note one problem; `reason` is one of a few fixed phrases, `detail` is free."""
-        because = f"{reason} ({_one_line(detail)})" if detail else reason
-        self.note(reason, f"{_one_line(subject)}: {because}: {outcome}")
+        because = f"{reason} ({printable(detail)})" if detail else reason
+        self.note(reason, f"{printable(subject)}: {because}: {outcome}")
 
     def note(self, reason: str, line: str) -> None:
         """Note one problem that has its line already."""
@@ -65,13 +66,13 @@ class SkippedRows:
 def _counts(kinds: Mapping[str, int]) -> str:
     """Return kinds with their counts, the most frequent first; the smallest of many together."""
     order = sorted(kinds.items(), key=lambda item: -item[1])
-    shown = [f"{_one_line(kind)}: {count:,}" for kind, count in order[:KINDS]]
+    shown = [f"{printable(kind)}: {count:,}" for kind, count in order[:KINDS]]
     if rest := sum(count for _, count in order[KINDS:]):
         shown.append(f"others: {rest:,}")
     return ", ".join(shown)
 
 
-def _one_line(text: str) -> str:
+def printable(text: str) -> str:
     """Make untrusted text printable, on one line of a terminal."""
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _WIDTH + 1])
     return shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…"

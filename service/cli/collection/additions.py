@@ -145,8 +145,8 @@ def _opened_or_new(
             made = Index.open(place, checkpoint.fingerprint)
         with made:
             yield made, Encoders(lambda: checkpoint, partial(options.encoding.source, skipped=tell))
-    if not options.dry_run:
-        tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
+        if made.info().images and not options.dry_run:
+            tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
 
 
 def _require_apart(library: Path, paths: Sequence[Path]) -> None:
@@ -261,10 +261,13 @@ def _known_files(index: Index) -> list[Path]:
 
 
 def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
-    for path in paths:
+    for at, path in enumerate(paths):
         place = Path(os.path.realpath(path))  # Path.resolve fails on links in a circle
         if not path.exists() and not any(file.is_relative_to(place) for file in known):
-            raise CommandError(f"there is no picture or folder {path}: check the path")
+            joined = (" ".join(map(str, paths[at:end])) for end in range(at + 2, len(paths) + 1))
+            whole = next((name for name in joined if Path(name).exists()), None)
+            remedy = "check the path" if whole is None else f'put it in quotes, as in "{whole}"'
+            raise CommandError(f"there is no picture or folder {path}: {remedy}")
 
 
 def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: SyncOptions) -> None:
@@ -288,8 +291,10 @@ def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: Sync
     tell_unknown(sync.unknown, index.model.name)
     for sentence in sync.plan.reasons.values():
         tell(sentence)
-    would = "; nothing was changed (--dry-run)" if options.dry_run else ""
-    typer.echo(f"{summary(counts)}{counted(sync.scan.skipped)}{would}")
+    would = "nothing was changed; without --dry-run: " if options.dry_run else ""
+    typer.echo(f"{would}{summary(counts)}{counted(sync.scan.skipped)}")
+    if counts == Counts() and all(path.is_file() for path in paths):
+        raise typer.Exit(1)  # none of the named files is a picture
 
 
 def _read_text(library: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from hasse.service.cli.terminal.table import print_table
+from hasse.service.cli.terminal.table import print_files, print_table
 from hasse.service.plural import count
 from hasse.service.verdict import (
     HIT_WORDS,
@@ -41,32 +41,32 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
 
     probabilities = [hit.probability for hit in answer.hits]
     said = isinstance(answer, ImageAnswer) and any(hit.says for hit in answer.hits)
-    if nothing_shows(probabilities) and not said:
+    if answer.searched and not answer.hits:
+        typer.echo("nothing found", err=True)
+    elif nothing_shows(probabilities) and not said:
         typer.echo(f"{NOTHING_SHOWS}. The nearest:", err=True)
-    known = any(one is not None for one in probabilities)
-    columns = ["rank", "image id", *(["likely", "verdict"] if known else ["violation"])]
-    if isinstance(answer, ImageAnswer):
-        columns += ["says", "path", "caption"] if said else ["path", "caption"]
-        print_table(
-            columns,
-            [
-                [*_cells(hit, known), *([_says(hit)] if said else []), hit.path, _caption_of(hit)]
-                for hit in answer.hits
-            ],
-        )
-    else:
-        print_table(
-            [*columns, "caption", "path"],
-            [
-                [*_cells(hit, known), _marked(hit.caption, hit.written_by), hit.path]
-                for hit in answer.hits
-            ],
-        )
+    if answer.hits:
+        _print_table(answer, known=any(one is not None for one in probabilities))
     if isinstance(answer, ImageAnswer | CommonAnswer):
         warn_of_unknown_words(answer)
     if isinstance(answer, ImageAnswer):
         _suggest(answer)
     typer.echo(_summary(answer), err=True)
+
+
+def _print_table(answer: ImageAnswer | CaptionAnswer, *, known: bool) -> None:
+    """Print a row for each hit; where no probability is `known`, their order says it all."""
+    from hasse.service.questions.answers import ImageAnswer
+
+    columns = ["rank", "image id", *(["likely", "verdict"] if known else [])]
+    if isinstance(answer, ImageAnswer):
+        files = [[*_cells(hit, known), hit.path, _text(hit)] for hit in answer.hits]
+        print_files([*columns, "path", "text"], files)
+        return
+    captions = [
+        [*_cells(hit, known), _marked(hit.caption, hit.written_by), hit.path] for hit in answer.hits
+    ]
+    print_table([*columns, "caption", "path"], captions)
 
 
 def paths_of(answer: ImageAnswer | CaptionAnswer) -> list[str]:
@@ -93,23 +93,16 @@ def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
     """Return the first cells of a row; where no probability is `known`, there is none."""
     cells = [str(hit.rank), str(hit.image_id)]
     if not known:
-        return [*cells, _number(hit.violation)]
+        return cells
     if hit.probability is None:
         return [*cells, "", "unknown words"]
     return [*cells, percent(hit.probability), HIT_WORDS[verdict(hit.probability)]]
 
 
-def _says(hit: ImageHit) -> str:
-    """Return the first text that says words of the query, and where it stands."""
-    return "".join(f"{one.text} ({WHERE_WORDS[one.where]})" for one in hit.says[:1])
-
-
-def _number(violation: float | None) -> str:
-    return "" if violation is None else f"{violation:.4f}"
-
-
-def _caption_of(hit: ImageHit) -> str:
-    """Return the first caption of an image."""
+def _text(hit: ImageHit) -> str:
+    """Return the first text that says words of the query, or else the first caption."""
+    for one in hit.says[:1]:
+        return one.text if one.where == "caption" else f"{one.text} ({WHERE_WORDS[one.where]})"
     if hit.captions or not hit.written_captions:
         return "".join(hit.captions[:1])
     return _marked(hit.written_captions[0], "a model")
@@ -133,9 +126,9 @@ def _suggest(answer: ImageAnswer) -> None:
 
 def _summary(answer: SearchFacts) -> str:
     if not answer.searched:
-        return "there is nothing to search"
+        return "no pictures to search: the library is empty, or the options leave none"
     if answer.plan == "text":
-        return f"by text alone, of {count(answer.searched, 'image')}"
+        return f"searched by their texts alone: {count(answer.searched, 'picture')}"
     if answer.certified:
         return f"checked all {answer.searched:,}"
     return f"not all of {answer.searched:,} were checked: '--mode certified' does"

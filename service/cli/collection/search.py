@@ -61,7 +61,7 @@ def search(
     if words and words[0].startswith("@"):
         run_saved(place.settings(), " ".join(words)[1:].strip(), how)
         return
-    if bool(words) == bool(all_of):
+    if any(word.strip() for word in words or []) == bool(all_of):
         raise CommandError("say what the pictures show, as in 'hasse search dog on a beach'")
     fields = selected(fields, within)
     if all_of:

@@ -87,7 +87,9 @@ def show_answer(answer: Any, settings: Settings, within: Path | None, how: Shown
     """Print the hits of an answer."""
     protocol = protocol_of(os.environ) if how.preview else None
     if within is not None and not answer.searched:
-        tell(f"no picture of the library lies in {within} and fits the other options")
+        missing = f"there is no folder {within}: check the path"
+        other = f"no picture of the library lies in {within} and fits the other options"
+        tell(other if within.exists() else missing)
     if how.as_json:
         typer.echo(answer.model_dump_json(indent=2))
     elif how.paths:

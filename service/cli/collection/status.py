@@ -64,7 +64,7 @@ def _status(index: Index) -> dict[str, Any]:
     seen = scan(folders, locations=locations, without=index.folder)
     held = Catalogued.of(index, seen.roots.values())
     known = held.files
-    unread = [file.path for file in held.unhashed(seen)]
+    unread = [file.path for file in held.unhashed(seen) if not held.failed_before(file)]
     info = index.info()
     return {
         "library": str(index.folder),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hasse.models.datasets.skipped_rows import TOO_LARGE
 from hasse.service.cli.terminal.progress import tell
 from hasse.service.plural import count
 
@@ -15,6 +16,8 @@ def tell_each(skipped: SkippedRows) -> None:
     """Print a line for each problem on standard error; of many alike, for the first few."""
     for line in skipped.told():
         tell(line)
+    if TOO_LARGE in skipped.by_reason:
+        tell("a larger HASSE_PICTURE_PIXELS reads them, such as 100000000, and takes more memory")
 
 
 def counted(skipped: SkippedRows) -> str:

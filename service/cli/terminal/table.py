@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from hasse.service.cli.terminal.output import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
 
 # Wider than any row, so output to a file or another program is never cut.
 UNLIMITED = 10_000
@@ -14,25 +21,67 @@ UNLIMITED = 10_000
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows, under their column names if any; columns of numbers are right-aligned."""
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    table = _table(columns, rows)
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))  # captions are not markup
+    _print(_console(), table)
+
+
+def print_files(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows that end with a path and a text.
+
+    In a terminal, paths begin at the current folder, a click opens them, and the text stands below
+    its path, cut to one line.
+    """
+    console = _console()
     if not console.is_terminal:
-        console = Console(highlight=False, width=UNLIMITED)
+        print_table(columns, rows)
+        return
+    from rich.console import Group
+    from rich.text import Text
+
+    table = _table(columns[:-1], [row[:-1] for row in rows])
+    for *cells, path, text in rows:
+        link = f"link {Path(path).as_uri()}" if Path(path).is_absolute() else ""
+        file: list[RenderableType] = [Text(one_line(_from_here(path)), link, overflow="fold")]
+        if text:
+            file.append(Text(one_line(text), "dim", no_wrap=True, overflow="ellipsis"))
+        table.add_row(*(Text(one_line(cell), no_wrap=True) for cell in cells), Group(*file))
+    _print(console, table)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=UNLIMITED)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table without rows, with a column for each name."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=any(columns))
     for at, name in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[at]) for row in rows)
         table.add_column(
             name, justify="right" if numeric else "left", no_wrap=numeric, header_style="dim"
         )
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))  # captions are not markup
+    return table
+
+
+def _print(console: Console, table: Table) -> None:
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
         typer.echo(line.rstrip())
+
+
+def _from_here(path: str) -> str:
+    """Return a path relative to the current folder, if it is below it."""
+    return path.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
 def _is_number(cell: str) -> bool:

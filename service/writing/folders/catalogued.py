@@ -14,6 +14,8 @@ from hasse.index.types import FolderRow, PathRow, UnreadableFile
 from hasse.service.writing.folders.scan import Scan, SeenFile
 
 VERSION = installed_version("hasse-search")
+# The version of files that a higher limit or another package may make readable.
+ANY_VERSION = ""
 
 
 @dataclass(slots=True)
@@ -26,7 +28,7 @@ class Catalogued:
         locations: with the folders that were scanned, as they are now.
         folders_before: the folders as the catalog has them.
         removed: SHA-256 and paths of files whose images were removed by name.
-        unreadable: files that could not be decoded, by absolute path.
+        unreadable: files that could not be read as pictures, by absolute path.
         files: the files of all images, by absolute path.
         sidecars: which state of its sidecars was read, by image id.
     """
@@ -72,14 +74,18 @@ class Catalogued:
             {
                 locations.absolute(file.path): file
                 for file in catalog.unreadable()
-                if file.version == VERSION
+                if file.version in (VERSION, ANY_VERSION)
             },
             files,
             catalog.sidecars(),
         )
 
     def is_unreadable(self, file: SeenFile) -> bool:
-        """Tell whether a file could not be decoded and has not changed since."""
+        """Tell whether a file can never be read as a picture, and has not changed since."""
+        return self.failed_before(file) and self.unreadable[file.path].version == VERSION
+
+    def failed_before(self, file: SeenFile) -> bool:
+        """Tell whether a file could not be read the last time, and has not changed since."""
         before, stamp = self.unreadable.get(file.path), file.stamp
         if before is None or stamp is None:
             return False

@@ -23,7 +23,7 @@ from hasse.models.images.limits import PictureError
 from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.sidecars import sidecars_of
 from hasse.service.writing.draft import IMAGES_PER_CHANGE, Draft
-from hasse.service.writing.folders.catalogued import VERSION, Catalogued
+from hasse.service.writing.folders.catalogued import ANY_VERSION, VERSION, Catalogued
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.file_captions import texts_of
 from hasse.service.writing.folders.plan import Counts, Plan, make_plan, path_row
@@ -159,7 +159,7 @@ class FolderSync:
         return None
 
     def _note_unusable(self, sha256: str, error: PictureError) -> None:
-        """Name every file of a picture that cannot be used, and remember those that never can.
+        """Name every file of a picture that cannot be used, and remember it.
 
         What the index has of these files stays, since their bytes count as unknown from now on.
         """
@@ -167,10 +167,11 @@ class FolderSync:
             note_unusable(self.scan.skipped, file.name, Path(file.path), error)
             stamp = file.stamp
             lasting = error.reason in ("damaged", "not_a_picture")
-            if lasting and stamp is not None and stamp.settled(self.scan.seen_at):
+            if stamp is not None and stamp.settled(self.scan.seen_at):
                 path = self._held.locations.stored(file.path)
                 times = (stamp.size, stamp.modified, stamp.changed)
-                self._unreadable[path] = UnreadableFile(path, *times, VERSION)
+                version = VERSION if lasting else ANY_VERSION
+                self._unreadable[path] = UnreadableFile(path, *times, version)
         self._leave_out(sha256)
 
     def _leave_out(self, sha256: str) -> None:
@@ -287,8 +288,12 @@ class FolderSync:
         for part in parts(plan.removed, IMAGES_PER_CHANGE):
             self._write(Change(removed_images=part))
             self._counts.removed += len(part)
-        if self._held.changed_folders(self.scan, plan.reasons) or self._unreadable or plan.lapsed:
-            unreadable, self._unreadable = self._unreadable, {}
+        before = {file.path: file for file in self._held.unreadable.values()}
+        unreadable = {
+            path: file for path, file in self._unreadable.items() if file != before.get(path)
+        }
+        self._unreadable = {}
+        if self._held.changed_folders(self.scan, plan.reasons) or unreadable or plan.lapsed:
             self._write(Change(lapsed=plan.lapsed, unreadable=unreadable))
 
     def _stale_metadata(self) -> dict[int, SeenFile]:

@@ -140,16 +140,19 @@ def bmp(bits: int, masks: tuple[int, ...], header: int = 40, alpha: int = 0) -> 
 
 
 REFUSED: dict[str, tuple[Make, str]] = {
-    "empty.jpg": (lambda: b"", "not a picture (the file is empty)"),
-    "text.jpg": (lambda: b"no picture", "not a picture (not a picture that Hasse can read)"),
-    "half.jpg": (lambda: encode(scene(), "JPEG")[:700], "damaged picture"),
-    "half.png": (lambda: encode(noise(96, 64), "PNG")[:9000], "damaged picture"),
-    "half.webp": (lambda: encode(scene(), "WEBP")[:150], "damaged picture"),
-    "half.avif": (lambda: encode(scene(), "AVIF")[:250], "damaged picture"),
-    "half.heic": (lambda: heic()[:300], "damaged picture"),
-    "half.dng": (lambda: dng()[:3000], "damaged picture"),
-    "bomb.png": (lambda: png_header(60_000, 60_000), "too large a picture (60,000 x 60,000 pixels"),
-    "12 bits.bmp": (lambda: bmp(16, (0xF00, 0xF0, 0xF)), "damaged picture"),
+    "empty.jpg": (lambda: b"", "the file is empty"),
+    "text.jpg": (lambda: b"no picture", "not a picture that Hasse can read"),
+    "half.jpg": (lambda: encode(scene(), "JPEG")[:700], "damaged or cut short"),
+    "half.png": (lambda: encode(noise(96, 64), "PNG")[:9000], "damaged or cut short"),
+    "half.webp": (lambda: encode(scene(), "WEBP")[:150], "damaged or cut short"),
+    "half.avif": (lambda: encode(scene(), "AVIF")[:250], "damaged or cut short"),
+    "half.heic": (lambda: heic()[:300], "damaged or cut short"),
+    "half.dng": (lambda: dng()[:3000], "damaged or cut short"),
+    "bomb.png": (
+        lambda: png_header(60_000, 60_000),
+        "60,000 x 60,000 pixels are more than the limit",
+    ),
+    "12 bits.bmp": (lambda: bmp(16, (0xF00, 0xF0, 0xF)), "damaged or cut short"),
     "a.svg": (lambda: b"<svg/>", "format that is not read, convert it to JPEG"),
     "a.jxl": (lambda: b"\xff\x0a" + bytes(99), "format that is not read, convert it to JPEG"),
 }

@@ -130,7 +130,7 @@ def test_index_follows_a_folder_that_changes(
     (pictures / "beach.txt").write_text("a beach")
     line = "1 picture added, 1 moved, 1 removed; 1 caption added; 2 were there already"
     dry = done(hasse("sync", "--library", index, "--dry-run"))
-    assert dry.out == f"{line}; nothing was changed (--dry-run)\n"
+    assert dry.out == f"nothing was changed; without --dry-run: {line}\n"
     differing = "files: 2 new, 2 gone; 'hasse sync' brings them in step"
     assert differing in done(hasse("status", "--library", index)).out
     assert done(hasse("sync", "--library", index)).out == f"{line}\n"
@@ -160,7 +160,7 @@ def test_dry_run_counts_what_the_first_add_does_and_makes_no_library(
     add = ("add", pictures, "--library", tmp_path / "index", *model)
     dry = done(hasse(*add, "--dry-run"))
     assert not (tmp_path / "index").exists()
-    assert dry.out == done(hasse(*add)).out.strip() + "; nothing was changed (--dry-run)\n"
+    assert dry.out == f"nothing was changed; without --dry-run: {done(hasse(*add)).out}"
 
 
 def test_library_is_not_made_among_pictures(pictures: Path, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_pixel_limit_holds_for_index_add_and_search(pictures: Path, tmp_path: Pa
     assert added.out.startswith("2 pictures added; 2 problems (too large a picture: 2)")
     assert REFUSED in added.err
     assert "300 x 300 pixels are more than the limit of 10,000" in added.err
+    assert "a larger HASSE_PICTURE_PIXELS" in added.err
     single = hasse("add", pictures / "large.jpg", "--library", tmp_path / "index")
     assert REFUSED in single.err
     searched = hasse("like", pictures / "large.jpg", "--library", tmp_path / "index")

@@ -1,4 +1,4 @@
-"""The command line as a person with pictures meets it: 40 steps, and the commands of the documents.
+"""The command line as a person with pictures meets it: 45 steps, and the commands of the documents.
 
 `pytest -s` prints the time of each step and what had to be typed.
 """
@@ -86,7 +86,7 @@ class Trial:
         return printed
 
 
-def test_trial_of_40_steps_ends_each_step_as_a_person_expects(home: Path) -> None:
+def test_trial_of_45_steps_ends_each_step_as_a_person_expects(home: Path) -> None:
     step = Trial()
     pictures = home / "Pictures"
     (pictures / "cut.jpg").write_bytes((home / "photo.jpg").read_bytes()[:200])
@@ -98,19 +98,25 @@ def test_trial_of_40_steps_ends_each_step_as_a_person_expects(home: Path) -> Non
     step("hasse status", "'hasse add FOLDER'", status=1)
     step("hasse add", "Missing argument", status=2)
     step("hasse add ~/Picturse", "there is no picture or folder", status=1)
+    (home / "My pictures").mkdir()
+    step("hasse add My pictures", 'put it in quotes, as in "My pictures"', status=1)
     step("hasse index add data/mine ~/Pictures", "is now 'hasse add'", status=2)
     step("hasse add ~/Pictures --library ~/Pictures", "no place for a library", status=1)
     dry = step("hasse add ~/Pictures --dry-run", "4 pictures added; 1 caption added", "cut.jpg")
     assert not (home / ".local" / "library").exists()
     done = step("hasse add ~/Pictures", "4 pictures added; 1 caption added", "next: ")
-    assert dry.split("; nothing was changed")[0] in done
+    assert dry.partition("nothing was changed; without --dry-run: ")[2] in done
     assert "cut.jpg" not in step("hasse add ~/Pictures", "0 pictures added; 4 were there already")
+    step("hasse add ~/Pictures/cut.jpg", "0 pictures added", "named before: 1", status=1)
     step("hasse status", str(pictures), "tiny", "1 file cannot be read")
 
     step("hasse search a dog in the park", "IMG_0.jpg", "a dog in the park", "checked all 4")
     # The tiny model sees people in every picture; the captions have no word of them.
     step("hasse search dog -people --evidence says", "IMG_0.jpg")
-    step("hasse search a dog --in ~/Pictures/2023", "no picture of the library lies in")
+    step("hasse search a dog --in ~/Pictures/2023", "there is no folder", "no pictures to search")
+    step("hasse search a dog --in '~/My pictures'", "no picture of the library lies in")
+    step("hasse search ''", "say what the pictures show", status=1)
+    step("hasse search zeppelin --evidence says", "nothing found")
     step("hasse search a dog --in ~/Pictures/2024 --since 2001 --before 2100", "IMG_0.jpg")
     step("hasse search a dog --since yesterday", "write it as 2024-07-31", status=1)
     assert len(step("hasse search a dog -n 2 --paths --open").splitlines()) == 2
@@ -142,10 +148,10 @@ def test_trial_of_40_steps_ends_each_step_as_a_person_expects(home: Path) -> Non
     step("hasse use clip", "2 pictures read by 'tiny'")
     step("hasse status --verify", "whole; ", "nothing new, changed or gone")
 
-    assert len(step.rows) == 40
+    assert len(step.rows) == 45
     assert (home / "Scans" / "old.jpg").exists()
     assert sorted(path.name for path in home.iterdir()) == [
-        *(".local", "Pictures", "Scans", "another.jpg", "one.jpg", "photo.jpg"),
+        *(".local", "My pictures", "Pictures", "Scans", "another.jpg", "one.jpg", "photo.jpg"),
     ]
     for seconds, typed in step.rows:
         sys.stdout.write(f"{seconds:6.2f} s  {len(typed):3} characters  {typed}\n")

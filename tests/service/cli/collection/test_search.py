@@ -70,7 +70,7 @@ def test_captions_of_a_picture_are_the_answer_of_the_service(
 def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
     found = hasse("search", "a dog", "--library", collection, "-n", 3, "--evidence", "shows")
     head, *rows = found.out.splitlines()
-    assert head.split()[3:] == ["likely", "verdict", "path", "caption"]
+    assert head.split()[3:] == ["likely", "verdict", "path", "text"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert all(".png" in row and row.count(" runs") == 1 for row in rows)
     assert all(re.search(r"\d %  +(shows|may show|nearest, but not) it", row) for row in rows)
@@ -123,7 +123,7 @@ def test_search_with_max_violation_may_print_no_hits(collection: Path) -> None:
         ("like", "empty.png", "empty.png: the file is empty"),
         ("like", "a dog", "'a dog' names no picture"),
         ("search", "whole.jpg", "'hasse like whole.jpg' finds pictures like it"),
-        ("search", " ", "blank"),
+        ("search", " ", "say what the pictures show"),
         ("search", "dog " * 200, "words"),
         ("search", "d\udce9j\udce0", "UTF-8"),
     ],

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.images.limits import PictureLimits
 from hasse.service.core.searching import ShownPaths
 from hasse.service.writing.folders.catalogued import Catalogued
 from hasse.service.writing.folders.encoders import Encoders
@@ -361,6 +363,29 @@ def test_broken_file_is_named_once_and_read_again_when_it_changed(
     (root / "same.png").unlink()
     sync(seen_at=later)
     assert [Path(file.path).name for file in index.catalog.unreadable()] == ["text.png"]
+
+
+def test_file_above_a_limit_is_remembered_and_tried_again(
+    index: Index, root: Path, model: Checkpoint
+) -> None:
+    Image.new("RGB", (90, 80)).save(root / "wide.png")
+
+    def synced(limit: int) -> Counts:
+        seen = scan([root])
+        seen.seen_at = 4e9  # as if the files had been at rest
+        source = ImageSource(limits=PictureLimits(limit))
+        return FolderSync(index, seen, remove=True).apply(Encoders(lambda: model, lambda: source))
+
+    assert synced(7000).added == 3
+    wide = scan([root]).files[str(root / "wide.png")]
+    held = Catalogued.of(index, ())
+    assert held.failed_before(wide)
+    assert not held.is_unreadable(wide)
+    generation = index.catalog.generation()
+    assert synced(7100) == Counts(present=3)
+    assert index.catalog.generation() == generation  # nothing is written of what is known
+    assert synced(7200).added == 1
+    assert not index.catalog.unreadable()
 
 
 def test_date_of_a_picture_follows_the_corrected_date_of_its_file(

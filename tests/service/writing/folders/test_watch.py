@@ -101,7 +101,7 @@ def test_watch_names_a_broken_picture_once(index: Index, root: Path, lines: list
     until(index, root, lambda found: len(found) == 2)
     draw(root / "4.png", 4)
     until(index, root, lambda found: len(found) == 3)
-    assert [line.partition(" (")[0] for line in lines] == ["broken.png: damaged picture"]
+    assert [line.partition(" (")[0] for line in lines] == ["broken.png: damaged or cut short"]
 
 
 def test_watch_follows_folders_that_are_added_and_leaves_those_that_are_removed(
