@@ -6,6 +6,7 @@ it one by one, each on one thread: a picture has the same bits alone and among o
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,22 +112,31 @@ class CompiledNetwork:
 
     @cached_property
     def _core(self) -> Any:
-        from openvino import Core
-
-        return Core()
+        return import_openvino().Core()
 
     @cached_property
     def _graph(self) -> Any:
-        from openvino import Tensor
-
         arrays = self.exported.arrays
-        weights = Tensor(arrays["graph.weights"], shared_memory=True)
+        weights = import_openvino().Tensor(arrays["graph.weights"], shared_memory=True)
         return self._core.read_model(arrays["graph"].tobytes(), weights)
+
+
+def import_openvino() -> Any:
+    """Import OpenVINO without its telemetry.
+
+    Otherwise each process that imports it sends an event to Google Analytics, with an id that is
+    kept in the user's home, and waits up to three seconds where the network does not answer.
+    """
+    # What stands here as None cannot be imported, and OpenVINO has a stub for that case.
+    sys.modules.setdefault("openvino_telemetry", cast(ModuleType, None))
+    import openvino
+
+    return openvino
 
 
 def export(backbone: Backbone) -> ExportedNetwork | None:
     """Return a network as OpenVINO reads it, or None where it cannot run one like it."""
-    import openvino
+    openvino = import_openvino()
     import torch
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
@@ -137,7 +148,6 @@ def export(backbone: Backbone) -> ExportedNetwork | None:
         warnings.simplefilter("ignore")  # torch's, of what it will call otherwise one day
         example = (torch.zeros(1, 3, side, side),)
         try:
-            # Not `openvino.convert_model`, which reports how often it is used to its makers.
             frontend = FrontEndManager().load_by_framework("pytorch")
             traced = TorchScriptPythonDecoder(fused, example_input=example)
             graph = frontend.convert(frontend.load(traced))

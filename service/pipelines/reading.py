@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -43,6 +44,7 @@ class Recogniser:
     """
 
     def __init__(self) -> None:
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # ONNX Runtime reports its use otherwise
         try:
             from rapidocr import RapidOCR
         except ModuleNotFoundError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +102,15 @@ def test_recogniser_reads_a_receipt_in_any_rotation_and_nothing_in_a_plain_pictu
         lines = recogniser.read(page(RECEIPT).rotate(degrees, expand=True))
         assert sorted(lines) == sorted(RECEIPT)
     assert recogniser.read(Image.new("RGB", (400, 300), "steelblue")) == []
+
+
+def test_recogniser_loads_its_runtime_without_telemetry(
+    tmp_path: Path,
+) -> None:
+    program = "from hasse.service.pipelines.reading import Recogniser; Recogniser()"
+    home = {**os.environ, "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=home)
+    assert not list(tmp_path.rglob("*onnxruntime*"))
 
 
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
