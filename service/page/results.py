@@ -36,6 +36,7 @@ IMAGE_HEADINGS: Mapping[Verdict | None, str] = {
     None: "Pictures nearest to this",
 }
 SAYING_HEADING = "Pictures of which this is said"
+NEARLY_SAYING_HEADING = "Pictures of which something like this is said"
 CAPTION_HEADINGS: Mapping[Verdict | None, str] = {
     "shows": "True of this picture",
     "may_show": "May be true of this picture",
@@ -150,6 +151,8 @@ def proof_of(facts: SearchFacts, thing: str, stages: Stages) -> Proof:
         return Proof("proved", f"There are no {thing}s here to search")
     took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
     things = f"the only {thing}" if facts.searched == 1 else f"all {facts.searched:,} {thing}s"
+    if facts.plan == "text":
+        return Proof("proved", f"Searched what is written about {things} {took}")
     if facts.mode == "exact":
         return Proof("proved", f"Compared {things} one by one {took}")
     if facts.certified:

@@ -21,6 +21,7 @@ from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.results import (
     CAPTION_HEADINGS,
     IMAGE_HEADINGS,
+    NEARLY_SAYING_HEADING,
     SAYING_HEADING,
     Ranked,
     ShownPicture,
@@ -150,7 +151,9 @@ async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None =
     proof = proof_of(answer, "picture", stages)
     ranked = Ranked.of(answer.hits)
     says = any(hit.says for hit in ranked.likely) and ranked.verdict in (None, "not")
-    heading = SAYING_HEADING if says else IMAGE_HEADINGS[ranked.verdict]
+    heading = IMAGE_HEADINGS[ranked.verdict]
+    if says:
+        heading = NEARLY_SAYING_HEADING if answer.did_you_mean else SAYING_HEADING
     return View(
         "images.html",
         title=f"{query.text} · Hasse",
@@ -162,6 +165,8 @@ async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None =
             "proof": proof,
             "parts": parts,
             "kept": kept,
+            "searched": answer.searched,
+            "by_text": answer.plan == "text",
             "unknown_words": answer.unknown_words,
             "suggestion": answer.did_you_mean,
         },

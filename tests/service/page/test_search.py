@@ -91,6 +91,14 @@ def test_search_with_unknown_words_names_them(client: Client) -> None:
     assert "never seen" not in said(client.get("/", params={"q": "a dog"}))
 
 
+def test_search_by_texts_alone_says_so_and_claims_no_empty_collection(client: Client) -> None:
+    page = said(client.get("/", params={"q": "zeppelin"}))
+    assert "the answer rests on what is written about the pictures." in page
+    assert f"Searched what is written about all {IMAGES} pictures" in page
+    assert "Nothing that is written about these pictures says this." in page
+    assert "no pictures in this collection" not in page
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
