@@ -87,7 +87,7 @@ def _command(folder: Path, pictures: Path) -> float:
 def _watched(folder: Path, pictures: Path, model: Checkpoint) -> float:
     stop, seen = Event(), Event()
     with Index.open(folder) as index:
-        watch = FolderWatch(index, _encoders(model), on_change=lambda *_: seen.set(), say=print)
+        watch = FolderWatch(index, _encoders(model), on_change=lambda *_: seen.set(), warn=print)
         thread = Thread(target=watch.run, args=(stop,))
         thread.start()
         time.sleep(10)  # for the first look to end

@@ -160,7 +160,7 @@ def sync(task: Task) -> Figures:
     measured = Measured()
     with _opened(task) as index, measured.running():
         locations = index.catalog.locations(index.folder)
-        found = scan([task.pictures], locations=locations, without=index.folder)
+        found = scan([task.pictures], locations=locations, index_folder=index.folder)
         counts = FolderSync(index, found, remove=True).apply(Encoders(_never, _never))
         if counts.present != task.rows:
             raise RuntimeError(f"of {task.rows:,} files {counts.present:,} are unchanged")

@@ -34,7 +34,7 @@ def main() -> None:
     asked, at = parser.parse_args(), machine()
     images = load(asked.dataset).images[: asked.pictures]
     source = ImageSource()
-    alone = source.batches(checkpoint.load(asked.model).model, images)
+    alone = source.encode_batches(checkpoint.load(asked.model).model, images)
     truth, _, first = encoded(alone, images)
     lines, rates = [Line("one process, without a cluster", f"{first:.1f} pictures a second")], []
     with Nodes(0, head_cpus=1) as nodes:

@@ -90,13 +90,13 @@ def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[EncodedImag
     from hasse.models.checkpoints.checkpoint import load
 
     model = load(checkpoint, _device()).model
-    return lambda images: next(source.batches(model, images))
+    return lambda images: next(source.encode_batches(model, images))
 
 
 def points_of(
     address: str | None, checkpoint: Path, source: ImageSource
 ) -> Callable[[Sequence[Image]], Iterator[EncodedImages]]:
-    """Return `ImageSource.spread` for a checkpoint that all machines have at one path."""
+    """Return `ImageSource.cluster_batches` for a checkpoint that all machines have at one path."""
     alone = ImageSource(None, source.batch_size, source.workers, limits=source.limits)
     make = partial(_points_encoder, checkpoint.resolve(), alone)
 

@@ -50,12 +50,12 @@ def encode_dataset(
         )
     images: list[Image] = []
     blocks: list[Points] = []
-    for batch in source.encoded(model, dataset.images):
+    for batch in source.encode(model, dataset.images):
         images += batch.images
         blocks.append(batch.points)
         progress(len(images), len(dataset))
     if not images:
-        raise source.none_of(dataset)
+        raise source.no_images_error(dataset)
     readable = replace(dataset, images=tuple(images))
     texts = [caption.text for caption in readable.captions]
     if not texts:

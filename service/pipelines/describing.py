@@ -105,6 +105,6 @@ def _add(
             if same and all(row.written_by is not None for row in present[id_]):
                 draft.add_caption(id_, text, point, written_by=author)
         if draft.captions:
-            change.change(draft.change())
+            change.change(draft.make_change())
     index.announce()
     return len(draft.captions)

@@ -81,7 +81,7 @@ def picture_blocks(
     A picture that cannot be read has a row of NaN, and `source.skipped` is told the reason.
     """
     images = [Image(at, path.name, path) for at, path in enumerate(pictures)]
-    for batch in source.batches(model.model, images):
+    for batch in source.encode_batches(model.model, images):
         for image, error in batch.unusable:
             source.skipped(f"{image.path}: {error}: its row is NaN")
         every = sorted(

@@ -164,7 +164,7 @@ def _follow(settings: Settings) -> None:
                 index,
                 Encoders.of(index, settings, lambda: source),
                 on_change=note_change,
-                say=lambda line: event("following", logging.WARNING, reason=line),
+                warn=lambda line: event("following", logging.WARNING, reason=line),
             ).run(stop)
     except HasseError as error:
         event("following ended", logging.ERROR, reason=str(error))

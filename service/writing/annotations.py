@@ -1,4 +1,4 @@
-"""Captions and keywords that people give images of the collection, or take away from them."""
+"""Adds human captions and keywords to images of the collection, and removes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AnnotationOperation: TypeAlias = Literal["annotate", "unannotate"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotation:
-    """Texts for images; `caption_points` (C, N) are needed only where they are added."""
+    """Texts to add to images or to remove; removing needs no `caption_points` (C, N)."""
 
     image_ids: Sequence[int]
     captions: Sequence[str]
@@ -34,58 +34,58 @@ class Annotations:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._draft = Draft(index.catalog)
-        self._captions: dict[int, list[CaptionRow]] = {}  # of people, as they were
-        self._texts: dict[int, set[str]] = {}  # of captions, from now on
-        self._removed: set[int] = set()
-        self._before: dict[int, list[str]] = {}  # keywords that were added here
-        self._keywords: dict[int, list[str]] = {}  # from now on
+        self._captions: dict[int, list[CaptionRow]] = {}  # human captions before the batch
+        self._texts: dict[int, set[str]] = {}  # their texts after the batch
+        self._removed_captions: set[int] = set()
+        self._keywords_before: dict[int, list[str]] = {}  # human keywords before the batch
+        self._keywords: dict[int, list[str]] = {}  # human keywords after the batch
 
-    def apply(self, operation: AnnotationOperation, one: Annotation) -> ServiceError | None:
-        """Take one annotation up, for all its images or, where one is missing, for none."""
-        known = self._index.catalog.images(one.image_ids)
-        for image_id in one.image_ids:
+    def apply(self, operation: AnnotationOperation, annotation: Annotation) -> ServiceError | None:
+        """Apply an annotation to all its images, or to none if one of them is missing."""
+        known = self._index.catalog.images(annotation.image_ids)
+        for image_id in annotation.image_ids:
             if image_id not in known:
                 return no_image(image_id)
-        self._read([image_id for image_id in known if image_id not in self._texts])
+        self._load_texts([image_id for image_id in known if image_id not in self._texts])
         for image_id in known:
             if operation == "annotate":
-                self._add(image_id, one)
+                self._add_texts(image_id, annotation)
             else:
-                self._remove(image_id, one)
+                self._remove_texts(image_id, annotation)
         return None
 
-    def change(self) -> Change | None:
-        """Return the change, if there is any."""
+    def make_change(self) -> Change | None:
+        """Return the change, or None if nothing changes."""
         keywords = {
             image_id: texts
             for image_id, texts in self._keywords.items()
-            if texts != self._before[image_id]
+            if texts != self._keywords_before[image_id]
         }
-        if not (self._draft.captions or self._removed or keywords):
+        if not (self._draft.captions or self._removed_captions or keywords):
             return None
-        change = self._draft.change()
-        return replace(change, keywords=keywords, removed_captions=sorted(self._removed))
+        removed = sorted(self._removed_captions)
+        return replace(self._draft.make_change(), keywords=keywords, removed_captions=removed)
 
-    def _read(self, image_ids: Sequence[int]) -> None:
+    def _load_texts(self, image_ids: Sequence[int]) -> None:
         catalog = self._index.catalog
         with catalog.reading() as connection:
             texts = documents.texts_of(connection, image_ids)
         for image_id, rows in catalog.captions_of(image_ids).items():
             self._captions[image_id] = [row for row in rows if row.written_by is None]
             self._texts[image_id] = {row.text for row in self._captions[image_id]}
-            added = [one.text for one in texts[image_id] if one.source == "added keyword"]
-            self._before[image_id], self._keywords[image_id] = added, list(added)
+            keywords = [text.text for text in texts[image_id] if text.source == "added keyword"]
+            self._keywords_before[image_id], self._keywords[image_id] = keywords, list(keywords)
 
-    def _add(self, image_id: int, one: Annotation) -> None:
+    def _add_texts(self, image_id: int, annotation: Annotation) -> None:
         texts, keywords = self._texts[image_id], self._keywords[image_id]
-        for text, point in zip(one.captions, one.caption_points, strict=True):
+        for text, point in zip(annotation.captions, annotation.caption_points, strict=True):
             if text not in texts:
                 texts.add(text)
                 self._draft.add_caption(image_id, text, point)
-        keywords += [text for text in one.keywords if text not in keywords]
+        keywords += [text for text in annotation.keywords if text not in keywords]
 
-    def _remove(self, image_id: int, one: Annotation) -> None:
+    def _remove_texts(self, image_id: int, annotation: Annotation) -> None:
         rows = self._captions[image_id]
-        self._removed |= {row.id for row in rows if row.text in one.captions}
+        self._removed_captions |= {row.id for row in rows if row.text in annotation.captions}
         keywords = self._keywords[image_id]
-        self._keywords[image_id] = [text for text in keywords if text not in one.keywords]
+        self._keywords[image_id] = [text for text in keywords if text not in annotation.keywords]

@@ -79,33 +79,35 @@ class BatchWriter:
             HasseIndexError, OSError: nothing was changed.
         """
         if operation == "remove":
-            return self._remove([one for one in writes if isinstance(one, Deletion)])
+            return self._remove([write for write in writes if isinstance(write, Deletion)])
         if operation == "add":
-            return self._add([one for one in writes if isinstance(one, NewImage)])
-        return self._annotate(operation, [one for one in writes if isinstance(one, Annotation)])
+            return self._add([write for write in writes if isinstance(write, NewImage)])
+        return self._annotate(
+            operation, [write for write in writes if isinstance(write, Annotation)]
+        )
 
-    def _add(self, new: Sequence[NewImage]) -> list[WriteResult]:
-        with self._writing(new) as writer:
+    def _add(self, images: Sequence[NewImage]) -> list[WriteResult]:
+        with self._writing(images) as writer:
             batch = _Uploads(self._index)
             try:
-                results = [batch.add(one) for one in new]
+                results = [batch.add(image) for image in images]
                 batch.write(writer)
             except Exception:
-                self._withdraw(batch.stored)
+                self._delete_unused(batch.stored)
                 raise
-        if batch.changed:
+        if batch.has_changes:
             self._on_change()
-        rows = [one.image.row.id for one in results if isinstance(one, StoredImage)]
-        known = self._index.catalog.described_images(rows)
+        ids = [result.image.row.id for result in results if isinstance(result, StoredImage)]
+        known = self._index.catalog.described_images(ids)
         return [
-            replace(one, image=known.get(one.image.row.id, one.image))
-            if isinstance(one, StoredImage)
-            else one
-            for one in results
+            replace(result, image=known.get(result.image.row.id, result.image))
+            if isinstance(result, StoredImage)
+            else result
+            for result in results
         ]
 
     def _remove(self, deletions: Sequence[Deletion]) -> list[WriteResult]:
-        image_ids = [one.image_id for one in deletions]
+        image_ids = [deletion.image_id for deletion in deletions]
         with self._writing(deletions) as writer:
             rows = self._index.catalog.images(image_ids)
             if rows:
@@ -125,8 +127,10 @@ class BatchWriter:
     ) -> list[WriteResult]:
         with self._writing(annotations) as writer:
             batch = Annotations(self._index)
-            results: list[WriteResult] = [batch.apply(operation, one) for one in annotations]
-            if (change := batch.change()) is not None:
+            results: list[WriteResult] = [
+                batch.apply(operation, annotation) for annotation in annotations
+            ]
+            if (change := batch.make_change()) is not None:
                 writer.change(change)
         if change is not None:
             self._on_change()
@@ -134,15 +138,15 @@ class BatchWriter:
 
     @contextmanager
     def _writing(self, writes: Sequence[Write]) -> Iterator[Writer]:
-        """Hold the index's lock: no other process takes an id, or stores or deletes a picture."""
+        """Hold the index's lock: no other process assigns ids, or stores or deletes pictures."""
         try:
             with self._index.writing(timeout=_seconds_left(writes)) as writer:
                 yield writer
         except NotLoadedError as error:  # the change is durable, and the next refresh loads it
             event("refresh failed", logging.ERROR, error=str(error))
 
-    def _withdraw(self, stored: Mapping[str, str]) -> None:
-        """Delete the pictures of a change that failed, but those of images that are there."""
+    def _delete_unused(self, stored: Mapping[str, str]) -> None:
+        """Delete the stored pictures of a failed change, except those of images of the index."""
         if stored:
             self._index.catalog.settle()
         for path, sha256 in stored.items():
@@ -150,7 +154,7 @@ class BatchWriter:
                 durable.remove(self._index.folder / path)
 
     def _delete_file(self, path: str) -> None:
-        """Delete the stored picture of a deleted image, or leave it to the next start."""
+        """Delete the stored picture of a deleted image; if that fails, the next start does."""
         try:
             durable.remove(self._index.folder / path)
         except OSError as error:
@@ -158,76 +162,77 @@ class BatchWriter:
 
     def _is_in_use(self, path: str, sha256: str) -> bool:
         """Tell whether a stored picture is the file of an image of the collection."""
-        same = self._index.catalog.image_of(sha256)
-        return same is not None and same.path == path
+        image = self._index.catalog.image_of(sha256)
+        return image is not None and image.path == path
 
 
 class _Uploads:
     """The change that a batch of new images makes, while the index's lock is held.
 
     Attributes:
-        stored: the SHA-256 of the pictures that were written for it, by their paths.
+        stored: the SHA-256 of each picture that was written, by its path.
     """
 
     def __init__(self, index: Index) -> None:
         self.stored: dict[str, str] = {}
         self._index = index
         self._draft = Draft(index.catalog)
-        self._restored: list[ImageRow] = []  # images whose own files are gone
+        self._restored_images: list[ImageRow] = []  # images whose files were missing
         self._texts: dict[int, set[str]] = {}
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._draft.images or self._draft.captions or self._restored)
+        return bool(self._draft.images or self._draft.captions or self._restored_images)
 
-    def add(self, new: NewImage) -> StoredImage | ServiceError:
+    def add(self, upload: NewImage) -> StoredImage | ServiceError:
         """Add one image; the result holds the rows known before the commit."""
-        existing = self._existing(new.facts.sha256)
+        existing = self._find_image(upload.facts.sha256)
         if existing is None:
-            return self._create(new)
-        if new.image_id not in (None, existing.id):
+            return self._create(upload)
+        if upload.image_id not in (None, existing.id):
             return ServiceError("conflict", f"this picture is already image {existing.id}")
         if not self._index.path_of(existing).is_file():
-            self._restored.append(existing._replace(path=self._store(new)))
-        self._add_captions(existing.id, new)
+            self._restored_images.append(existing._replace(path=self._store(upload)))
+        self._add_captions(existing.id, upload)
         return StoredImage(DescribedImage(existing, [], []), created=False)
 
     def write(self, writer: Writer) -> None:
-        """Make the change, if there is any."""
-        if self.changed:
-            known = self._index.catalog.paths_of([row.id for row in self._restored])
-            paths = {row.id: [*known[row.id], PathRow(row.id, row.path)] for row in self._restored}
-            writer.change(replace(self._draft.change(), rows=self._restored, paths=paths))
+        """Write the change, if there is any."""
+        if self.has_changes:
+            restored = self._restored_images
+            known = self._index.catalog.paths_of([row.id for row in restored])
+            paths = {row.id: [*known[row.id], PathRow(row.id, row.path)] for row in restored}
+            writer.change(replace(self._draft.make_change(), rows=restored, paths=paths))
 
-    def _create(self, new: NewImage) -> StoredImage | ServiceError:
-        image_id = self._draft.new_image_id() if new.image_id is None else new.image_id
+    def _create(self, upload: NewImage) -> StoredImage | ServiceError:
+        image_id = self._draft.new_image_id() if upload.image_id is None else upload.image_id
         if image_id in self._draft.images or self._index.catalog.images([image_id]):
             return ServiceError("conflict", f"image {image_id} is already another picture")
-        name = new.file_name or f"{image_id}{new.facts.suffix}"
-        path = self._store(new)
-        row = self._draft.add_image(image_id, name, path, new.split, new.facts, new.point)
+        name = upload.file_name or f"{image_id}{upload.facts.suffix}"
+        path = self._store(upload)
+        row = self._draft.add_image(image_id, name, path, upload.split, upload.facts, upload.point)
         self._texts[image_id] = set()
-        self._add_captions(image_id, new)
+        self._add_captions(image_id, upload)
         return StoredImage(DescribedImage(row, [], []), created=True)
 
-    def _existing(self, sha256: str) -> ImageRow | None:
+    def _find_image(self, sha256: str) -> ImageRow | None:
         drafted = (row for row in self._draft.images.values() if row.sha256 == sha256)
         return next(drafted, None) or self._index.catalog.image_of(sha256)
 
-    def _store(self, new: NewImage) -> str:
+    def _store(self, upload: NewImage) -> str:
         """Write a picture to the index's own folder, and return its path there."""
-        sha256, suffix = new.facts.sha256, new.facts.suffix
+        sha256, suffix = upload.facts.sha256, upload.facts.suffix
         self.stored[stored_pictures.path_of(sha256, suffix)] = sha256
-        return stored_pictures.store(self._index.folder, new.picture, sha256, suffix)
+        return stored_pictures.store(self._index.folder, upload.picture, sha256, suffix)
 
-    def _add_captions(self, image_id: int, new: NewImage) -> None:
+    def _add_captions(self, image_id: int, upload: NewImage) -> None:
         """Add the captions that an image lacks."""
         if image_id not in self._texts:
             known = self._index.catalog.captions_of([image_id])[image_id]
             self._texts[image_id] = {row.text for row in known if row.written_by is None}
         texts = self._texts[image_id]
-        for text, point in zip(new.captions, new.caption_points, strict=True):
+        for text, point in zip(upload.captions, upload.caption_points, strict=True):
             if text not in texts:
                 texts.add(text)
                 self._draft.add_caption(image_id, text, point)
@@ -235,4 +240,4 @@ class _Uploads:
 
 def _seconds_left(writes: Sequence[Write]) -> float:
     """Return how long to wait for a lock, counted from when the oldest write was queued."""
-    return max(0.0, min(one.queued_at for one in writes) + LOCK_TIMEOUT - time.monotonic())
+    return max(0.0, min(write.queued_at for write in writes) + LOCK_TIMEOUT - time.monotonic())

@@ -1,4 +1,4 @@
-"""One change of an index in the making, whatever source its pictures come from."""
+"""Collects new images and captions into one change of an index."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ IMAGES_PER_CHANGE = 1024  # of a folder or a dataset: bounds the memory of their
 class Draft:
     """New images and captions with their points.
 
-    What `inspect` finds out about a picture becomes a part of the change in `add_image`: a column
-    of its row, or an entry of another field of `Change`.
+    `add_image` puts each fact that `inspect` returns into the change: into a column of the image's
+    row, or an entry of another field of `Change`.
 
     Attributes:
-        images: their rows, by id.
-        captions: their rows.
+        images: the rows of the new images, by id.
+        metadata: the metadata of the new images, by id.
+        versions: the image hashes of the new images.
+        captions: the rows of the new captions.
     """
 
     def __init__(self, catalog: Catalog | None = None) -> None:
-        """Begin a change; `catalog` gives ids to rows whose source brings none."""
+        """Begin a change; `catalog` gives ids to rows whose source has none."""
         self.images: dict[int, ImageRow] = {}
         self.metadata: dict[int, Metadata] = {}
         self.versions: list[VersionRow] = []
@@ -37,14 +39,16 @@ class Draft:
         self._caption_points: list[Points] = []
         self._catalog = catalog
         if catalog is not None:
-            self._largest = catalog.largest_ids()
-            self._ids = {kind: self._free(catalog, kind) for kind in KINDS}
+            self._largest_ids = catalog.largest_ids()
+            self._ids = {kind: self._free_ids(catalog, kind) for kind in KINDS}
 
     def new_image_id(self) -> int:
         """Return an id that no image has or had."""
-        found = next(id_ for id_ in self._ids["image"] if id_ not in self.images)
-        self._largest["image"] = max(self._largest["image"], found if found < FAR_IDS else 0)
-        return found
+        image_id = next(id_ for id_ in self._ids["image"] if id_ not in self.images)
+        self._largest_ids["image"] = max(
+            self._largest_ids["image"], image_id if image_id < FAR_IDS else 0
+        )
+        return image_id
 
     def add_image(
         self,
@@ -60,8 +64,8 @@ class Draft:
     ) -> ImageRow:
         """Add an image with its point (N,); return its row.
 
-        `path` is that of the catalog. `added` is when an image that is replaced was added.
-        `metadata` is by default what the file itself says.
+        `path` is as the catalog stores it. For an image that is replaced, `added` is when it was
+        added first. Without `metadata`, that of `facts` is used.
         """
         row = ImageRow(
             image_id,
@@ -79,9 +83,9 @@ class Draft:
         if facts.hash is not None:
             self.versions.append(VersionRow(image_id, facts.hash, image_id))
         self._image_points.append(point)
-        if self._catalog is not None and self._largest["image"] < image_id < FAR_IDS:
-            self._largest["image"] = image_id
-            self._ids["image"] = self._free(self._catalog, "image")
+        if self._catalog is not None and self._largest_ids["image"] < image_id < FAR_IDS:
+            self._largest_ids["image"] = image_id
+            self._ids["image"] = self._free_ids(self._catalog, "image")
         return row
 
     def add_caption(
@@ -94,11 +98,11 @@ class Draft:
         written_by: str | None = None,
     ) -> None:
         """Add a caption with its point (N,) to an image of the index or of this change."""
-        own = next(self._ids["caption"]) if caption_id is None else caption_id
-        self.captions.append(CaptionRow(own, image_id, text, written_by))
+        new_id = next(self._ids["caption"]) if caption_id is None else caption_id
+        self.captions.append(CaptionRow(new_id, image_id, text, written_by))
         self._caption_points.append(point)
 
-    def change(self) -> Change:
+    def make_change(self) -> Change:
         """Return the change that adds all of them."""
         return Change(
             list(self.images.values()),
@@ -109,5 +113,5 @@ class Draft:
             versions=self.versions,
         )
 
-    def _free(self, catalog: Catalog, kind: Kind) -> Iterator[int]:
-        return catalog.free_ids(kind, self._largest[kind])
+    def _free_ids(self, catalog: Catalog, kind: Kind) -> Iterator[int]:
+        return catalog.free_ids(kind, self._largest_ids[kind])

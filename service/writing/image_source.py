@@ -1,4 +1,4 @@
-"""Where the points of a dataset's images come from: pictures, or features cached on disk."""
+"""Encodes the images of a dataset, from their pictures or from cached features."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EncodedImages:
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """Where the points of images come from.
+    """How the images of a dataset are encoded.
 
     Attributes:
         features: a folder that `hasse lab features` wrote; without it, pictures are read.
@@ -43,8 +43,8 @@ class ImageSource:
         workers: threads that decode; None takes one a core.
         skipped: receives one line for every image that is left out.
         limits: how large a picture may be.
-        block_seconds: how long points are gathered for one block; see `blocks`.
-        spread: encodes pictures elsewhere, as `batches` does; None encodes them here.
+        block_seconds: how long points are gathered for one block; see `encode_blocks`.
+        cluster_batches: encodes pictures on other machines, as `encode_batches` does here.
     """
 
     features: Path | None = None
@@ -53,9 +53,9 @@ class ImageSource:
     skipped: Callable[[str], None] = lambda line: None
     limits: PictureLimits = DEFAULT_LIMITS
     block_seconds: float = 2.0
-    spread: Callable[[Sequence[Image]], Iterator[EncodedImages]] | None = None
+    cluster_batches: Callable[[Sequence[Image]], Iterator[EncodedImages]] | None = None
 
-    def encoded(self, model: EmbeddingModel, images: Sequence[Image]) -> Iterator[EncodedImages]:
+    def encode(self, model: EmbeddingModel, images: Sequence[Image]) -> Iterator[EncodedImages]:
         """Yield images with their points, in order, a batch at a time.
 
         Memory does not grow with the collection. An image whose picture cannot be read, or that
@@ -67,31 +67,35 @@ class ImageSource:
         if self.features is not None:
             yield from self._from_features(model, images, self.features)
             return
-        for batch in self.batches(model, images) if self.spread is None else self.spread(images):
+        if self.cluster_batches is None:
+            batches = self.encode_batches(model, images)
+        else:
+            batches = self.cluster_batches(images)
+        for batch in batches:
             for image, error in batch.unusable:
                 self.skipped(f"{image.subject}: {error}: skipped")
             yield batch
 
-    def blocks(
+    def encode_blocks(
         self, model: EmbeddingModel, images: Sequence[Image], limit: int = 4096
     ) -> Iterator[EncodedImages]:
-        """Yield what `encoded` does, gathered into blocks that are worth a write to the disk.
+        """Yield what `encode` does, gathered into blocks that are worth a write to the disk.
 
-        A block ends after `limit` images or `block_seconds`: a kill loses the block at hand.
+        A block ends after `limit` images or `block_seconds`. A kill loses the last block.
         """
         gathered: list[EncodedImages] = []
         started = time.monotonic()
-        for batch in self.encoded(model, images):
+        for batch in self.encode(model, images):
             gathered.append(batch)
-            many = sum(len(one.images) for one in gathered) >= limit
-            if many or time.monotonic() - started > self.block_seconds:
-                yield _joined(gathered)
+            is_full = sum(len(batch.images) for batch in gathered) >= limit
+            if is_full or time.monotonic() - started > self.block_seconds:
+                yield _join(gathered)
                 gathered, started = [], time.monotonic()
         if gathered:
-            yield _joined(gathered)
+            yield _join(gathered)
 
-    def none_of(self, dataset: Dataset) -> DatasetError:
-        """Return the error for a dataset of which every image was left out."""
+    def no_images_error(self, dataset: Dataset) -> DatasetError:
+        """Return the error for a dataset whose images were all left out."""
         if self.features is None:
             return DatasetError(
                 f"no picture of the dataset '{dataset.name}' can be read: "
@@ -102,19 +106,22 @@ class ImageSource:
             f"run 'hasse lab features' on this dataset, or leave --features out"
         )
 
-    def batches(self, model: EmbeddingModel, images: Iterable[Image]) -> Iterator[EncodedImages]:
+    def encode_batches(
+        self, model: EmbeddingModel, images: Iterable[Image]
+    ) -> Iterator[EncodedImages]:
         """Yield the points of pictures in order, a batch at a time."""
-        looks = model.preprocessing
+        preprocessing = model.preprocessing
 
-        def inspected(image: Image) -> InspectedPicture:
-            return inspect(image.path, decode(image.path, self.limits, looks.resize), looks)
+        def inspect_image(image: Image) -> InspectedPicture:
+            pixels = decode(image.path, self.limits, preprocessing.resize)
+            return inspect(image.path, pixels, preprocessing)
 
-        def encoded(batch: DecodedBatch[Image, InspectedPicture]) -> Points:
+        def encode_batch(batch: DecodedBatch[Image, InspectedPicture]) -> Points:
             return model.encode_pixels([picture.pixels for picture in batch.results])
 
-        decoded = decode_ahead(images, inspected, self.batch_size, self.workers)
+        decoded = decode_ahead(images, inspect_image, self.batch_size, self.workers)
         encoders = encoders_beside_each_other(model)
-        for batch, points in beside_each_other(decoded, encoded, *encoders):
+        for batch, points in beside_each_other(decoded, encode_batch, *encoders):
             facts = [picture.facts for picture in batch.results]
             yield EncodedImages(batch.items, facts, points, batch.unusable)
 
@@ -125,48 +132,46 @@ class ImageSource:
         require_features_of(model, store, folder)
         store.require_names(images)
         known = set(store.image_ids.tolist())
-        source = iter(images)
-        while batch := list(islice(source, 1024)):
-            good = [image for image in batch if image.id in known]
+        remaining = iter(images)
+        while batch := list(islice(remaining, 1024)):
+            with_features = [image for image in batch if image.id in known]
             for image in batch:
                 if image.id not in known:
                     self.skipped(f"{image.subject}: no features: skipped")
-            if good:
+            if with_features:
                 regions = model.config.image_pooling == "regions"
-                features = store.select([image.id for image in good], regions=regions)
-                yield EncodedImages(
-                    good, [_facts_unread(image) for image in good], model.encode_features(features)
-                )
+                features = store.select([image.id for image in with_features], regions=regions)
+                facts = [_dataset_facts(image) for image in with_features]
+                yield EncodedImages(with_features, facts, model.encode_features(features))
 
 
-def _joined(batches: Sequence[EncodedImages]) -> EncodedImages:
+def _join(batches: Sequence[EncodedImages]) -> EncodedImages:
     return EncodedImages(
         [image for batch in batches for image in batch.images],
         [facts for batch in batches for facts in batch.facts],
         np.concatenate([batch.points for batch in batches]),
-        [one for batch in batches for one in batch.unusable],
+        [pair for batch in batches for pair in batch.unusable],
     )
 
 
-def _facts_unread(image: Image) -> PictureFacts:
-    """Return the facts of a picture that is not read, because its features are there."""
+def _dataset_facts(image: Image) -> PictureFacts:
+    """Return the facts that the dataset knows; a picture with features is not read."""
     return PictureFacts("", image.path.suffix, image.width, image.height, taken_at(image.path))
 
 
 def require_features_of(model: EmbeddingModel, store: FeatureStore, folder: Path) -> None:
-    """Refuse features of another network or preparation, or without regions (FeaturesError)."""
-    backbone, looks = model.backbone, model.preprocessing
+    """Raise FeaturesError for features of another network or preprocessing, or without regions."""
+    backbone, expected = model.backbone, model.preprocessing
     if store.maker.weights != backbone.fingerprint():
         raise FeaturesError(
             f"the features in {folder} were not made with the network of this model "
             f"({backbone.name}): run 'hasse lab features' with it, or leave --features out"
         )
-    if store.maker.preprocessing != looks:
+    if store.maker.preprocessing != expected:
         raise FeaturesError(
             f"the pictures of the features in {folder} were prepared otherwise than this model "
-            f"prepares them: run 'hasse lab features' with --resize {looks.resize} --crop "
-            f"{looks.crop} "
-            f"--crops {looks.crops} --framing {looks.framing} --interpolation "
-            f"{looks.interpolation}, or leave --features out"
+            f"prepares them: run 'hasse lab features' with --resize {expected.resize} "
+            f"--crop {expected.crop} --crops {expected.crops} --framing {expected.framing} "
+            f"--interpolation {expected.interpolation}, or leave --features out"
         )
     store.views(regions=model.config.image_pooling == "regions")

@@ -1,11 +1,11 @@
-"""Put a dataset into a new index, or bring an index over to another model."""
+"""Builds an index of a dataset, and encodes an index anew with another model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from hasse.index import build as index_build
 from hasse.index.catalog.locations import Locations, folders_of
 from hasse.index.creation import open_catalog
 from hasse.index.segments.change import Change
-from hasse.index.segments.compaction import ROWS_PER_SEGMENT
+from hasse.index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
 from hasse.index.segments.staging import refuse_unfinished
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, FolderRow, Ids, ImageRow, Kind, ModelIdentity
@@ -23,11 +23,9 @@ from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.service.writing.draft import IMAGES_PER_CHANGE, Draft
 from hasse.service.writing.image_source import EncodedImages, ImageSource
 
-ProgressCallback = Callable[[int, int], None]  # told how many are done, of how many
-
 
 def identity_of(checkpoint: Checkpoint) -> ModelIdentity:
-    """Return which model made the points, as an index remembers it."""
+    """Return the identity of a model, as an index stores it."""
     config = checkpoint.model.config
     return ModelIdentity(
         checkpoint.name,
@@ -46,7 +44,7 @@ def build(
     progress: ProgressCallback = lambda done, total: None,
     rows_per_segment: int | None = None,
 ) -> Index:
-    """Index a dataset; what was finished before a kill is not encoded again.
+    """Index a dataset. A repeated call continues an unfinished one.
 
     Images that cannot be read are left out with their captions, one line each.
 
@@ -58,18 +56,18 @@ def build(
     return index_build.build(
         folder,
         identity_of(checkpoint),
-        _EncodedDataset(dataset, checkpoint, source).changes,
+        _EncodedDataset(dataset, checkpoint, source).make_changes,
         source=_fingerprint(dataset, source),
-        total=_count(dataset),
-        folders=_folders(dataset, folder.resolve()),
+        total=_count_rows(dataset),
+        folders=_folder_rows(dataset, folder.resolve()),
         progress=progress,
         rows_per_segment=rows_per_segment or ROWS_PER_SEGMENT,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Reencoded:
-    """How many images of an index were encoded anew, how many were left out, its generation."""
+class ReencodeResult:
+    """Numbers of images encoded anew and left out, and the new generation of the index."""
 
     images: int
     left_out: int
@@ -83,14 +81,14 @@ def reencode(
     progress: ProgressCallback = lambda done, total: None,
     *,
     leave_out_missing: bool = False,
-) -> Reencoded | None:
-    """Replace all points of an index by those of another model; the rows stay as they are.
+) -> ReencodeResult | None:
+    """Replace all points of an index by those of another model; its rows stay the same.
 
     Pictures are read from their files. An image whose picture cannot be read is left out with its
-    captions, one line each. But where a whole folder is missing, as on a disk that is not
-    connected, nothing is done unless `leave_out_missing`. Searches see the old points until all
-    new ones are there. A call that was stopped goes on when it is repeated. None is returned where
-    the index is one of this model already.
+    captions, one line each. Where a whole folder is missing, for example on a disk that is not
+    connected, nothing is done unless `leave_out_missing`. Searches use the old points until all
+    new ones are there. A repeated call continues an unfinished one. Returns None if the points of
+    the index are of this model already.
 
     Raises:
         HasseIndexError: there is no index, no room, or another process is writing.
@@ -108,41 +106,41 @@ def reencode(
     generation = index_build.reencode(
         folder,
         identity_of(checkpoint),
-        rows.changes,
+        rows.make_changes,
         source=_fingerprint(dataset, source),
-        total=_count(dataset),
+        total=_count_rows(dataset),
         progress=progress,
     )
-    return Reencoded(len(rows.encoded), len(dataset) - len(rows.encoded), generation)
+    return ReencodeResult(len(rows.encoded_ids), len(dataset) - len(rows.encoded_ids), generation)
 
 
 class _EncodedDataset:
-    """A dataset as changes of an index, from where an earlier run stopped.
+    """Encodes a dataset into changes of an index, from where an earlier run stopped.
 
     Attributes:
-        encoded: the ids of the images so far; all others are left out.
+        encoded_ids: the images that were encoded so far.
     """
 
     def __init__(self, dataset: Dataset, checkpoint: Checkpoint, source: ImageSource) -> None:
         self._dataset = dataset
         self._model = checkpoint.model
         self._source = source
-        self.encoded: set[int] = set()
+        self.encoded_ids: set[int] = set()
 
-    def changes(self, done: Mapping[Kind, Ids]) -> Iterator[Change]:
+    def make_changes(self, done: Mapping[Kind, Ids]) -> Iterator[Change]:
         """Yield the images after those that are done, each with its captions."""
-        self.encoded = set(done["image"].tolist())
-        every = self._dataset.images
-        ids = [image.id for image in every]
-        first = ids.index(done["image"][-1]) + 1 if self.encoded else 0
-        for block in self._source.blocks(self._model, every[first:], IMAGES_PER_CHANGE):
-            self.encoded.update(image.id for image in block.images)
+        self.encoded_ids = set(done["image"].tolist())
+        images = self._dataset.images
+        ids = [image.id for image in images]
+        first = ids.index(done["image"][-1]) + 1 if self.encoded_ids else 0
+        for block in self._source.encode_blocks(self._model, images[first:], IMAGES_PER_CHANGE):
+            self.encoded_ids.update(image.id for image in block.images)
             if block.images:
-                yield self._change(block)
-        if every and not self.encoded:
-            raise self._source.none_of(self._dataset)
+                yield self._make_change(block)
+        if images and not self.encoded_ids:
+            raise self._source.no_images_error(self._dataset)
 
-    def _change(self, block: EncodedImages) -> Change:
+    def _make_change(self, block: EncodedImages) -> Change:
         draft = Draft()
         for image, facts, point in zip(block.images, block.facts, block.points, strict=True):
             draft.add_image(image.id, image.file_name, str(image.path), image.split, facts, point)
@@ -151,11 +149,11 @@ class _EncodedDataset:
             points = self._model.encode_captions([caption.text for caption in captions])
             for caption, point in zip(captions, points, strict=True):
                 draft.add_caption(caption.image_id, caption.text, point, caption_id=caption.id)
-        return draft.change()
+        return draft.make_change()
 
 
-def _folders(dataset: Dataset, index_folder: Path) -> list[FolderRow]:
-    """Return the folders of the pictures, so that they can move with the index or without."""
+def _folder_rows(dataset: Dataset, index_folder: Path) -> list[FolderRow]:
+    """Return the folders of the pictures, so that they can move with or without the index."""
     return [
         FolderRow(path, path, os.path.relpath(path, index_folder))
         for path in folders_of(str(image.path) for image in dataset.images)
@@ -166,9 +164,9 @@ def _dataset_of(
     name: str, locations: Locations, images: list[ImageRow], captions: list[CaptionRow]
 ) -> Dataset:
     """Return the rows of an index as a dataset."""
-    own: dict[int, list[Caption]] = {row.id: [] for row in images}
+    image_captions: dict[int, list[Caption]] = {row.id: [] for row in images}
     for caption in captions:
-        own[caption.image_id].append(Caption(caption.id, caption.image_id, caption.text))
+        image_captions[caption.image_id].append(Caption(caption.id, caption.image_id, caption.text))
     return Dataset(
         name,
         tuple(
@@ -179,7 +177,7 @@ def _dataset_of(
                 row.split,
                 row.width,
                 row.height,
-                tuple(own[row.id]),
+                tuple(image_captions[row.id]),
             )
             for row in images
         ),
@@ -187,22 +185,22 @@ def _dataset_of(
 
 
 def _require_folders(dataset: Dataset) -> None:
-    """Refuse to leave out all pictures of a folder that may only be out of reach (DatasetError)."""
-    for place in sorted({image.path.parent for image in dataset.images}):
-        if not place.is_dir():
-            count = sum(image.path.parent == place for image in dataset.images)
+    """Raise DatasetError if a folder of pictures is missing: its disk may be disconnected."""
+    for folder in sorted({image.path.parent for image in dataset.images}):
+        if not folder.is_dir():
+            count = sum(image.path.parent == folder for image in dataset.images)
             raise DatasetError(
-                f"the folder {place} is not there, with {count:,} pictures of the index: connect "
+                f"the folder {folder} is not there, with {count:,} pictures of the index: connect "
                 "its disk, or give --leave-out-missing to remove these images and their captions"
             )
 
 
-def _count(dataset: Dataset) -> int:
+def _count_rows(dataset: Dataset) -> int:
     return len(dataset) + sum(len(image.captions) for image in dataset.images)
 
 
 def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
-    """Tell one build from another: the same images and captions, read the same way."""
+    """Return a fingerprint of a build: its images and captions, and the source of their points."""
     digest = hashlib.sha256(str(source.features).encode())
     for image in dataset.images:
         captions = [[caption.id, caption.text] for caption in image.captions]

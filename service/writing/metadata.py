@@ -1,4 +1,4 @@
-"""The catalog's row of what is written about a picture, with the names of its place."""
+"""Turns the metadata of a picture into a row of the catalog, and its position into a place name."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from hasse.models.images.metadata import PictureMetadata
 
 _EARTH_KILOMETRES = 6371.0088
 _NEAR_KILOMETRES = 25.0  # a settlement farther away does not name a place
-_CITY = 300_000  # people: somebody who was in a suburb says that they were in the city
+_CITY_POPULATION = 300_000  # the name of such a city is added to that of its suburb
 _SOURCES: tuple[TextSource, ...] = ("title", "keyword", "description", "place")
 
 
-def metadata_of(found: PictureMetadata, sidecars: str = "") -> Metadata:
-    """Return the row of a picture; `sidecars` tells in which state they were read."""
-    texts = [(source, text) for source in _SOURCES for text in found.texts.get(source, ())]
+def metadata_of(metadata: PictureMetadata, sidecars: str = "") -> Metadata:
+    """Return the row of a picture; `sidecars` is their state when they were read."""
+    texts = [(source, text) for source in _SOURCES for text in metadata.texts.get(source, ())]
     cameras: list[tuple[TextSource, str]] = [
-        ("camera", text) for text in (found.camera, found.lens) if text
+        ("camera", text) for text in (metadata.camera, metadata.lens) if text
     ]
     places: list[tuple[TextSource, str]] = []
-    if found.position is not None and (name := place_name(*found.position)):
+    if metadata.position is not None and (name := place_name(*metadata.position)):
         places.append(("place", name))
-    latitude, longitude = found.position or (None, None)
+    latitude, longitude = metadata.position or (None, None)
     return Metadata(
-        (*texts, *cameras, *places), found.camera, found.rating, latitude, longitude, sidecars
+        (*texts, *cameras, *places), metadata.camera, metadata.rating, latitude, longitude, sidecars
     )
 
 
 def place_name(latitude: float, longitude: float) -> str:
-    """Return the settlement, region, city and country of a place; "" far from any.
+    """Return the settlement, region, city and country of a place; "" far from any settlement.
 
-    The names are those of the package `reverse-geocode`, an extra; without it all are "".
+    The names come from the extra package `reverse-geocode`. Without it, the result is "".
     """
     gazetteer = _gazetteer()
     if gazetteer is None:
         return ""
-    here = on_sphere(latitude, longitude)
+    position = on_sphere(latitude, longitude)
     names: list[str] = []
-    for population in (0, _CITY):
-        found: dict[str, Any] = gazetteer.get((latitude, longitude), population)
-        there = on_sphere(found["latitude"], found["longitude"])
-        if dist(here, there) * _EARTH_KILOMETRES <= _NEAR_KILOMETRES:
-            names += [found.get(part, "") for part in ("city", "county", "state", "country")]
+    for population in (0, _CITY_POPULATION):
+        settlement: dict[str, Any] = gazetteer.get((latitude, longitude), population)
+        centre = on_sphere(settlement["latitude"], settlement["longitude"])
+        if dist(position, centre) * _EARTH_KILOMETRES <= _NEAR_KILOMETRES:
+            names += [settlement.get(part, "") for part in ("city", "county", "state", "country")]
     return ", ".join(dict.fromkeys(filter(None, names)))
 
 

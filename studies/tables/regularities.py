@@ -282,7 +282,7 @@ def of_photographs(options: argparse.Namespace) -> None:
     questions = questions_in_captions(dataset)
     for folder in options.models:
         found = load(folder)
-        batches = ImageSource(options.features).encoded(found.model, dataset.images)
+        batches = ImageSource(options.features).encode(found.model, dataset.images)
         images = np.concatenate([batch.points for batch in batches])
         show(found.name, found.model, images, questions)
 

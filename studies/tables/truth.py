@@ -104,9 +104,9 @@ def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[flo
     """Measure a model on a dataset of named pictures."""
     dataset = load_dataset(folder)
     source = ImageSource()
-    batches = list(source.encoded(checkpoint.model, dataset.images))
+    batches = list(source.encode(checkpoint.model, dataset.images))
     if not batches:
-        raise source.none_of(dataset)
+        raise source.no_images_error(dataset)
     images = np.concatenate([batch.points for batch in batches])
     rows, names = names_of([image for batch in batches for image in batch.images], skip)
     if not rows:

@@ -82,7 +82,7 @@ def test_library_of_0_2_0_finds_its_pictures_where_they_are_now(opened: Opened) 
     with Index.open(opened.folder / "library", verify="sizes") as index:
         assert are_there(index) != moved
         locations = index.catalog.locations(index.folder, find_missing=True)
-        seen = scan([opened.folder / "pictures"], locations=locations, without=index.folder)
+        seen = scan([opened.folder / "pictures"], locations=locations, index_folder=index.folder)
         FolderSync(index, seen, remove=True).apply(None)  # type: ignore[arg-type]  # none is new
         index.refresh()
         assert are_there(index)

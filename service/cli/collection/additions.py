@@ -92,7 +92,7 @@ def follow(library: Path, options: SyncOptions) -> None:
             opened,
             _encoders(opened, options, lambda line: None),  # the watch tells each line once
             on_change=report,
-            say=tell,
+            warn=tell,
         )
         try:
             with resumable(lambda: "the library is as it was last told"):
@@ -272,7 +272,7 @@ def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
 
 def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: SyncOptions) -> None:
     locations = index.catalog.locations(index.folder, find_missing=True)
-    seen = scan(paths, options.scan, locations=locations, without=index.folder)
+    seen = scan(paths, options.scan, locations=locations, index_folder=index.folder)
     if options.model is not None:  # refused where it is another one, also where nothing is new
         encoders.load()
     sync = FolderSync(index, seen, remove=True, allow_empty=options.allow_empty)
@@ -288,8 +288,8 @@ def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: Sync
         merge_small(index)
         if options.read_text and (counts.added or counts.changed):
             _read_text(index.folder)
-    tell_unknown(sync.unknown, index.model.name)
-    for sentence in sync.plan.reasons.values():
+    tell_unknown(sync.unknown_captions, index.model.name)
+    for sentence in sync.plan.unreachable.values():
         tell(sentence)
     would = "nothing was changed; without --dry-run: " if options.dry_run else ""
     typer.echo(f"{would}{summary(counts)}{counted(sync.scan.skipped)}")

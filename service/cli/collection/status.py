@@ -56,15 +56,15 @@ def status(
 
 def _status(index: Index) -> dict[str, Any]:
     """Return what an index holds, and how its folders differ from it, by paths and times alone."""
-    from hasse.service.writing.folders.catalogued import Catalogued
+    from hasse.service.writing.folders.catalog_state import CatalogState
     from hasse.service.writing.folders.scan import scan
 
     locations = index.catalog.locations(index.folder, find_missing=True)
     folders = locations.followed
-    seen = scan(folders, locations=locations, without=index.folder)
-    held = Catalogued.of(index, seen.roots.values())
-    known = held.files
-    unread = [file.path for file in held.unhashed(seen) if not held.failed_before(file)]
+    seen = scan(folders, locations=locations, index_folder=index.folder)
+    state = CatalogState.of(index, seen.roots.values())
+    known = state.files
+    unread = [file.path for file in state.files_to_hash(seen) if not state.has_failed_before(file)]
     info = index.info()
     return {
         "library": str(index.folder),
@@ -82,7 +82,8 @@ def _status(index: Index) -> dict[str, Any]:
             for folder in folders
         ],
         "new": sum(
-            path not in known and locations.stored(path) not in held.removed[1] for path in unread
+            path not in known and locations.stored(path) not in state.removed_paths
+            for path in unread
         ),
         # A file that was just written when it was read has no size yet.
         "changed": sum(any(row.size for row in known.get(path, ())) for path in unread),
@@ -90,7 +91,7 @@ def _status(index: Index) -> dict[str, Any]:
             path not in seen.files and any(Path(path).is_relative_to(one) for one in folders)
             for path in known
         ),
-        "unreadable": len(held.unreadable),
+        "unreadable": len(state.unreadable_files),
         "text_read": index.catalog.count_with_text("text in the picture"),
     }
 

@@ -72,7 +72,7 @@ def build(
     if cluster is not None:
         from hasse.service.cluster.encoding import points_of
 
-        source = replace(source, spread=points_of(cluster, checkpoint.folder, source))
+        source = replace(source, cluster_batches=points_of(cluster, checkpoint.folder, source))
     with built(collection, checkpoint, library, source, segment_rows) as made:
         print_size(made.info(), library)
     knows = checkpoint.vocabulary.knows

@@ -1,4 +1,4 @@
-"""What encodes the pictures and captions of an index, loaded when it is first needed."""
+"""The model and the image source that a sync encodes with."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """What encodes pictures and captions. The model is loaded when it is first needed."""
+    """The model, loaded when it is first needed, and how it reads pictures."""
 
     load: Callable[[], Checkpoint]
     source: Callable[[], ImageSource]
 
     @classmethod
     def of(cls, index: Index, settings: Settings, source: Callable[[], ImageSource]) -> Encoders:
-        """Return what encodes for an index: see `hasse.service.runtime.loading.ModelLoader`."""
+        """Return the encoders of an index; `hasse.service.runtime.loading` loads the model."""
 
         @functools.cache
         def load() -> Checkpoint:

@@ -1,4 +1,4 @@
-"""The captions that came with files, as the catalog keeps them in `PathRow.captions`."""
+"""The captions of files, as JSON in `PathRow.captions`: from text files and tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hasse.index.types import PathRow
 
 
 def texts_of(rows: Sequence[PathRow]) -> list[str]:
-    """Return the captions that came with the files of an image, each once."""
+    """Return the captions of the files of an image, each once."""
     texts = (
         text
         for row in rows
@@ -20,23 +20,28 @@ def texts_of(rows: Sequence[PathRow]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def updated(before: str, read: Mapping[str, Sequence[str]]) -> str:
-    """Return captions with those of the sources that were `read` in place of what they were."""
-    every = {**json.loads(before), **read}
-    return json.dumps({key: every[key] for key in sorted(every) if every[key]}, ensure_ascii=False)
+def update_captions(before: str, texts: Mapping[str, Sequence[str]]) -> str:
+    """Replace the captions of the sources in `texts`; those of other sources stay."""
+    captions = {**json.loads(before), **texts}
+    nonempty = {source: captions[source] for source in sorted(captions) if captions[source]}
+    return json.dumps(nonempty, ensure_ascii=False)
 
 
-def carried(
-    kept: list[PathRow], dropped: Sequence[PathRow], fresh: Sequence[PathRow]
+def carry_captions(
+    rows: list[PathRow], old_rows: Sequence[PathRow], new_rows: Sequence[PathRow]
 ) -> list[PathRow]:
-    """Let the captions of tables follow a file that moved; those beside it have moved or not."""
-    if not fresh:
-        return kept
-    to = fresh[0]
+    """Give the captions of tables from the former files of an image to its first new file.
+
+    A text file beside a picture is scanned where it lies now, so its captions are not carried.
+    """
+    if not new_rows:
+        return rows
+    target = new_rows[0]
     tables: dict[str, list[str]] = {}
-    for row in dropped:
-        tables |= {key: texts for key, texts in json.loads(row.captions).items() if key}
+    for row in old_rows:
+        captions = json.loads(row.captions)
+        tables |= {source: texts for source, texts in captions.items() if source}
     if not tables:
-        return kept
-    captions = updated(json.dumps(tables), json.loads(to.captions))
-    return [row._replace(captions=captions) if row is to else row for row in kept]
+        return rows
+    captions = update_captions(json.dumps(tables), json.loads(target.captions))
+    return [row._replace(captions=captions) if row is target else row for row in rows]

@@ -1,4 +1,4 @@
-"""Forget a followed folder: the images go whose files all lie in it."""
+"""Stops following a folder, and removes the images whose files all lie in it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hasse.index.types import FolderRow, PathRow
 
 
 def forget(index: Index, folder: FolderRow) -> int:
-    """Forget a folder and those within it, in one generation; return how many images went.
+    """Forget a folder and the folders within it; return the number of removed images.
 
-    An image that has a file elsewhere keeps that one. The folder may be added again.
+    All is one generation. An image keeps its files in other folders. The folder may be added again.
 
     Raises:
         HasseIndexError: there is no room, or another process is writing.
@@ -21,31 +21,24 @@ def forget(index: Index, folder: FolderRow) -> int:
         paths: dict[int, list[PathRow]] = {}
         for row in index.catalog.all_paths():
             paths.setdefault(row.image_id, []).append(row)
-        kept = {
+        remaining = {
             id_: [row for row in rows if not _is_in(row.path, folder)]
             for id_, rows in paths.items()
             if any(_is_in(row.path, folder) for row in rows)
         }
-        removed = [id_ for id_, rows in kept.items() if not rows]
-        changed = {id_: rows for id_, rows in kept.items() if rows}
+        removed = [id_ for id_, rows in remaining.items() if not rows]
+        changed = {id_: rows for id_, rows in remaining.items() if rows}
         images = [
             image._replace(path=changed[id_][0].path, file_name=PurePath(changed[id_][0].path).name)
             for id_, image in index.catalog.images(list(changed)).items()
             if _is_in(image.path, folder)
         ]
-        within = [
+        folders = [
             row._replace(device=None, exclude=(), follow_links=False)
             for row in index.locations.folders.values()
             if row.name == folder.name or _is_in(row.name, folder)
         ]
-        writer.change(
-            Change(
-                rows=images,
-                paths=changed,
-                removed_images=removed,
-                folders=within,
-            )
-        )
+        writer.change(Change(rows=images, paths=changed, removed_images=removed, folders=folders))
     index.announce()
     return len(removed)
 

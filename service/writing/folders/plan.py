@@ -1,7 +1,7 @@
-"""Decide how an index follows what a scan has found: by the bytes of files, not by their paths.
+"""Compares a scan of folders with an index, and plans the changes of the index.
 
-A plan depends only on the catalog and on the disk. So a plan that was carried out in part leads,
-made again, to the same end.
+Files are compared by their bytes, not by their paths. A plan depends only on the catalog and on the
+disk. So after a sync that was stopped, the next plan leads to the same state.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from hasse.index.types import PathRow
-from hasse.service.writing.folders.catalogued import Catalogued, unchanged
-from hasse.service.writing.folders.file_captions import carried, updated
+from hasse.service.writing.folders.catalog_state import CatalogState, row_with_stamp
+from hasse.service.writing.folders.file_captions import carry_captions, update_captions
 from hasse.service.writing.folders.reach import Reach
 from hasse.service.writing.folders.scan import Scan, SeenFile
 
-# What programs put behind the stem of a picture to name the copy that they keep.
+# The end of the name of a backup copy, after the stem of the original picture.
 _BACKUP = re.compile(
     r"[\s._~-]*\(?(orig|original|backup|bak|old|copy|sav|save)\)?[\s._-]*\d*", re.I
 )
@@ -25,7 +25,7 @@ _BACKUP = re.compile(
 
 @dataclass(slots=True)
 class Counts:
-    """What a sync does, in numbers of files and of captions."""
+    """Numbers of files and captions that a sync changes."""
 
     added: int = 0
     moved: int = 0
@@ -39,62 +39,62 @@ class Counts:
 
 @dataclass(slots=True)
 class Plan:
-    """How the index follows a scan.
+    """The changes that bring an index up to date with a scan.
 
     Attributes:
-        new: pictures that no image has, by SHA-256: the files of each.
-        replaced: the images whose picture has become one of those, by SHA-256.
-        paths: the files that every image of the index has from now on.
-        removed: images that have no file any more.
-        vanished: files that are gone, of images that stay in the index.
-        withheld: files of images that were removed by name.
+        new_files: the files of each new picture, by SHA-256.
+        replaced_images: images that get a new picture, by the SHA-256 of that picture.
+        paths: the files of each image of the index after the sync.
+        removed_images: images without a file.
+        missing_files: files that are gone, of images that stay in the index.
+        withheld_files: files of images that were removed by name.
         lapsed: paths of removed files that are gone, so that another file there is a new one.
-        reasons: why nothing of a folder is removed, one sentence each, by folder.
-        hashed: the SHA-256 of images that had none.
+        unreachable: folders whose images are not removed, each with the reason, one sentence.
+        new_hashes: the SHA-256 of images that had none.
         moved, copies, present: numbers of files of images of the index.
     """
 
-    new: dict[str, list[SeenFile]] = field(default_factory=dict)
-    replaced: dict[str, int] = field(default_factory=dict)
+    new_files: dict[str, list[SeenFile]] = field(default_factory=dict)
+    replaced_images: dict[str, int] = field(default_factory=dict)
     paths: dict[int, list[PathRow]] = field(default_factory=dict)
-    removed: list[int] = field(default_factory=list)
-    vanished: list[str] = field(default_factory=list)
-    withheld: list[SeenFile] = field(default_factory=list)
+    removed_images: list[int] = field(default_factory=list)
+    missing_files: list[str] = field(default_factory=list)
+    withheld_files: list[SeenFile] = field(default_factory=list)
     lapsed: list[str] = field(default_factory=list)
-    reasons: dict[Path, str] = field(default_factory=dict)
-    hashed: dict[int, str] = field(default_factory=dict)
+    unreachable: dict[Path, str] = field(default_factory=dict)
+    new_hashes: dict[int, str] = field(default_factory=dict)
     moved: int = 0
     copies: int = 0
     present: int = 0
 
 
 def make_plan(
-    held: Catalogued,
+    state: CatalogState,
     scan: Scan,
     digests: Mapping[str, str],
     *,
     remove: bool,
     allow_empty: bool = False,
 ) -> Plan:
-    """Plan the changes; `digests` are the SHA-256 of those files whose bytes are known.
+    """Plan the changes; `digests` are the SHA-256 of files, by path.
 
-    Files that cannot be read or cannot be used as pictures have none there: what the index holds of
-    them stays. With `remove`, images go with the last of their files.
+    A file without one, because it cannot be read or used as a picture, leaves its image as it is.
+    With `remove`, an image without files is removed.
     """
-    reach = Reach(held, scan, allow_empty=allow_empty)
-    return _Planner(held, scan, digests, reach, remove=remove).plan()
+    reach = Reach(state, scan, allow_empty=allow_empty)
+    return _Planner(state, scan, digests, reach, remove=remove).plan()
 
 
 def path_row(
-    held: Catalogued, image_id: int, file: SeenFile, seen_at: float, captions_before: str
+    state: CatalogState, image_id: int, file: SeenFile, seen_at: float, captions_before: str
 ) -> PathRow:
-    """Return the row of a file whose bytes are those of an image.
+    """Return the row of a file that has the bytes of an image.
 
-    Of `captions_before`, as in `PathRow`, those stay whose source was not read.
+    `captions_before`, as in `PathRow`, stay where the scan did not read their source.
     """
-    stored = held.locations.stored
+    stored = state.locations.stored
     folder = "" if file.folder is None else stored(str(file.folder))
-    captions = updated(captions_before, file.captions)
+    captions = update_captions(captions_before, file.captions)
     row = PathRow(image_id, stored(file.path), folder, captions=captions)
     stamp = file.stamp
     if stamp is None or not stamp.settled(seen_at):
@@ -105,165 +105,167 @@ def path_row(
 class _Planner:
     def __init__(
         self,
-        held: Catalogued,
+        state: CatalogState,
         scan: Scan,
         digests: Mapping[str, str],
         reach: Reach,
         *,
         remove: bool,
     ) -> None:
-        self._held, self._scan, self._digests = held, scan, digests
+        self._state, self._scan, self._digests = state, scan, digests
         self._reach, self._remove = reach, remove
-        self._plan = Plan(reasons=reach.reasons)
+        self._plan = Plan(unreachable=reach.unreachable)
         self._stored_folders: dict[Path, str] = {}
 
     def plan(self) -> Plan:
-        plan, held = self._plan, self._held
+        plan, state = self._plan, self._state
         self._adopt_digests()
         owners: dict[str, int] = {}
-        for id_ in sorted(held.sha256):
-            owners.setdefault(held.sha256[id_] or f"unknown {id_}", id_)
-        seen: dict[int, list[PathRow]] = {}
+        for id_ in sorted(state.sha256):
+            owners.setdefault(state.sha256[id_] or f"unknown {id_}", id_)
+        seen_rows: dict[int, list[PathRow]] = {}
         for path, file in self._scan.files.items():
             sha256 = self._sha256(file)
             if sha256 is None:
                 continue
-            rows = held.files.get(path, [])
-            mine = [row for row in rows if held.sha256[row.image_id] == sha256]
-            ids = [row.image_id for row in mine]
+            rows = state.files.get(path, [])
+            matching = [row for row in rows if state.sha256[row.image_id] == sha256]
+            ids = [row.image_id for row in matching]
             if not ids and sha256 in owners:
                 ids = [owners[sha256]]
             for id_ in ids:
-                seen.setdefault(id_, []).append(self._row(id_, file, mine))
+                seen_rows.setdefault(id_, []).append(self._row(id_, file, matching))
             if not ids:
                 self._note_new(file, sha256)
-        for id_, rows in held.paths.items():
-            self._settle(id_, rows, seen.get(id_, []))
-        plan.lapsed = [path for path in held.removed[1] if self._has_lapsed(path)]
+        for id_, rows in state.paths.items():
+            self._plan_image(id_, rows, seen_rows.get(id_, []))
+        plan.lapsed = [path for path in state.removed_paths if self._has_lapsed(path)]
         return plan
 
     def _has_lapsed(self, path: str) -> bool:
-        seen = self._held.locations.absolute(path) in self._scan.files
-        return not seen and self._reach.is_gone(path)
+        is_seen = self._state.locations.absolute(path) in self._scan.files
+        return not is_seen and self._reach.is_gone(path)
 
     def _note_new(self, file: SeenFile, sha256: str) -> None:
-        """Take a file for a new picture, unless its image was removed by name."""
-        shas, paths = self._held.removed
-        removed = sha256 in shas or self._held.locations.stored(file.path) in paths
+        """Add a file to the new pictures, unless its image was removed by name."""
+        state, stored = self._state, self._state.locations.stored
+        removed = sha256 in state.removed_sha256 or stored(file.path) in state.removed_paths
         if removed and file.folder is not None:
-            self._plan.withheld.append(file)
+            self._plan.withheld_files.append(file)
         else:
-            self._plan.new.setdefault(sha256, []).append(file)
+            self._plan.new_files.setdefault(sha256, []).append(file)
 
-    def _settle(self, id_: int, rows: list[PathRow], seen: list[PathRow]) -> None:
-        """Decide which files an image has from now on, and whether it stays."""
-        plan, names = self._plan, {row.path for row in seen}
-        before = {row.path for row in rows}
-        fresh = [row for row in seen if row.path not in before]
-        kept, vanished, lost = list(seen), [], []
+    def _plan_image(self, id_: int, rows: list[PathRow], seen_rows: list[PathRow]) -> None:
+        """Plan the files of an image of the index, or its removal."""
+        plan, seen_paths = self._plan, {row.path for row in seen_rows}
+        paths_before = {row.path for row in rows}
+        new_rows = [row for row in seen_rows if row.path not in paths_before]
+        rows_after, gone, overwritten = list(seen_rows), [], []
         for row in rows:
-            if row.path in names:
+            if row.path in seen_paths:
                 continue
-            file = self._scan.files.get(self._held.locations.absolute(row.path))
+            file = self._scan.files.get(self._state.locations.absolute(row.path))
             if file is not None and self._sha256(file) is not None:
-                lost.append((row, file))
-            elif file is not None or not self._reach.is_gone(row.path, moved=bool(fresh)):
-                kept.append(row)
+                overwritten.append((row, file))
+            elif file is not None or not self._reach.is_gone(row.path, moved=bool(new_rows)):
+                rows_after.append(row)
             else:
-                vanished.append(row)
-        if self._is_backed_up(id_, kept, fresh, lost):
+                gone.append(row)
+        if self._replace_backed_up(id_, rows_after, new_rows, overwritten):
             return
-        plan.present += len(seen) - len(fresh)
-        if kept:
-            moved = min(len(fresh), len(vanished) + len(lost))
+        plan.present += len(seen_rows) - len(new_rows)
+        if rows_after:
+            moved = min(len(new_rows), len(gone) + len(overwritten))
             plan.moved += moved
-            plan.copies += len(fresh) - moved
-            plan.paths[id_] = carried(kept, [*vanished, *(row for row, _ in lost)], fresh)
+            plan.copies += len(new_rows) - moved
+            old_rows = [*gone, *(row for row, _ in overwritten)]
+            plan.paths[id_] = carry_captions(rows_after, old_rows, new_rows)
             return
-        if self._replace(id_, rows, lost):
+        if self._replace_image(id_, rows, overwritten):
             return
-        if vanished and not self._remove:
+        if gone and not self._remove:
             plan.paths[id_] = rows
-            plan.vanished += [self._held.locations.absolute(row.path) for row in vanished]
+            plan.missing_files += [self._state.locations.absolute(row.path) for row in gone]
         elif rows:
-            plan.removed.append(id_)
+            plan.removed_images.append(id_)
 
-    def _replace(
-        self, id_: int, rows: list[PathRow], lost: Sequence[tuple[PathRow, SeenFile]]
+    def _replace_image(
+        self, id_: int, rows: list[PathRow], overwritten: Sequence[tuple[PathRow, SeenFile]]
     ) -> bool:
-        """Let an image follow a file of its own that is another picture now, if there is one."""
+        """Give an image the new picture of one of its files; return False if there is none."""
         plan = self._plan
-        for _, file in lost:
+        for _, file in overwritten:
             sha256 = self._sha256(file)
-            if sha256 in plan.new and sha256 not in plan.replaced:
-                plan.replaced[sha256] = id_
+            if sha256 in plan.new_files and sha256 not in plan.replaced_images:
+                plan.replaced_images[sha256] = id_
                 plan.paths[id_] = rows  # until its new picture is encoded
                 return True
         return False
 
-    def _is_backed_up(
+    def _replace_backed_up(
         self,
         id_: int,
-        kept: Sequence[PathRow],
-        fresh: Sequence[PathRow],
-        lost: Sequence[tuple[PathRow, SeenFile]],
+        rows_after: Sequence[PathRow],
+        new_rows: Sequence[PathRow],
+        overwritten: Sequence[tuple[PathRow, SeenFile]],
     ) -> bool:
-        """Let an image stay with a file that was edited, where a program kept a copy beside it.
+        """Replace an image whose file was edited, and whose former bytes lie in a backup copy.
 
-        The copy has the former bytes, and is a new image.
+        The image stays with the edited file, and the copy becomes a new image. Returns False if
+        there is no such copy.
         """
-        copies = {row.path for row in fresh}
-        if not lost or not copies or len(kept) != len(copies):
+        copies = {row.path for row in new_rows}
+        if not overwritten or not copies or len(rows_after) != len(copies):
             return False
-        if not all(any(_is_backup(path, row.path) for row, _ in lost) for path in copies):
+        if not all(any(_is_backup(path, row.path) for row, _ in overwritten) for path in copies):
             return False
-        if not self._replace(id_, self._held.paths[id_], lost):
+        if not self._replace_image(id_, self._state.paths[id_], overwritten):
             return False
-        absolute = self._held.locations.absolute
+        absolute = self._state.locations.absolute
         files = [self._scan.files[absolute(path)] for path in sorted(copies)]
-        self._plan.new[self._held.sha256[id_]] = files
+        self._plan.new_files[self._state.sha256[id_]] = files
         return True
 
     def _adopt_digests(self) -> None:
-        """Take files whose images were never hashed for what was encoded."""
-        for path, rows in self._held.files.items():
+        """Give images without SHA-256 that of their file."""
+        for path, rows in self._state.files.items():
             for row in rows:
-                if not self._held.sha256.get(row.image_id) and path in self._digests:
-                    self._held.sha256[row.image_id] = self._digests[path]
-                    self._plan.hashed[row.image_id] = self._digests[path]
+                if not self._state.sha256.get(row.image_id) and path in self._digests:
+                    self._state.sha256[row.image_id] = self._digests[path]
+                    self._plan.new_hashes[row.image_id] = self._digests[path]
 
     def _sha256(self, file: SeenFile) -> str | None:
-        """Return the SHA-256 of a file; None where it is not known."""
+        """Return the SHA-256 of a file, or None if it is unknown."""
         if file.stamp is None:
             return None
-        same = self._held.unchanged(file)
-        if same is not None:
-            return self._held.sha256[same.image_id]
+        row = self._state.unchanged_row(file)
+        if row is not None:
+            return self._state.sha256[row.image_id]
         return self._digests.get(file.path)
 
-    def _row(self, id_: int, file: SeenFile, mine: Sequence[PathRow]) -> PathRow:
-        before = next((row for row in mine if row.image_id == id_), None)
+    def _row(self, id_: int, file: SeenFile, matching: Sequence[PathRow]) -> PathRow:
+        before = next((row for row in matching if row.image_id == id_), None)
         if before is None:
-            return path_row(self._held, id_, file, self._scan.seen_at, "{}")
+            return path_row(self._state, id_, file, self._scan.seen_at, "{}")
         folder = before.folder if file.folder is None else self._stored_folder(file.folder)
-        if unchanged(file, [before]) is not None:
-            captions = updated(before.captions, file.captions)
+        if row_with_stamp(file, [before]) is not None:
+            captions = update_captions(before.captions, file.captions)
             return before._replace(folder=folder, captions=captions)
-        row = path_row(self._held, id_, file, self._scan.seen_at, before.captions)
+        row = path_row(self._state, id_, file, self._scan.seen_at, before.captions)
         return row._replace(folder=folder)
 
     def _stored_folder(self, folder: Path) -> str:
         if folder not in self._stored_folders:
-            self._stored_folders[folder] = self._held.locations.stored(str(folder))
+            self._stored_folders[folder] = self._state.locations.stored(str(folder))
         return self._stored_folders[folder]
 
 
 def _is_backup(path: str, original: str) -> bool:
-    """Tell whether a file is named like the copy that a program keeps beside a picture."""
+    """Return whether a file has the name of a backup copy of a picture beside it."""
     copy, picture = PurePath(path), PurePath(original)
     if copy.parent != picture.parent:
         return False
-    rest = copy.stem.removeprefix(picture.stem)
+    ending = copy.stem.removeprefix(picture.stem)
     return copy.name.startswith(picture.name) or (
-        copy.stem.startswith(picture.stem) and _BACKUP.fullmatch(rest) is not None
+        copy.stem.startswith(picture.stem) and _BACKUP.fullmatch(ending) is not None
     )

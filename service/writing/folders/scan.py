@@ -1,6 +1,6 @@
-"""Scan folders that an index follows: their files, with the captions that lie beside them.
+"""Scans folders that an index follows: their files, with the captions beside them.
 
-No picture is read here; `read_digests` reads those whose bytes are not known.
+A scan reads no picture. `read_digests` reads the pictures whose bytes are unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hasse.models.regular_file import raise_system_error
 _THREADS = 8
 # A file may be written again within one tick of the clock of its file system.
 _TICK_SECONDS = 2.0
-_MOST_BYTES = 4 << 30  # of a picture: a sparse file would be read for hours
+_MAX_BYTES = 4 << 30  # of a picture: a sparse file would be read for hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FileStamp:
     changed: int
 
     def settled(self, now: float) -> bool:
-        """Tell whether a later change must show in the times."""
+        """Return whether every later change of the file changes its times too."""
         return max(self.modified, self.changed) / 1e9 < now - _TICK_SECONDS
 
 
@@ -58,11 +58,11 @@ class SeenFile:
 
     Attributes:
         path: absolute, without links in its folder.
-        folder: the followed folder that has it, or None for a file that was named itself.
+        folder: the followed folder that it is in, or None for a file that was named itself.
         name: the path relative to that folder.
-        stamp: None where the file cannot be looked at.
-        captions: by source, as in `PathRow`; sources that were not read are not there.
-        sidecars: which state of its XMP files was seen; see `Metadata`.
+        stamp: None where the file cannot be read or is still being written.
+        captions: by source, as in `PathRow`, without sources that could not be read.
+        sidecars: the state of its XMP files, as in `Metadata`.
     """
 
     path: str
@@ -76,13 +76,13 @@ class SeenFile:
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How folders are looked at.
+    """What a scan takes from folders.
 
     Attributes:
         captions: a table of captions for the pictures of the one folder that is named.
-        exclude: patterns of what is left out, beside those that an index remembers; a remembered
-            pattern is forgotten when it is given again with "!" before it.
-        follow_links: take files that links out of the folder lead to.
+        exclude: patterns of files to leave out, in addition to those that the index remembers. The
+            same pattern with "!" before it makes the index forget it.
+        follow_links: also take files that links out of the folder lead to.
     """
 
     captions: Path | None = None
@@ -95,28 +95,30 @@ DEFAULT_OPTIONS = ScanOptions()
 
 @dataclass(slots=True)
 class Scan:
-    """What the named folders hold.
+    """The files of the named folders.
 
     Attributes:
-        files: by path.
-        named: the folders that were named, each with its device; None where it is not there.
-        mounts: folders within them on devices of their own.
-        roots: the followed folders that the named ones are or lie in, as they are remembered.
-        unknown: folders below the named ones that cannot be read.
-        unsettled: files that are still being written, and have no stamp.
+        files: the files that may be pictures, by path.
+        named_folders: the folders that were named, each with its device; None if it is missing.
+        mounts: folders within them on other devices.
+        roots: the followed folders that contain the named ones, with their rows for the catalog.
+        unreadable_folders: folders that cannot be read, named ones and those below them.
+        unsettled_files: files that are still being written; they have no stamp.
+        skipped: files that were left out, with the reasons.
+        seen_at: when the scan began.
     """
 
     files: dict[str, SeenFile] = field(default_factory=dict)
-    named: dict[Path, int | None] = field(default_factory=dict)
+    named_folders: dict[Path, int | None] = field(default_factory=dict)
     mounts: dict[Path, int] = field(default_factory=dict)
     roots: dict[Path, FolderRow] = field(default_factory=dict)
-    unknown: list[Path] = field(default_factory=list)
-    unsettled: set[str] = field(default_factory=set)
+    unreadable_folders: list[Path] = field(default_factory=list)
+    unsettled_files: set[str] = field(default_factory=set)
     skipped: SkippedRows = field(default_factory=SkippedRows)
     seen_at: float = field(default_factory=time.time)
 
     def holds_pictures(self, folder: Path) -> bool:
-        """Tell whether a folder has any picture."""
+        """Return whether a folder has any picture."""
         return any(path.startswith(f"{folder}/") for path in self.files)
 
 
@@ -125,75 +127,75 @@ def scan(
     options: ScanOptions = DEFAULT_OPTIONS,
     *,
     locations: Locations | None = None,
-    without: Path | None = None,
+    index_folder: Path | None = None,
     is_still: Callable[[str, FileStamp], bool] = lambda path, stamp: True,
 ) -> Scan:
-    """Look at folders, and at single pictures, each with what is said of them.
+    """Scan folders and single pictures, with their captions.
 
-    Captions are the lines of `dog.txt` beside `dog.jpg`, and the rows of a table. Folders within
-    one that `locations` knows are parts of it. Nothing below `without`, the folder of the index, is
-    taken. Files that are not still are left for later.
+    Captions are the lines of `dog.txt` beside `dog.jpg`, and the rows of a table. A folder within
+    one that `locations` knows is scanned as a part of it. Files below `index_folder` are left out.
+    A file that is not still gets no stamp.
 
     Raises:
         DatasetError: the table or a pattern cannot be read.
     """
-    found = Scan()
+    result = Scan()
     for path in paths:
         if path.is_dir() or not (path.exists() or path.suffix.lower() in PICTURE_SUFFIXES):
             folder = Path(os.path.realpath(path))  # Path.resolve fails on links in a circle
-            _scan_folder(found, folder, options, locations, without)
+            _scan_folder(result, folder, options, locations, index_folder)
         else:
-            place = path.parent.resolve() / path.name
-            _take(found, None, place.parent, [place.name], ScanOptions(follow_links=True))
-    for path_, file in found.files.items():
+            picture = path.parent.resolve() / path.name
+            _add_files(result, None, picture.parent, [picture.name], ScanOptions(follow_links=True))
+    for path_, file in result.files.items():
         if file.stamp is not None and not is_still(path_, file.stamp):
-            found.unsettled.add(path_)
-            found.files[path_] = replace(file, stamp=None)
-    return found
+            result.unsettled_files.add(path_)
+            result.files[path_] = replace(file, stamp=None)
+    return result
 
 
 def _scan_folder(
-    found: Scan,
+    scan: Scan,
     folder: Path,
     options: ScanOptions,
     locations: Locations | None,
-    without: Path | None,
+    index_folder: Path | None,
 ) -> None:
-    found.named[folder] = None
+    scan.named_folders[folder] = None
     try:
-        found.named[folder] = folder.stat().st_dev
+        scan.named_folders[folder] = folder.stat().st_dev
     except OSError as error:
-        found.skipped.add(str(folder), "folder that cannot be read", detail=error.strerror or "")
-        found.unknown.append(folder)
+        scan.skipped.add(str(folder), "folder that cannot be read", detail=error.strerror or "")
+        scan.unreadable_folders.append(folder)
         return
     root, row = _root_of(folder, options, locations)
-    found.roots[root] = row
-    own = "" if folder == root else folder.relative_to(root).as_posix()
-    if own and is_excluded(root, own, row.exclude):
-        found.skipped.add(str(folder), f"folder that {root} leaves out by --exclude")
+    scan.roots[root] = row
+    within = "" if folder == root else folder.relative_to(root).as_posix()
+    if within and is_excluded(root, within, row.exclude):
+        scan.skipped.add(str(folder), f"folder that {root} leaves out by --exclude")
         return
     exclude = [*row.exclude, *_excludes_within(root, locations)]
-    walked = pictures_of(
+    walk = pictures_of(
         root,
         exclude,
         options.captions,
-        found.skipped,
-        within=own,
+        scan.skipped,
+        within=within,
         follow_links=row.follow_links,
     )
-    found.unknown += [root / place for place in walked.unread]
-    found.mounts |= {root / place: device for place, device in walked.mounts.items()}
-    names = walked.pictures
-    if without is not None and without.is_relative_to(root):
-        index = f"{without.relative_to(root).as_posix()}/"
-        names = [name for name in names if not name.startswith(index)]
-    _take(found, root, root, names, replace(options, follow_links=row.follow_links))
+    scan.unreadable_folders += [root / name for name in walk.unread]
+    scan.mounts |= {root / name: device for name, device in walk.mounts.items()}
+    names = walk.pictures
+    if index_folder is not None and index_folder.is_relative_to(root):
+        prefix = f"{index_folder.relative_to(root).as_posix()}/"
+        names = [name for name in names if not name.startswith(prefix)]
+    _add_files(scan, root, root, names, replace(options, follow_links=row.follow_links))
 
 
 def _root_of(
     folder: Path, options: ScanOptions, locations: Locations | None
 ) -> tuple[Path, FolderRow]:
-    """Return the followed folder that a named one belongs to, with what is remembered of it."""
+    """Return the followed folder that contains a named one, and its row for the catalog."""
     row = None
     if locations is not None:
         row = locations.root_of(str(folder)) or locations.moved_root(folder)
@@ -202,65 +204,65 @@ def _root_of(
     root = Path(row.path)
     with suppress(OSError):
         row = row._replace(device=root.stat().st_dev)
-    undone = {
+    opposites = {
         pattern[1:] if pattern.startswith("!") else f"!{pattern}" for pattern in options.exclude
     }
-    kept = [pattern for pattern in row.exclude if pattern not in undone]
-    exclude = tuple(dict.fromkeys([*kept, *options.exclude]))
+    remembered = [pattern for pattern in row.exclude if pattern not in opposites]
+    exclude = tuple(dict.fromkeys([*remembered, *options.exclude]))
     return root, row._replace(
         exclude=exclude, follow_links=row.follow_links or options.follow_links
     )
 
 
 def _excludes_within(root: Path, locations: Locations | None) -> Iterator[str]:
-    """Yield what folders within a followed one leave out, as patterns of that one."""
+    """Yield the patterns of followed folders within `root`, rewritten as patterns of `root`."""
     for row in () if locations is None else locations.folders.values():
         if not Path(row.path).is_relative_to(root) or Path(row.path) == root:
             continue
-        place = Path(row.path).relative_to(root).as_posix()
+        folder = Path(row.path).relative_to(root).as_posix()
         for pattern in row.exclude:
             sign, rest = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
             anywhere = "" if "/" in rest.rstrip("/") else "**/"
-            yield f"{sign}/{place}/{anywhere}{rest.lstrip('/')}"
+            yield f"{sign}/{folder}/{anywhere}{rest.lstrip('/')}"
 
 
-def _take(
-    found: Scan, folder: Path | None, root: Path, names: list[str], options: ScanOptions
+def _add_files(
+    scan: Scan, folder: Path | None, root: Path, names: list[str], options: ScanOptions
 ) -> None:
-    # A folder may be named, and one within it.
-    names = [name for name in names if f"{root}/{name}" not in found.files]
-    skipped, table = found.skipped, options.captions
+    # A folder may be named together with one within it.
+    names = [name for name in names if f"{root}/{name}" not in scan.files]
+    skipped, table = scan.skipped, options.captions
     beside = captions_beside(root, names, skipped, follow_links=options.follow_links)
     of_table = FolderCaptions() if table is None else captions_in(table, root, names, skipped)
-    files: dict[str, list[str]] = {}
+    xmp_files: dict[str, list[str]] = {}
     for name in names:
         path = f"{root}/{name}"
         if not source.is_text(path):
             skipped.add(ascii(name), "file name with broken characters")
             continue
-        said = {} if name in beside.unread else {"": beside.texts.get(name, [])}
+        captions = {} if name in beside.unread else {"": beside.texts.get(name, [])}
         if table is not None:
-            said[str(table.resolve())] = of_table.texts.get(name, [])
+            captions[str(table.resolve())] = of_table.texts.get(name, [])
         split = of_table.splits.get(name, "")
-        stamp = _stamp(path, name, skipped)
-        sidecars = _sidecars(Path(path), files)
-        found.files[path] = SeenFile(path, folder, name, stamp, said, split, sidecars)
+        stamp = _read_stamp(path, name, skipped)
+        sidecars = _sidecar_state(Path(path), xmp_files)
+        scan.files[path] = SeenFile(path, folder, name, stamp, captions, split, sidecars)
 
 
-def _sidecars(picture: Path, files: dict[str, list[str]]) -> str:
-    """Return the state of a picture's sidecars; `files` keeps the XMP files of each folder."""
+def _sidecar_state(picture: Path, xmp_files: dict[str, list[str]]) -> str:
+    """Return the state of a picture's sidecars; `xmp_files` caches the XMP files of each folder."""
     folder = str(picture.parent)
     try:
-        if folder not in files:
-            names = (each.name for each in picture.parent.iterdir())
-            files[folder] = [name for name in names if name.lower().endswith(SUFFIX)]
-        return stamp_of(sidecars_of(picture, files[folder]))
-    except OSError:  # it is gone again
+        if folder not in xmp_files:
+            names = (path.name for path in picture.parent.iterdir())
+            xmp_files[folder] = [name for name in names if name.lower().endswith(SUFFIX)]
+        return stamp_of(sidecars_of(picture, xmp_files[folder]))
+    except OSError:  # the folder or a sidecar was deleted meanwhile
         return ""
 
 
-def _stamp(path: str, name: str, skipped: SkippedRows) -> FileStamp | None:
-    """Return the stamp of a file that can be read, or note why it cannot."""
+def _read_stamp(path: str, name: str, skipped: SkippedRows) -> FileStamp | None:
+    """Return the stamp of a file, or None for one that `skipped` gets with the reason."""
     try:
         facts = Path(path).stat()
     except OSError as error:
@@ -271,29 +273,29 @@ def _stamp(path: str, name: str, skipped: SkippedRows) -> FileStamp | None:
         return None
     if not stat.S_ISREG(facts.st_mode):
         skipped.add(name, NO_FILE)
-    elif facts.st_size > _MOST_BYTES:
-        skipped.add(name, "too large a file", detail=f"more than {_MOST_BYTES:,} bytes")
+    elif facts.st_size > _MAX_BYTES:
+        skipped.add(name, "too large a file", detail=f"more than {_MAX_BYTES:,} bytes")
     else:
         return FileStamp(facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
     return None
 
 
 def read_digests(files: Iterable[SeenFile], skipped: SkippedRows) -> dict[str, str]:
-    """Return the SHA-256 of files, by path; one that cannot be read has none, and is noted.
+    """Return the SHA-256 of files, by path; `skipped` gets those that cannot be read.
 
     Raises:
-        OSError: the system has no more open files or memory to give, or cannot reach the disk.
+        OSError: the system is out of open files or memory, or cannot reach the disk.
     """
-    every = list(files)
+    files = list(files)
     digests: dict[str, str] = {}
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hasse-read") as pool:
-        for file, found in zip(every, pool.map(_digest, every), strict=True):
-            if isinstance(found, str):
-                digests[file.path] = found
-            elif isinstance(found, FileNotFoundError):
+        for file, digest in zip(files, pool.map(_digest, files), strict=True):
+            if isinstance(digest, str):
+                digests[file.path] = digest
+            elif isinstance(digest, FileNotFoundError):
                 skipped.add(file.name, "file not found")
             else:
-                skipped.add(file.name, "file that cannot be read", detail=found.strerror or "")
+                skipped.add(file.name, "file that cannot be read", detail=digest.strerror or "")
     return digests
 
 

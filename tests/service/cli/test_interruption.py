@@ -89,13 +89,13 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
     )
 
     encoded: list[int] = []
-    original = ImageSource.encoded
+    original = ImageSource.encode
 
     def counting(self: ImageSource, model: Any, images: Any) -> Any:
         encoded.append(len(images))
         return original(self, model, images)
 
-    monkeypatch.setattr(ImageSource, "encoded", counting)
+    monkeypatch.setattr(ImageSource, "encode", counting)
     resumed = hasse(*command, "--library", tmp_path / "parts")
     assert resumed.status == 0, resumed.err
     assert encoded[0] < PICTURES, "what was finished is not encoded again"

@@ -98,5 +98,5 @@ def test_features_of_another_network_or_of_pictures_read_otherwise_are_refused(
 
 
 def test_points_leave_the_gradient_mode_of_the_caller(tmp_path: Path) -> None:
-    for _ in ImageSource(batch_size=1).encoded(tiny_model(), pictures(tmp_path, 1).images):
+    for _ in ImageSource(batch_size=1).encode(tiny_model(), pictures(tmp_path, 1).images):
         assert not torch.is_inference_mode_enabled()

@@ -73,7 +73,7 @@ class Attempts:
     def sync(self, index: Index, pictures: Path) -> None:
         """Bring the index in step."""
         encoders = Encoders(lambda: self.model, self._source)
-        FolderSync(index, scan([pictures], without=index.folder), remove=True).apply(encoders)
+        FolderSync(index, scan([pictures], index_folder=index.folder), remove=True).apply(encoders)
 
     def watch(self, index: Index, pictures: Path) -> None:
         """Follow the folder until the first pass has changed the index."""

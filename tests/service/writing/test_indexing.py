@@ -16,7 +16,7 @@ from hasse.models.images import decoding, inspection
 from hasse.models.images.codecs import Decoded
 from hasse.service.writing import image_source, indexing
 from hasse.service.writing.image_source import ImageSource
-from hasse.service.writing.indexing import Reencoded
+from hasse.service.writing.indexing import ReencodeResult
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
 
@@ -122,7 +122,7 @@ def test_reencoded_index_keeps_its_rows_and_has_the_points_of_the_new_model(
     with indexing.build(mine, old, tmp_path / "index", ImageSource()) as index:
         before = index.catalog.all_rows()
     done = indexing.reencode(tmp_path / "index", new, ImageSource())
-    assert done == Reencoded(images=3, left_out=0, generation=2)
+    assert done == ReencodeResult(images=3, left_out=0, generation=2)
     with Index.open(tmp_path / "index", new.fingerprint) as index:
         assert index.catalog.all_rows() == before
         (point,) = new.model.encode_captions(["a dog 2"])
@@ -138,7 +138,7 @@ def test_reencoding_removes_an_image_whose_picture_is_missing_and_says_so(tmp_pa
     mine.images[1].path.unlink()
     lines: list[str] = []
     done = indexing.reencode(tmp_path / "index", new, ImageSource(skipped=lines.append))
-    assert done == Reencoded(images=2, left_out=1, generation=2)
+    assert done == ReencodeResult(images=2, left_out=1, generation=2)
     assert len(lines) == 1
     assert lines[0].startswith("image 2 (2.png): ")
     with Index.open(tmp_path / "index") as index:
@@ -162,7 +162,7 @@ def test_reencoding_removes_nothing_where_a_whole_folder_is_missing(tmp_path: Pa
     with Index.open(tmp_path / "index", old.fingerprint) as index:
         assert index.info().images == 3
     done = indexing.reencode(tmp_path / "index", new, ImageSource(), leave_out_missing=True)
-    assert done == Reencoded(images=1, left_out=2, generation=2)
+    assert done == ReencodeResult(images=1, left_out=2, generation=2)
 
 
 def test_interrupted_reencoding_encodes_only_what_is_missing(tmp_path: Path) -> None:

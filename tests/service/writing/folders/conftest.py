@@ -54,7 +54,7 @@ def sync(index: Index, root: Path, model: Checkpoint) -> Callable[..., Counts]:
             paths or [root],
             ScanOptions(captions, exclude, follow_links),
             locations=index.catalog.locations(index.folder, find_missing=True),
-            without=index.folder,
+            index_folder=index.folder,
         )
         seen.seen_at = seen_at or seen.seen_at
         one = FolderSync(index, seen, remove=remove, allow_empty=allow_empty)

@@ -337,7 +337,7 @@ class History:
     def _sync(self) -> None:
         with Index.open(self.index_folder, threads=1) as index:
             locations = index.catalog.locations(index.folder, find_missing=True)
-            seen = scan([self.root], locations=locations, without=index.folder)
+            seen = scan([self.root], locations=locations, index_folder=index.folder)
             FolderSync(index, seen, remove=True).apply(self._encoders())
 
     def _watch(self) -> None:

@@ -16,7 +16,7 @@ from hasse.index.types import CaptionRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.limits import PictureLimits
 from hasse.service.core.searching import ShownPaths
-from hasse.service.writing.folders.catalogued import Catalogued
+from hasse.service.writing.folders.catalog_state import CatalogState
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
 from hasse.service.writing.folders.scan import Scan, scan
@@ -71,7 +71,7 @@ def test_sync_keeps_pictures_of_a_disk_within_the_folder_that_is_away(
     (mounted / "four.png").rename(root.parent / "four.png")
     (root / "three.png").unlink()
     one = FolderSync(index, scan([root], locations=index.locations), remove=True)
-    assert "holds no pictures any more" in one.plan.reasons[mounted]
+    assert "holds no pictures any more" in one.plan.unreachable[mounted]
     assert sync().removed == 1
     assert set(absolute(index)) == {
         *(f"{root}/a/one.png", f"{root}/a/two.png", f"{mounted}/four.png")
@@ -354,7 +354,7 @@ def test_broken_file_is_named_once_and_read_again_when_it_changed(
     sync(seen_at=later)
     seen = scan([root])
     one = FolderSync(index, seen, remove=True)
-    assert Catalogued.of(index, ()).unhashed(seen) == []
+    assert CatalogState.of(index, ()).files_to_hash(seen) == []
     assert one.apply(Encoders(lambda: model, ImageSource)) == Counts(present=3)
     assert seen.skipped.lines == []
     assert seen.skipped.passed_over == {"unreadable file, named before": 3}
@@ -378,9 +378,9 @@ def test_file_above_a_limit_is_remembered_and_tried_again(
 
     assert synced(7000).added == 3
     wide = scan([root]).files[str(root / "wide.png")]
-    held = Catalogued.of(index, ())
-    assert held.failed_before(wide)
-    assert not held.is_unreadable(wide)
+    state = CatalogState.of(index, ())
+    assert state.has_failed_before(wide)
+    assert not state.is_unreadable(wide)
     generation = index.catalog.generation()
     assert synced(7100) == Counts(present=3)
     assert index.catalog.generation() == generation  # nothing is written of what is known

@@ -48,7 +48,7 @@ def test_folder_gives_names_below_it_and_captions_of_a_table(root: Path) -> None
     dog = found.files[f"{root}/x/dog.png"]
     assert (dog.name, dog.folder, dog.split) == ("x/dog.png", root, "val")
     assert dog.captions == {"": [], str(table): ["a dog"]}
-    assert found.named == {root: root.stat().st_dev}
+    assert found.named_folders == {root: root.stat().st_dev}
     assert found.skipped.by_reason == {"file name with broken characters": 1, "file not found": 1}
 
 

@@ -20,7 +20,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.codecs import Decoded
 from hasse.models.images.decoding import decode
 from hasse.service.writing import image_source
-from hasse.service.writing.folders.catalogued import Catalogued
+from hasse.service.writing.folders.catalog_state import CatalogState
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
 from hasse.service.writing.folders.scan import scan
@@ -53,7 +53,7 @@ def test_unchanged_files_are_neither_read_nor_written(
     before_now = time.time() + 100  # as if the files had been at rest
     sync(seen_at=before_now)
     generation = index.generation
-    assert Catalogued.of(index, ()).unhashed(scan([root])) == []
+    assert CatalogState.of(index, ()).files_to_hash(scan([root])) == []
     assert sync() == Counts(present=3)
     assert index.generation == generation
 
@@ -62,7 +62,7 @@ def test_file_that_was_just_written_is_read_again(
     index: Index, root: Path, sync: Callable[..., Counts]
 ) -> None:
     sync(seen_at=(root / "a/one.png").stat().st_mtime)  # written first
-    assert len(Catalogued.of(index, ()).unhashed(scan([root]))) == 3
+    assert len(CatalogState.of(index, ()).files_to_hash(scan([root]))) == 3
 
 
 def test_moved_and_renamed_picture_keeps_its_id_and_point(
@@ -159,7 +159,7 @@ def test_without_removal_what_vanished_stays_and_is_named(
     (root / "three.png").unlink()
     (root / "a/one.png").rename(root / "moved.png")
     plan = FolderSync(index, scan([root]), remove=False).plan
-    assert plan.vanished == [str(root / "three.png")]
+    assert plan.missing_files == [str(root / "three.png")]
     assert sync(remove=False).removed == 0
     assert state(index, root)[3][1] == ["three.png"]
     assert state(index, root)[1][1] == ["moved.png"]
@@ -201,8 +201,8 @@ def test_folder_that_is_out_of_reach_loses_nothing_unless_told(
         remember_device(index, 123456)
         gone = {3}
     plan = FolderSync(index, scan([root]), remove=True).plan
-    assert why in plan.reasons[root]
-    assert plan.removed == []
+    assert why in plan.unreachable[root]
+    assert plan.removed_images == []
     sync()
     assert set(state(index, root)) == {1, 2, 3}
     assert sync(allow_empty=True).removed == len(gone)
@@ -244,7 +244,7 @@ def test_file_that_is_no_picture_any_more_is_told_and_its_image_stays(
     one = FolderSync(index, seen, remove=True)
     one.dry_run(Encoders(lambda: pytest.fail("nothing is encoded"), ImageSource))
     assert [line.partition(":")[0] for line in one.scan.skipped.lines] == ["new.png", "three.png"]
-    assert one.plan.removed == []
+    assert one.plan.removed_images == []
     sync()
     assert set(state(index, root)) == {1, 2, 3}
 
@@ -260,7 +260,7 @@ def test_pictures_that_stay_damaged_do_not_load_the_model(
     def load() -> Checkpoint:
         raise AssertionError("there is nothing to encode")
 
-    one = FolderSync(index, scan([root], without=index.folder), remove=True)
+    one = FolderSync(index, scan([root], index_folder=index.folder), remove=True)
     assert one.apply(Encoders(load, ImageSource)) == Counts(present=3)
     assert one.scan.skipped.by_reason["damaged picture"] == 2
     draw(root / "new.png", 7)

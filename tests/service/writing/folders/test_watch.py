@@ -35,7 +35,7 @@ def index(root: Path, model: Checkpoint) -> Iterator[Index]:
 
 def make(index: Index, model: Checkpoint, lines: list[str]) -> FolderWatch:
     encoders = Encoders(lambda: model, ImageSource)
-    return FolderWatch(index, encoders, say=lines.append)
+    return FolderWatch(index, encoders, warn=lines.append)
 
 
 @pytest.fixture
@@ -109,14 +109,14 @@ def test_watch_follows_folders_that_are_added_and_leaves_those_that_are_removed(
 ) -> None:
     watch = make(index, model, [])
     monkeypatch.setattr(watch, "is_still", lambda *_: True)
-    watch._look()
+    watch._sync_and_schedule()
     draw(tmp_path / "more" / "two.png", 2)
     remember(index, tmp_path / "more")
-    watch._look()
+    watch._sync_and_schedule()
     assert len(state(index, root)) == 2
     assert forget(index, index.locations.folders[str(root)]) == 1
     draw(root / "three.png", 3)
-    watch._look()
+    watch._sync_and_schedule()
     assert [name for name, _, _ in state(index, root).values()] == ["two.png"]
 
 
@@ -131,8 +131,8 @@ def test_watch_goes_on_after_an_error(
     watch = make(index, model, said)
     monkeypatch.setattr(watch, "is_still", lambda *_: True)
     monkeypatch.setattr(index, "writing", refuse)
-    watch._look()
-    watch._look()
+    watch._sync_and_schedule()
+    watch._sync_and_schedule()
     assert said == ["another process is writing; it is tried again"]
 
 

@@ -1,4 +1,4 @@
-"""What an index holds when a folder is compared with it."""
+"""The files of an index as its catalog has them, to compare a scan of folders with."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ANY_VERSION = ""
 
 
 @dataclass(slots=True)
-class Catalogued:
-    """What a generation of an index holds.
+class CatalogState:
+    """The images, files and folders of one generation of an index.
 
     Attributes:
-        sha256: that of each image, by its id.
+        sha256: the SHA-256 of each image, by image id.
         paths: the files of each image, in order of their paths.
-        locations: with the folders that were scanned, as they are now.
-        folders_before: the folders as the catalog has them.
-        removed: SHA-256 and paths of files whose images were removed by name.
-        unreadable: files that could not be read as pictures, by absolute path.
+        locations: the folders of the catalog, updated by the scan.
+        folders_before: the folders of the catalog, before the scan.
+        removed_sha256, removed_paths: those of files whose images were removed by name.
+        unreadable_files: files that could not be read as pictures, by absolute path.
         files: the files of all images, by absolute path.
-        sidecars: which state of its sidecars was read, by image id.
+        sidecars: the state of the sidecars when they were read, by image id.
     """
 
     index_folder: Path
@@ -39,21 +39,22 @@ class Catalogued:
     paths: dict[int, list[PathRow]]
     locations: Locations
     folders_before: Sequence[FolderRow]
-    removed: tuple[set[str], set[str]]
-    unreadable: dict[str, UnreadableFile]
+    removed_sha256: set[str]
+    removed_paths: set[str]
+    unreadable_files: dict[str, UnreadableFile]
     files: dict[str, list[PathRow]]
     sidecars: dict[int, str]
 
     @classmethod
-    def of(cls, index: Index, folders: Iterable[FolderRow]) -> Catalogued:
-        """Read the visible generation; `folders` are those that were scanned, as they are now."""
+    def of(cls, index: Index, folders: Iterable[FolderRow]) -> CatalogState:
+        """Read the visible generation; `folders` are the rows of the scanned folders."""
         while True:
-            found = cls._read(index, folders)
-            if index.catalog.generation() == found.generation:
-                return found
+            state = cls._read(index, folders)
+            if index.catalog.generation() == state.generation:
+                return state
 
     @classmethod
-    def _read(cls, index: Index, folders: Iterable[FolderRow]) -> Catalogued:
+    def _read(cls, index: Index, folders: Iterable[FolderRow]) -> CatalogState:
         catalog = index.catalog
         generation, sha256 = catalog.generation(), catalog.sha256s()
         before = catalog.locations(index.folder)
@@ -70,7 +71,7 @@ class Catalogued:
             paths,
             locations,
             tuple(before.folders.values()),
-            catalog.removed(),
+            *catalog.removed(),
             {
                 locations.absolute(file.path): file
                 for file in catalog.unreadable()
@@ -81,56 +82,56 @@ class Catalogued:
         )
 
     def is_unreadable(self, file: SeenFile) -> bool:
-        """Tell whether a file can never be read as a picture, and has not changed since."""
-        return self.failed_before(file) and self.unreadable[file.path].version == VERSION
+        """Return whether a file can never be read as a picture, and has not changed since."""
+        return self.has_failed_before(file) and self.unreadable_files[file.path].version == VERSION
 
-    def failed_before(self, file: SeenFile) -> bool:
-        """Tell whether a file could not be read the last time, and has not changed since."""
-        before, stamp = self.unreadable.get(file.path), file.stamp
-        if before is None or stamp is None:
+    def has_failed_before(self, file: SeenFile) -> bool:
+        """Return whether a file could not be read the last time, and has not changed since."""
+        row, stamp = self.unreadable_files.get(file.path), file.stamp
+        if row is None or stamp is None:
             return False
-        return before[1:4] == (stamp.size, stamp.modified, stamp.changed)
+        return row[1:4] == (stamp.size, stamp.modified, stamp.changed)
 
-    def unchanged(self, file: SeenFile) -> PathRow | None:
-        """Return the row that has what a file was when it last had this size and these times."""
-        return unchanged(file, self.files.get(file.path, []))
+    def unchanged_row(self, file: SeenFile) -> PathRow | None:
+        """Return the row of a file whose size and times are still the same."""
+        return row_with_stamp(file, self.files.get(file.path, []))
 
-    def unhashed(self, scan: Scan) -> list[SeenFile]:
+    def files_to_hash(self, scan: Scan) -> list[SeenFile]:
         """Return the files whose bytes must be read: new ones, and those that may have changed."""
         return [
             file
             for file in scan.files.values()
             if file.stamp is not None
             and not self.is_unreadable(file)
-            and self.unchanged(file) is None
+            and self.unchanged_row(file) is None
         ]
 
-    def changed_folders(self, scan: Scan, away: Collection[Path]) -> list[FolderRow]:
-        """Return the folders of a scan that the catalog does not have as they are now.
+    def changed_folders(self, scan: Scan, unreachable: Collection[Path]) -> list[FolderRow]:
+        """Return the folders of a scan whose rows in the catalog are missing or differ.
 
-        Those that are `away` stay as they were.
+        The rows of `unreachable` folders stay the same.
         """
         locations = self.locations
         rows = [
             row._replace(beside=os.path.relpath(path, self.index_folder))
             for path, row in scan.roots.items()
-            if path not in away and row.device is not None
+            if path not in unreachable and row.device is not None
         ]
         rows += [
             locations.folder(path, device)
             for path, device in scan.mounts.items()
-            if path not in away
+            if path not in unreachable
         ]
-        singly = {Path(file.path).parent for file in scan.files.values() if file.folder is None}
+        parents = {Path(file.path).parent for file in scan.files.values() if file.folder is None}
         rows += [
-            locations.folder(path, None) for path in singly if locations.root_of(str(path)) is None
+            locations.folder(path, None) for path in parents if locations.root_of(str(path)) is None
         ]
         known = set(self.folders_before)
         return [row for row in dict.fromkeys(rows) if row not in known]
 
 
-def unchanged(file: SeenFile, rows: Sequence[PathRow]) -> PathRow | None:
-    """Return that of some rows which has the size and the times of a file."""
+def row_with_stamp(file: SeenFile, rows: Sequence[PathRow]) -> PathRow | None:
+    """Return the first of `rows` that has the size and times of a file."""
     stamp = file.stamp
     if stamp is None:
         return None
