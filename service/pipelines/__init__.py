@@ -1,4 +1,4 @@
-"""Pipelines behind commands: training and evaluation of whole datasets."""
+"""The long work behind commands: training, evaluation, and passes over a whole index."""
 
 from __future__ import annotations
 

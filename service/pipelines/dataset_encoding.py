@@ -1,4 +1,4 @@
-"""A dataset through both encoders, whole in memory, to be measured."""
+"""Encodes all images and captions of a dataset into memory."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from hasse.service.writing.image_source import ImageSource
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedDataset:
     """A dataset with its points: images (I, N), captions (C, N), in the dataset's order."""
 
     dataset: Dataset
     images: Points
     captions: Points
 
-    def blocks(self, number: int) -> Iterator[Encoded]:
-        """Cut the images into consecutive blocks of nearly one size, with their captions."""
+    def blocks(self, number: int) -> Iterator[EncodedDataset]:
+        """Split into consecutive blocks of nearly equal size, each with its captions."""
         first = 0
         edges = np.linspace(0, len(self.dataset), number + 1).round().astype(int)
         for start, stop in pairwise(edges):
             part = replace(self.dataset, images=self.dataset.images[start:stop])
             last = first + sum(len(image.captions) for image in part.images)
-            yield Encoded(part, self.images[start:stop], self.captions[first:last])
+            yield EncodedDataset(part, self.images[start:stop], self.captions[first:last])
             first = last
 
 
 def encode_dataset(
     model: EmbeddingModel, dataset: Dataset, source: ImageSource, progress: Tally
-) -> Encoded:
-    """Encode all of a dataset; images that cannot be read are not in the result.
+) -> EncodedDataset:
+    """Encode a whole dataset. Images that cannot be read are not in the result.
 
     Raises:
-        DatasetError: all images, or all with a caption, are left out; or none has a caption, which
-            is told before anything is read.
+        DatasetError: no image has a caption, which is checked first; or all images, or all those
+            with a caption, are left out.
         FeaturesError: the features are not those of this model, or of other images.
     """
     if not any(image.captions for image in dataset.images):
@@ -63,4 +63,4 @@ def encode_dataset(
             f"the images of the dataset '{dataset.name}' that have a caption were all left out: "
             f"there is nothing to measure"
         )
-    return Encoded(readable, np.concatenate(blocks), model.encode_captions(texts))
+    return EncodedDataset(readable, np.concatenate(blocks), model.encode_captions(texts))

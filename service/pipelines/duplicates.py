@@ -1,4 +1,4 @@
-"""Finds files of a library that hold the same picture, and bursts of pictures."""
+"""Finds files of a library that show the same picture, and bursts of pictures."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from hasse.models.images.perceptual_hash import (
 )
 
 _BLOCK = 512  # pictures whose hashes become durable together
-_THUMBNAILS = 1024  # kept while pairs are compared: 50 MB
-# Pictures of a burst are nearer than this share of the median distance of two pictures.
+_THUMBNAILS = 1024  # cached while pairs are compared: 50 MB
+# Largest distance of pictures of a burst, as a share of the median distance of two pictures.
 _BURST_NEAR = 0.45
-_SAMPLE = 1000  # pictures that tell the median
+_SAMPLE = 1000  # pairs of pictures, to estimate the median
 
 Sameness = Literal["bytes", "picture", "burst"]
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file of a group. `path` is absolute, `bytes` its size; sides are None where not known."""
+class GroupFile:
+    """A file of a group. `path` is absolute, `bytes` its size; unknown sides are None."""
 
     path: str
     image_id: int
@@ -52,104 +52,104 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Files that belong together, two at least: the largest first, or of a burst the earliest."""
+    """Two files or more that belong together: the largest first, in a burst the earliest first."""
 
     same: Sameness
-    files: list[FoundFile]
+    files: list[GroupFile]
 
 
-class Sets:
-    """Disjoint sets of numbers; each is named by its smallest."""
+class DisjointSets:
+    """Disjoint sets of numbers (union-find). The root of a set is its smallest number."""
 
     def __init__(self) -> None:
         self._parents: dict[int, int] = {}
 
-    def of(self, one: int) -> int:
-        """Return the name of the set of a number, at first that number."""
-        name = one
-        while (parent := self._parents.get(name, name)) != name:
-            name = parent
-        while one != name:
-            self._parents[one], one = name, self._parents[one]
-        return name
+    def find(self, number: int) -> int:
+        """Return the root of the set of a number. A number that was not joined is its own root."""
+        root = number
+        while (parent := self._parents.get(root, root)) != root:
+            root = parent
+        while number != root:
+            self._parents[number], number = root, self._parents[number]
+        return root
 
-    def join(self, one: int, other: int) -> None:
-        """Make the sets of two numbers one."""
-        name, joined = sorted((self.of(one), self.of(other)))
-        self._parents[joined] = name
+    def union(self, left: int, right: int) -> None:
+        """Join the sets of two numbers."""
+        root, joined = sorted((self.find(left), self.find(right)))
+        self._parents[joined] = root
 
-    def several(self, numbers: Iterable[int]) -> list[list[int]]:
-        """Return those of some numbers that share a set, two at least, set by set."""
-        found: dict[int, list[int]] = {}
-        for one in numbers:
-            found.setdefault(self.of(one), []).append(one)
-        return [each for each in found.values() if len(each) > 1]
+    def groups(self, numbers: Iterable[int]) -> list[list[int]]:
+        """Return the given numbers by their set, without numbers that are alone."""
+        sets: dict[int, list[int]] = {}
+        for number in numbers:
+            sets.setdefault(self.find(number), []).append(number)
+        return [group for group in sets.values() if len(group) > 1]
 
 
 def hash_pictures(index: Index, limits: PictureLimits, report: Progress) -> None:
-    """Note the hash of each picture that has none yet, and can be read.
+    """Store the perceptual hash of each readable picture that has none.
 
-    A call that was stopped goes on where it was.
+    A repeated call continues a stopped one.
     """
     known = index.catalog.versions()
-    left = [row for row in index.catalog.all_rows()[0] if row.id not in known]
+    remaining = [row for row in index.catalog.all_rows()[0] if row.id not in known]
     with ThreadPoolExecutor(thread_name_prefix="hasse-decode") as pool:
-        for start in range(0, len(left), _BLOCK):
-            block = left[start : start + _BLOCK]
+        for start in range(0, len(remaining), _BLOCK):
+            block = remaining[start : start + _BLOCK]
             rows: list[VersionRow] = []
             try:
-                each = pool.map(partial(_thumbnail, index, limits), block)
-                for at, (row, thumbnail) in enumerate(zip(block, each, strict=True)):
+                thumbnails = pool.map(partial(_thumbnail, index, limits), block)
+                for at, (row, thumbnail) in enumerate(zip(block, thumbnails, strict=True)):
                     if thumbnail is not None:
                         rows.append(VersionRow(row.id, perceptual_hash(thumbnail).hex(), row.id))
-                    report(start + at + 1, len(left))
-            finally:  # what was hashed is kept when it is stopped
-                _note(index, rows, {row.id: row for row in block})
+                    report(start + at + 1, len(remaining))
+            finally:  # store the hashes so far if the command is stopped
+                _store_versions(index, rows, {row.id: row for row in block})
 
 
 def find_versions(index: Index, limits: PictureLimits, report: Progress) -> None:
-    """Note which of the images that have a hash show the same picture.
+    """Store which of the images that have a hash show the same picture.
 
-    `report` is called with the pairs of images that may, which are compared.
+    `report` receives the number of compared pairs, and of pairs whose hashes are near.
     """
     rows = index.catalog.versions()
-    pictures = Sets()
+    pictures = DisjointSets()
     for row in rows.values():
-        pictures.join(row.image_id, row.picture)
+        pictures.union(row.image_id, row.picture)
     images = index.catalog.images(rows)
 
     @lru_cache(_THUMBNAILS)
     def thumbnail(image_id: int) -> Image.Image | None:
         return _thumbnail(index, limits, images[image_id]) if image_id in images else None
 
-    near = _near([row for row in rows.values() if row.hash])
-    pairs = [pair for pair in near if pictures.of(pair[0]) != pictures.of(pair[1])]
-    for at, (one, other) in enumerate(pairs):
-        if pictures.of(one) != pictures.of(other):
-            first, second = thumbnail(one), thumbnail(other)
+    near = _near_pairs([row for row in rows.values() if row.hash])
+    pairs = [(left, right) for left, right in near if pictures.find(left) != pictures.find(right)]
+    for at, (left, right) in enumerate(pairs):
+        if pictures.find(left) != pictures.find(right):
+            first, second = thumbnail(left), thumbnail(right)
             if first is not None and second is not None and same_picture(first, second):
-                pictures.join(one, other)
+                pictures.union(left, right)
         report(at + 1, len(pairs))
-    found = [row._replace(picture=pictures.of(row.image_id)) for row in rows.values()]
-    _note(index, [row for row in found if row != rows[row.image_id]], images)
+    updated = [row._replace(picture=pictures.find(row.image_id)) for row in rows.values()]
+    _store_versions(index, [row for row in updated if row != rows[row.image_id]], images)
 
 
 def same_files(index: Index) -> list[Group]:
-    """Return the files that hold the same bytes, or the same picture as far as that is noted."""
+    """Return files of the same bytes, or of the same picture by what `find_versions` stored."""
     rows = index.catalog.versions()
     images = {row.id: row for row in index.catalog.all_rows()[0]}
-    pictures, first = Sets(), dict[Hashable, int]()
+    pictures, first = DisjointSets(), dict[Hashable, int]()
     for id_, image in images.items():
         keys: list[Hashable] = [image.sha256] if image.sha256 else []
         keys += [rows[id_].picture] if id_ in rows else []
         for key in keys:
-            pictures.join(id_, first.setdefault(key, id_))
-    named: dict[int, list[int]] = {}
+            pictures.union(id_, first.setdefault(key, id_))
+    ids_of_picture: dict[int, list[int]] = {}
     for id_ in images:
-        named.setdefault(pictures.of(id_), []).append(id_)
-    paths = _paths(index)
+        ids_of_picture.setdefault(pictures.find(id_), []).append(id_)
+    paths = _paths_by_image(index)
     groups = []
-    for ids in named.values():
+    for ids in ids_of_picture.values():
         files = [file for id_ in ids for file in _files(index, images[id_], paths.get(id_, ()))]
         if len(files) > 1:
             files.sort(key=lambda file: (-_pixels(file), -file.bytes, file.path))
@@ -159,10 +159,10 @@ def same_files(index: Index) -> list[Group]:
 
 
 def bursts(index: Index, workers: Workers, seconds: float) -> list[Group]:
-    """Return pictures taken within some seconds of each other that show nearly the same.
+    """Return groups of pictures taken within `seconds` of each other that show nearly the same.
 
-    Each is joined with the next, so a burst may last longer. Of versions of a picture, the largest
-    counts. Pictures are as near as the points of the index say.
+    Each picture is joined with the next, so a burst may last longer. Only the largest version of a
+    picture counts. The distance of two pictures is that of their points.
     """
     rows = [row for row in index.catalog.all_rows()[0] if row.taken is not None]
     versions = {
@@ -179,70 +179,78 @@ def bursts(index: Index, workers: Workers, seconds: float) -> list[Group]:
         return []
     points = np.stack([stored[id_] for id_ in ids])
     times = np.array([images[id_].taken for id_ in ids], np.int64)
-    near, together = _BURST_NEAR * _median_distance(points), Sets()
+    near, sets = _BURST_NEAR * _median_distance(points), DisjointSets()
     for pairs in self_join(points, near, workers, times, round(1000 * seconds)):
-        for one, other in pairs.tolist():
-            together.join(one, other)
-    paths, groups = _paths(index), []
-    for burst in together.several(range(len(ids))):
-        each = [_files(index, images[ids[at]], paths.get(ids[at], ()))[:1] for at in burst]
-        files = [file for one in each for file in one]
+        for left, right in pairs.tolist():
+            sets.union(left, right)
+    paths, groups = _paths_by_image(index), []
+    for burst in sets.groups(range(len(ids))):
+        files = [
+            file
+            for at in burst
+            for file in _files(index, images[ids[at]], paths.get(ids[at], ()))[:1]
+        ]
         groups += [Group("burst", files)] if len(files) > 1 else []
     return groups
 
 
-def _note(index: Index, rows: Sequence[VersionRow], seen: Mapping[int, ImageRow]) -> None:
-    """Note rows of images that still are what was seen."""
+def _store_versions(
+    index: Index, rows: Sequence[VersionRow], images: Mapping[int, ImageRow]
+) -> None:
+    """Store the rows of images whose pictures are still those of `images`."""
     if not rows:
         return
     with index.writing() as writer:
         now = index.catalog.images([row.image_id for row in rows])
-        same = [
+        unchanged = [
             row
             for row in rows
-            if row.image_id in now and now[row.image_id].sha256 == seen[row.image_id].sha256
+            if row.image_id in now and now[row.image_id].sha256 == images[row.image_id].sha256
         ]
-        writer.change(Change(versions=same))
+        writer.change(Change(versions=unchanged))
     index.announce()
 
 
-def _near(rows: Sequence[VersionRow]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of images whose hashes are near; equal hashes only one after the other."""
+def _near_pairs(rows: Sequence[VersionRow]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of images whose hashes are near.
+
+    Images of equal hashes are paired each with the next, and only the first with other hashes.
+    """
     ordered = sorted(rows, key=lambda row: (row.hash, row.image_id))
     firsts: list[VersionRow] = []
     for _, equal in groupby(ordered, key=lambda row: row.hash):
-        first, *others = equal
-        firsts.append(first)
-        for one, other in pairwise([first, *others]):
-            yield one.image_id, other.image_id
+        rows = list(equal)
+        firsts.append(rows[0])
+        for left, right in pairwise(rows):
+            yield left.image_id, right.image_id
     points = hash_points([bytes.fromhex(row.hash) for row in firsts])
     workers = Workers()
     try:
         for pairs in self_join(points, NEAR, workers):
-            for one, other in pairs.tolist():
-                yield firsts[one].image_id, firsts[other].image_id
+            for left, right in pairs.tolist():
+                yield firsts[left].image_id, firsts[right].image_id
     finally:
         workers.close()
 
 
 def _thumbnail(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Image | None:
-    """Return the thumbnail of an image, or None if its file is not there or cannot be read."""
+    """Return the thumbnail of an image, or None if its file is missing or cannot be read."""
     try:
         return thumbnail_of(open_picture(index.path_of(image), limits, THUMBNAIL))
     except (PictureError, OSError):
         return None
 
 
-def _paths(index: Index) -> dict[int, list[PathRow]]:
-    found: dict[int, list[PathRow]] = {}
+def _paths_by_image(index: Index) -> dict[int, list[PathRow]]:
+    paths: dict[int, list[PathRow]] = {}
     for row in index.catalog.all_paths():
-        found.setdefault(row.image_id, []).append(row)
-    return found
+        paths.setdefault(row.image_id, []).append(row)
+    return paths
 
 
-def _files(index: Index, image: ImageRow, paths: Iterable[PathRow]) -> list[FoundFile]:
-    """Return the files of an image that are there and have not changed since they were read."""
-    found = []
+def _files(index: Index, image: ImageRow, paths: Iterable[PathRow]) -> list[GroupFile]:
+    """Return the files of an image that exist and have not changed since they were read."""
+    files = []
     for row in paths:
         path = Path(index.locations.absolute(row.path))
         try:
@@ -251,17 +259,17 @@ def _files(index: Index, image: ImageRow, paths: Iterable[PathRow]) -> list[Foun
             continue
         if row.size in (None, facts.st_size) and row.modified in (None, facts.st_mtime_ns):
             size = image.width, image.height
-            found.append(FoundFile(str(path), image.id, *size, facts.st_size))
-    return found
+            files.append(GroupFile(str(path), image.id, *size, facts.st_size))
+    return files
 
 
-def _pixels(file: FoundFile) -> int:
+def _pixels(file: GroupFile) -> int:
     return (file.width or 0) * (file.height or 0)
 
 
 def _median_distance(points: Points) -> float:
-    """Return the median distance of two different pictures, of a sample."""
+    """Return the median distance of two different pictures, estimated from a sample of pairs."""
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, len(points), (2, _SAMPLE))
-    one, other = points[pairs[:, pairs[0] != pairs[1]]]
-    return float(np.median(np.linalg.norm(one - other, axis=1)))
+    left, right = points[pairs[:, pairs[0] != pairs[1]]]
+    return float(np.median(np.linalg.norm(left - right, axis=1)))

@@ -1,4 +1,4 @@
-"""Embeddings of lines of text or of pictures, written to files."""
+"""Encodes lines of text or pictures, and writes their embeddings to a file."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
 from hasse.service.writing.image_source import ImageSource
 
 Encode = Callable[[Sequence[str]], Points]
-# What is known of each row, and the rows themselves: (B, N).
+# The other fields of each row's JSON line, and the embeddings (B, N).
 Block = tuple[list[dict[str, Any]], Points]
 STANDARD_INPUT = Path("-")
 _TEXTS = 1024  # encoded together
 
 
 class EmbedError(HasseError):
-    """Inputs that cannot be embedded together; the message says what to give."""
+    """The inputs cannot be embedded together. The message names the inputs that can."""
 
 
 def read_inputs(inputs: Sequence[Path]) -> list[str] | list[Path]:
-    """Return the lines of a file of text, or the pictures that are named or lie in folders.
+    """Return the lines of a text file, or the named pictures and all pictures of named folders.
 
     Raises:
         EmbedError: there are texts and pictures, two files of text, or no picture in a folder.
@@ -48,10 +48,10 @@ def read_inputs(inputs: Sequence[Path]) -> list[str] | list[Path]:
     pictures: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            found = [path / name for name in walk(path).pictures]
-            if not found:
+            in_folder = [path / name for name in walk(path).pictures]
+            if not in_folder:
                 raise EmbedError(f"there is no picture in {path}: name another folder")
-            pictures += found
+            pictures += in_folder
         elif _is_picture(path):
             pictures.append(path)
         else:
@@ -60,7 +60,7 @@ def read_inputs(inputs: Sequence[Path]) -> list[str] | list[Path]:
 
 
 def text_blocks(model: Checkpoint, lines: Sequence[str], encode: Encode) -> Iterator[Block]:
-    """Yield texts with what a function of the model encodes them to, in their order."""
+    """Yield texts in order, with the embeddings that `encode` returns for them."""
     words = model.vocabulary
     for start in range(0, len(lines), _TEXTS):
         part = lines[start : start + _TEXTS]
@@ -76,20 +76,20 @@ def picture_blocks(
     pictures: Sequence[Path],
     source: ImageSource,
 ) -> Iterator[Block]:
-    """Yield pictures with their points, in their order.
+    """Yield pictures in order, with their points.
 
-    A picture that cannot be read has a row of NaN, and `source.skipped` is told the reason.
+    A picture that cannot be read has a row of NaN, and `source.skipped` receives the reason.
     """
     images = [Image(at, path.name, path) for at, path in enumerate(pictures)]
     for batch in source.encode_batches(model.model, images):
         for image, error in batch.unusable:
             source.skipped(f"{image.path}: {error}: its row is NaN")
-        every = sorted(
+        ordered = sorted(
             [*batch.images, *(image for image, _ in batch.unusable)], key=attrgetter("id")
         )
-        points = np.full((len(every), model.model.config.dimension), np.nan, np.float32)
-        points[[image.id - every[0].id for image in batch.images]] = batch.points
-        yield [{"path": str(image.path)} for image in every], points
+        points = np.full((len(ordered), model.model.config.dimension), np.nan, np.float32)
+        points[[image.id - ordered[0].id for image in batch.images]] = batch.points
+        yield [{"path": str(image.path)} for image in ordered], points
 
 
 def write(
@@ -100,7 +100,7 @@ def write(
 ) -> list[int]:
     """Write blocks to `.npy`, or as JSON lines to any other file or standard output.
 
-    A file is written whole or not at all. Returns the rows of texts without a known word.
+    A file is written completely or not at all. Returns the numbers of rows without a known word.
     """
     unknown: list[int] = []
     done = 0
@@ -132,8 +132,8 @@ def write(
 
 
 def _json_line(row: dict[str, Any], point: np.ndarray[Any, np.dtype[np.float32]]) -> str:
-    # The shortest decimals that name the float32.
-    numbers = [float(str(each)) for each in point] if np.isfinite(point).all() else None
+    # The shortest decimals that round to the float32.
+    numbers = [float(str(number)) for number in point] if np.isfinite(point).all() else None
     return json.dumps(row | {"embedding": numbers}, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""One model over one dataset, or two on the same: everything that `hasse lab evaluate` reports."""
+"""Measures a model on a dataset, or compares two, for `hasse lab evaluate`."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from hasse.models.evaluation.calibration import Calibrations, calibrations
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from hasse.models.evaluation.significance import difference, differences, intervals
 from hasse.models.score import Score
-from hasse.service.pipelines.dataset_encoding import Encoded, encode_dataset
+from hasse.service.pipelines.dataset_encoding import EncodedDataset, encode_dataset
 from hasse.service.pipelines.training import ProgressBars, part_to_measure
 from hasse.service.plural import count
 from hasse.service.writing.image_source import ImageSource
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The retrieval of a model on a dataset.
+class ModelEvaluation:
+    """How well a model retrieves on a dataset.
 
     Attributes:
-        encoded: the dataset and its points.
-        blocks: the ranks of all queries, block by block of the images.
+        encoded: the dataset with its points.
+        blocks: the ranks of all queries, one item for each block of images.
     """
 
     name: str
     fingerprint: str
     score: Score
-    encoded: Encoded
+    encoded: EncodedDataset
     blocks: Sequence[Retrieval]
 
     @property
     def evaluation(self) -> Evaluation:
-        """The mean over blocks."""
+        """The mean over the blocks."""
         return Evaluation.mean([block.evaluation for block in self.blocks])
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything measured, with 95 % intervals, as plain values."""
+        """Return all metrics, with 95 % intervals, as plain values."""
         return {
             "model": self.name,
             "fingerprint": self.fingerprint,
@@ -57,12 +57,12 @@ class EvaluationRequest:
     """The options of `hasse lab evaluate`.
 
     Attributes:
-        split: the images to measure on; None for the usual ones (`part_to_measure`).
-        model: a checkpoint; None for the built-in one that suits the dataset.
+        split: the split to measure on; None for the default of `part_to_measure`.
+        model: a checkpoint; None for the built-in model that suits the dataset.
         against: a second checkpoint to compare with.
-        source: where the points of pictures come from.
-        against_features: the features that `against` reads, if they are others.
-        captions_per_image: only the first so many of each image count.
+        source: how the images are encoded.
+        against_features: the features for `against`; None for those of `source`.
+        captions_per_image: measure only this many captions of each image, the first ones.
     """
 
     dataset: Path
@@ -76,8 +76,8 @@ class EvaluationRequest:
 
     def run(
         self, device: str, bars: ProgressBars, tell: Callable[[str], None]
-    ) -> tuple[Measured, dict[str, Any]]:
-        """Measure; return the first model's figures and the whole report as plain values.
+    ) -> tuple[ModelEvaluation, dict[str, Any]]:
+        """Measure; return the first model's evaluation and the whole report as plain values.
 
         Raises:
             DatasetError, CheckpointError, FeaturesError: the request cannot be met.
@@ -85,18 +85,18 @@ class EvaluationRequest:
         limit = self.captions_per_image
         whole = part_to_measure(load(self.dataset), self.split, "test", tell)
         collection = whole if limit is None else whole.first_captions(limit)
-        first = checkpoint.load(named_models.find_or_default(self.model, collection), device)
-        # Loaded before the first is measured, which may take hours.
-        second = None
+        model = checkpoint.load(named_models.find_or_default(self.model, collection), device)
+        # Loaded before `model` is measured, which may take hours.
+        other_model = None
         if self.against is not None:
-            second = checkpoint.load(named_models.find(self.against), device)
+            other_model = checkpoint.load(named_models.find(self.against), device)
         _require_blocks(self.folds, collection)
 
-        def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:
+        def evaluate(model: Checkpoint, dataset: Dataset, features: Path | None) -> ModelEvaluation:
             source = replace(self.source, features=features)
             with bars(f"encoding by {model.name}") as progress:
-                encoded = encode_dataset(model.model, of, source, progress)
-            _require_blocks(self.folds, encoded.dataset)  # which lacks unreadable pictures
+                encoded = encode_dataset(model.model, dataset, source, progress)
+            _require_blocks(self.folds, encoded.dataset)  # without unreadable pictures
             if not all(len(block.captions) for block in encoded.blocks(self.folds)):
                 raise DatasetError(
                     f"one of {self.folds} blocks has no caption at all: use fewer --folds"
@@ -104,26 +104,26 @@ class EvaluationRequest:
             with bars("ranking") as progress:
                 return measure(model, encoded, self.folds, progress)
 
-        evaluated = measured(first, collection, self.source.features)
-        dataset = evaluated.encoded.dataset
-        there = {image.id for image in dataset.images}
-        captions = sum(len(image.captions) for image in whole.images if image.id in there)
+        evaluation = evaluate(model, collection, self.source.features)
+        dataset = evaluation.encoded.dataset
+        image_ids = {image.id for image in dataset.images}
+        captions = sum(len(image.captions) for image in whole.images if image.id in image_ids)
         report = {
             "dataset": dataset.name,
             "split": ", ".join(dataset.splits()),
             "captions_per_image": limit,
-            "captions_left_out": captions - len(evaluated.encoded.captions),
-            **evaluated.to_json(),
+            "captions_left_out": captions - len(evaluation.encoded.captions),
+            **evaluation.to_json(),
         }
-        if second is not None:
-            other = measured(second, dataset, self.against_features or self.source.features)
+        if other_model is not None:
+            other = evaluate(other_model, dataset, self.against_features or self.source.features)
             if len(other.encoded.dataset) < len(dataset):
                 raise DatasetError(
-                    f"{self.against} could not be measured on all images that {evaluated.name} "
+                    f"{self.against} could not be measured on all images that {evaluation.name} "
                     f"was: compare on features of the same images"
                 )
-            report["against"] = other.to_json() | {"difference": comparison(evaluated, other)}
-        return evaluated, report
+            report["against"] = other.to_json() | {"difference": comparison(evaluation, other)}
+        return evaluation, report
 
 
 def _require_blocks(folds: int, dataset: Dataset) -> None:
@@ -135,23 +135,23 @@ def _require_blocks(folds: int, dataset: Dataset) -> None:
 
 def measure(
     checkpoint: Checkpoint,
-    encoded: Encoded,
+    encoded: EncodedDataset,
     folds: int,
     progress: Callable[[int, int], None],
-) -> Measured:
-    """Rank both ways in that many consecutive blocks."""
+) -> ModelEvaluation:
+    """Rank images for captions and captions for images, in `folds` consecutive blocks."""
     score = checkpoint.model.config.score
     blocks: list[Retrieval] = []
     for block in encoded.blocks(folds):
         blocks.append(retrieve(block.dataset, block.images, block.captions, score))
         progress(len(blocks), folds)
-    return Measured(checkpoint.name, checkpoint.fingerprint, score, encoded, blocks)
+    return ModelEvaluation(checkpoint.name, checkpoint.fingerprint, score, encoded, blocks)
 
 
 def calibrate(
     folder: Path, dataset: Dataset, source: ImageSource, device: str, bars: ProgressBars
 ) -> Calibrations:
-    """Calibrate a model on captioned pictures, and store the calibration with the model.
+    """Calibrate a model on captioned pictures, and store the calibration in its folder.
 
     Raises:
         CheckpointError: the folder holds no model.
@@ -166,11 +166,11 @@ def calibrate(
     return fitted
 
 
-def comparison(first: Measured, second: Measured) -> dict[str, Any]:
-    """Subtract the second's metrics from the first's, with paired 95 % intervals.
+def comparison(first: ModelEvaluation, second: ModelEvaluation) -> dict[str, Any]:
+    """Return the metrics of `first` less those of `second`, with paired 95 % intervals.
 
     Raises:
-        ValueError: they were not measured on the same images and captions.
+        ValueError: the two were not measured on the same images and captions.
     """
     return difference(first.evaluation, second.evaluation) | {
         "intervals": differences(first.blocks, second.blocks).to_json()

@@ -1,4 +1,4 @@
-"""Reads the text in pictures and notes it in the text index (the extra `ocr`)."""
+"""Reads the text in pictures and adds it to the text index (the extra `ocr`)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from hasse.models.images.limits import PictureError, PictureLimits
 
 SOURCE: Final = "text in the picture"
 _BLOCK = 32  # pictures whose text becomes durable together
-_READ = 1600  # pixels of the longer side of a picture that is read
-_GLANCED = 480  # and of one in which text is looked for first
-_SURE = 0.6  # least score of a line that is kept
+_READING_SIDE = 1600  # pixels of the longer side of a picture whose text is read
+_DETECTION_SIDE = 480  # pixels of the longer side of a picture that is first checked for text
+_LEAST_SCORE = 0.6  # of a line of text
 
 
 class TextReader(Protocol):
     """Reads the text in pictures."""
 
     def read(self, picture: Image.Image) -> list[str]:
-        """Return the lines of text in an upright RGB picture, in their order."""
+        """Return the lines of text in an upright RGB picture, in order."""
 
 
 class Recogniser:
-    """RapidOCR, whose package carries its models: nothing is downloaded.
+    """RapidOCR. Its package contains its models, so nothing is downloaded.
 
-    A small version of a picture is looked at first: without text in it, it is not read. Lines that
-    are rotated are turned by the recogniser.
+    A small version of a picture is checked first. A picture without text there is not read. Rotated
+    lines are read too.
 
     Raises:
         HasseError: the package is missing.
@@ -53,23 +53,23 @@ class Recogniser:
             params={
                 "Global.log_level": "error",
                 "Det.limit_type": "max",  # a small picture is not enlarged
-                "Det.limit_side_len": _READ,
+                "Det.limit_side_len": _READING_SIDE,
             }
         )
 
     def read(self, picture: Image.Image) -> list[str]:
-        """Return the lines of text that are sure enough."""
-        if self._find(_reduced(picture, _GLANCED), read=False).boxes is None:
+        """Return the lines of text whose score is high enough."""
+        if self._run(_reduced(picture, _DETECTION_SIDE), read=False).boxes is None:
             return []
-        found = self._find(_reduced(picture, _READ), read=True)
-        if found.txts is None:
+        output = self._run(_reduced(picture, _READING_SIDE), read=True)
+        if output.txts is None:
             return []
-        pairs = zip(found.txts, found.scores, strict=True)
-        return [line.strip() for line, score in pairs if score >= _SURE and line.strip()]
+        pairs = zip(output.txts, output.scores, strict=True)
+        return [line.strip() for line, score in pairs if score >= _LEAST_SCORE and line.strip()]
 
-    def _find(self, picture: Image.Image, *, read: bool) -> Any:
-        pixels = np.asarray(picture)[:, :, ::-1]  # it takes BGR
-        # It remembers what it was told last: say all.
+    def _run(self, picture: Image.Image, *, read: bool) -> Any:
+        pixels = np.asarray(picture)[:, :, ::-1]  # RapidOCR takes BGR
+        # RapidOCR keeps options of the last call that are not passed again.
         return self._engine(pixels, use_det=True, use_cls=read, use_rec=read)
 
 
@@ -85,55 +85,56 @@ def read_pictures(
     limits: PictureLimits,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[int, int]:
-    """Read all pictures that were not read yet; return how many, and how many of them have text.
+    """Read all pictures that were not read yet; return their number, and how many have text.
 
-    A call that was stopped goes on where it was. Others may change the index meanwhile: pictures
-    that are added are read too. One process at a time reads.
+    A repeated call continues a stopped one. Pictures that are added meanwhile are read too. One
+    process at a time reads.
 
     Raises:
         IndexLockedError: another process reads already.
     """
-    tried: set[int] = set()
+    tried_ids: set[int] = set()
     read = with_text = 0
     lock = locked(index.folder, index.catalog, "reading.lock", 0.0, "reading the pictures of")
     with lock, ThreadPoolExecutor(1, thread_name_prefix="hasse-decode") as pool:
-        while left := [row for row in _unread(index) if row.id not in tried]:
-            tried |= {row.id for row in left}
-            for start in range(0, len(left), _BLOCK):
-                block = left[start : start + _BLOCK]
+        while remaining := [row for row in _unread_images(index) if row.id not in tried_ids]:
+            tried_ids |= {row.id for row in remaining}
+            for start in range(0, len(remaining), _BLOCK):
+                block = remaining[start : start + _BLOCK]
                 texts: dict[int, list[str]] = {}
                 try:
-                    each = pool.map(partial(_decoded, index, limits), block)
-                    for at, (row, picture) in enumerate(zip(block, each, strict=True)):
+                    pictures = pool.map(partial(_decode, index, limits), block)
+                    for at, (row, picture) in enumerate(zip(block, pictures, strict=True)):
                         if picture is not None:
                             texts[row.id] = [" ".join(reader.read(picture))]
-                        report(start + at + 1, len(left))
-                finally:  # what was read is kept when it is stopped
-                    _note(index, block, texts)
+                        report(start + at + 1, len(remaining))
+                finally:  # store the texts so far if the command is stopped
+                    _store_texts(index, block, texts)
                 read += len(texts)
                 with_text += sum(bool(text) for (text,) in texts.values())
     return read, with_text
 
 
-def _unread(index: Index) -> list[ImageRow]:
+def _unread_images(index: Index) -> list[ImageRow]:
     with index.catalog.reading() as connection:
         known = documents.images_with(connection, SOURCE)
     return [row for row in index.catalog.all_rows()[0] if row.id not in known]
 
 
-def _decoded(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Image | None:
+def _decode(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Image | None:
     try:
-        return open_picture(index.path_of(image), limits, _READ * 3 // 4)
+        return open_picture(index.path_of(image), limits, _READING_SIDE * 3 // 4)
     except (PictureError, OSError):
         return None
 
 
-def _note(index: Index, seen: Sequence[ImageRow], texts: dict[int, list[str]]) -> None:
-    """Note the text of images that still are what was read; "" notes that there is none."""
+def _store_texts(index: Index, images: Sequence[ImageRow], texts: dict[int, list[str]]) -> None:
+    """Store the texts of images whose pictures are unchanged; "" for a picture without text."""
     if not texts:
         return
     with index.writing() as writer:
         now = index.catalog.images(list(texts))
-        same = {row.id for row in seen if row.id in now and now[row.id].sha256 == row.sha256}
-        writer.replace_texts(SOURCE, {id_: text for id_, text in texts.items() if id_ in same})
+        unchanged = {row.id for row in images if row.id in now and now[row.id].sha256 == row.sha256}
+        unchanged_texts = {id_: text for id_, text in texts.items() if id_ in unchanged}
+        writer.replace_texts(SOURCE, unchanged_texts)
     index.announce()

@@ -1,4 +1,4 @@
-"""The built-in collection as a dataset, with the meaning of its pictures and captions."""
+"""Draws the built-in collection, and saves it as a dataset with meanings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generate(
 ) -> Dataset:
     """Draw the collection into `folder` and return it; see `hasse.scenes.generate`.
 
-    Running it again completes or replaces what is there; `dataset.json` comes last.
+    A repeated call completes or replaces an earlier one. `dataset.json` is written last.
 
     Raises:
         DatasetError: a split, the size or the number of workers is out of range.
@@ -42,17 +42,17 @@ def generate(
     folder = folder.resolve()
     images: list[Image] = []
     for block in draw_collection(folder, counts, seed=seed, size=size, workers=workers):
-        images.extend(_image(drawn, size) for drawn in block)
+        images.extend(_image(scene, size) for scene in block)
         progress(len(images), sum(counts.values()))
     dataset = Dataset(NAME, tuple(images))
     save(dataset, folder)
     return dataset
 
 
-def _image(drawn: DrawnScene, size: int) -> Image:
+def _image(scene: DrawnScene, size: int) -> Image:
     captions = tuple(
-        Caption(id_, drawn.id, statement.text, statement.to_json())
-        for id_, statement in drawn.captions
+        Caption(id_, scene.id, statement.text, statement.to_json())
+        for id_, statement in scene.captions
     )
-    meaning = drawn.scene.to_json()
-    return Image(drawn.id, drawn.path.name, drawn.path, drawn.split, size, size, captions, meaning)
+    meaning = scene.scene.to_json()
+    return Image(scene.id, scene.path.name, scene.path, scene.split, size, size, captions, meaning)

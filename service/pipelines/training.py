@@ -1,4 +1,4 @@
-"""A training as `hasse lab train` plans it: its inputs and its options.
+"""Checks the options of `hasse lab train`, and prepares its inputs.
 
 The inputs are features of a frozen network, or pictures that the network learns from.
 """
@@ -38,7 +38,7 @@ from hasse.service.plural import count
 
 ProgressBars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # by label
 Inputs = Callable[[Collections], TrainingInputs]
-HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
+HELD_OUT = 10  # one image in ten is for validation in a dataset without splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class TrainingRequest:
     """The options of `hasse lab train`, and of a study that trains with lessons.
 
     Attributes:
-        recipe: a file, or the name of a recipe; None for the usual one.
+        recipe: a file, or the name of a recipe; None for the default recipe.
         choices: options that replace the recipe's, by name. Values may be text.
-        splits: the one to learn from, and the one to choose the best epoch by.
-        weights: the network's; with features, their file if it has moved.
+        splits: the split to learn from, and the split to choose the best epoch by.
+        weights: the file of the network's weights; with features, only if it has moved.
         start: a checkpoint that all learned weights start from.
         recipes: folders of recipes.
         lessons: the default options of the lessons that the recipe may name.
         model: the default options of the model.
-        inputs: makes those that are neither features nor pictures.
+        inputs: makes inputs that are neither features nor pictures.
     """
 
     dataset: Path
@@ -78,7 +78,7 @@ class TrainingPlan:
     """A checked request, with its dataset.
 
     Attributes:
-        lessons: the options of lessons by the recipe, in the order of the request's.
+        lessons: the options of the lessons after the recipe, in the order of the request.
     """
 
     request: TrainingRequest
@@ -97,14 +97,14 @@ class TrainingPlan:
             DatasetError: there is no such dataset, or it has too few images.
             BackboneError: there is no such network.
         """
-        usual = "hasse" if request.features else "scenes"
-        path = find(request.recipe or usual, request.recipes)
+        default = "hasse" if request.features else "scenes"
+        path = find(request.recipe or default, request.recipes)
         recipe = Recipe.read(path, request.lessons, request.model)
         recipe = replace(recipe, config=recipe.config.on(device))
         choices = dict(request.choices)
-        # A recipe's pooling suits its own network or features; not every other network has it.
-        other = "backbone" in choices or recipe.config.model.image_pooling == "regions"
-        if other and not request.features:
+        # The pooling of a recipe is for its own network or features. Other networks may lack it.
+        is_unsuited = "backbone" in choices or recipe.config.model.image_pooling == "regions"
+        if is_unsuited and not request.features:
             choices.setdefault("image_pooling", "average")
         start = None
         if request.start is not None:
@@ -116,15 +116,15 @@ class TrainingPlan:
         recipe = recipe.with_options({"least_steps": 0, **choices})
         config = recipe.config
         if not (request.features or request.inputs):
-            own = build_backbone(config.model.backbone).preprocessing
-            preprocessing = replace(config.preprocessing, mean=own.mean, std=own.std)
+            network = build_backbone(config.model.backbone).preprocessing
+            preprocessing = replace(config.preprocessing, mean=network.mean, std=network.std)
             config = replace(config, preprocessing=preprocessing)
         return cls(request, dataset, collections, config, recipe.lessons, start)
 
     def prepare(
         self, world: World, bars: ProgressBars, tell: Tell, lessons: Sequence[Lesson] = ()
     ) -> RetrievalTraining:
-        """Read the inputs; `tell` gets a line for each kind of picture that is left out.
+        """Read the inputs; `tell` receives a line for each kind of picture that is left out.
 
         Raises:
             TrainingError, CheckpointError: the folder holds another training, or a model.
@@ -151,34 +151,34 @@ class TrainingPlan:
             # Reading the pictures would replace those of another training.
             require_same(out, identity(config, collections, weights, self.start, lessons))
             with world.in_turn(), bars("reading pictures") as progress:
-                cached = partial(
+                cache = partial(
                     cache_pixels,
                     workers=request.workers,
                     limits=request.limits,
                     progress=progress,
                     skipped=tell,
                 )
-                inputs = from_pictures(config, weights, collections, out / "pictures", cached)
+                inputs = from_pictures(config, weights, collections, out / "pictures", cache)
         return RetrievalTraining(config, out, replace(inputs, start=self.start), lessons, world)
 
 
 def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
-    """Return the images to learn from and those to validate on.
+    """Return the images to learn from and the images to validate on.
 
-    Of a dataset without splits, every tenth image is for validation.
+    In a dataset without splits, every tenth image is for validation.
 
     Raises:
-        DatasetError: a split is not there, or there are too few images.
+        DatasetError: a split does not exist, or there are too few images.
     """
     if not dataset.has_splits():
-        held_out = withheld(dataset)
+        held_out = held_out_images(dataset)
         known = {image.id for image in held_out.images}
         rest = tuple(image for image in dataset.images if image.id not in known)
         return replace(dataset, images=rest), held_out
     return dataset.split(train), dataset.split(val)
 
 
-def withheld(dataset: Dataset) -> Dataset:
+def held_out_images(dataset: Dataset) -> Dataset:
     """Return the images of a dataset without splits that trainings do not learn from.
 
     Raises:
@@ -193,18 +193,18 @@ def withheld(dataset: Dataset) -> Dataset:
     return replace(dataset, images=images)
 
 
-def part_to_measure(dataset: Dataset, split: str | None, usual: str, tell: Tell) -> Dataset:
-    """Return a split, or the images that trainings withhold where there is no split.
+def part_to_measure(dataset: Dataset, split: str | None, default: str, tell: Tell) -> Dataset:
+    """Return a split, or the held-out images of a dataset without splits.
 
     Args:
-        split: a name, or None: `usual`, if the dataset has splits.
+        split: the name of a split; None for `default`, if the dataset has splits.
 
     Raises:
         DatasetError: there is no such split, or there are too few images.
     """
     if split is not None or dataset.has_splits():
-        return dataset.split(usual if split is None else split)
-    part = withheld(dataset)
+        return dataset.split(default if split is None else split)
+    part = held_out_images(dataset)
     tell(
         f"no splits: measuring the {count(len(part), 'picture')} of {len(dataset):,} that "
         f"'hasse lab train' does not learn from; --split '' measures all"
@@ -213,17 +213,17 @@ def part_to_measure(dataset: Dataset, split: str | None, usual: str, tell: Tell)
 
 
 def require_chosen(recipe: Recipe, choices: Mapping[str, Any]) -> None:
-    """Refuse choices that a recipe no longer has, because features decide them.
+    """Check that features did not replace an option that was chosen.
 
     Raises:
         TrainingError: an option of the pictures or the network differs from that of the features.
     """
     for name, value in choices.items():
         try:
-            same = recipe.with_options({name: value}) == recipe
-        except TrainingError:  # all choices go together, so it is the features it does not fit
-            same = False
-        if not same:
+            is_same = recipe.with_options({name: value}) == recipe
+        except TrainingError:  # the options were checked together: the features do not allow it
+            is_same = False
+        if not is_same:
             raise TrainingError(
                 f"{name} cannot be '{value}': the features decide it; leave it out, or make others "
                 f"with 'hasse lab features'"

@@ -1,4 +1,4 @@
-"""The inputs of `hasse lab train`: features or pictures."""
+"""Makes the inputs of `hasse lab train` from features or pictures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput, PixelInput, TrainingInputs
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
-Tell = Callable[[str], None]
+Tell = Callable[[str], None]  # prints a line
 WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the path of the network's weights
 
 
 def note_weights(folder: Path, weights: Path) -> None:
-    """Remember beside features which file the network's weights came from."""
+    """Store the path of the network's weights beside the features."""
     write_atomically(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
 
 
@@ -39,13 +39,13 @@ def from_features(
     """Prepare a training on cached features.
 
     The backbone, its weights and the preprocessing are those of the features. Features of regions
-    are read where the configuration wants them and there are some.
+    are read if the configuration pools regions and the features have them.
 
-    Without `weights`, the file that `note_weights` remembers is read again. `skipped` gets one
-    line about captioned pictures without features.
+    Without `weights`, the file that `note_weights` stored is read. `skipped` receives one line
+    about captioned pictures without features.
 
     Raises:
-        FeaturesError: they are not there, of other images, or were made with other weights.
+        FeaturesError: there are no features, or they are of other images or other weights.
         BackboneError: the weights cannot be read.
     """
     store = FeatureStore.open(folder)
@@ -82,7 +82,7 @@ def _tell_missing(
     store: FeatureStore, collections: Collections, skipped: Callable[[str], None]
 ) -> None:
     known = set(store.image_ids.tolist())
-    captioned = [image for one in collections for image in one.images if image.captions]
+    captioned = [image for part in collections for image in part.images if image.captions]
     missing = [image for image in captioned if image.id not in known]
     if missing:
         first = missing[0].subject
@@ -95,11 +95,11 @@ def _tell_missing(
 def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
     """Return the first weights of a network that learns from pictures, or None for random ones.
 
-    This is checked first, because decoding the pictures takes long.
+    Call this first, because decoding the pictures takes long.
 
     Raises:
-        BackboneError: there is no such network, its weights cannot be read, it has no grid where
-            one is pooled, or it takes no pictures of this size.
+        BackboneError: there is no such network, its weights cannot be read, it has no grid to pool,
+            or it cannot take pictures of this size.
     """
     network = build_backbone(config.model.backbone, weights)
     if config.model.image_pooling != "average":
@@ -113,11 +113,11 @@ def from_pictures(
     backbone_weights: dict[str, Tensor] | None,
     collections: Collections,
     folder: Path,
-    cached: Callable[[Dataset, Preprocessing, Path], PixelCache] = cache_pixels,
+    cache: Callable[[Dataset, Preprocessing, Path], PixelCache] = cache_pixels,
 ) -> TrainingInputs:
-    """Prepare a training on pictures, which `cached` decodes once into `folder`.
+    """Prepare a training on pictures, which `cache` decodes once into `folder`.
 
-    The backbone learns.
+    The backbone learns too.
 
     Raises:
         DatasetError: no picture can be read.
@@ -127,7 +127,7 @@ def from_pictures(
         (
             collection,
             PixelInput(
-                cached(collection, preprocessing, folder / f"{part}-{preprocessing.resize}"),
+                cache(collection, preprocessing, folder / f"{part}-{preprocessing.resize}"),
                 # The model is validated as it will be used, in float32.
                 bfloat16=config.precision == "bfloat16" and part == "train",
             ),

@@ -56,7 +56,7 @@ def build(
     return index_build.build(
         folder,
         identity_of(checkpoint),
-        _EncodedDataset(dataset, checkpoint, source).make_changes,
+        _DatasetEncoder(dataset, checkpoint, source).make_changes,
         source=_fingerprint(dataset, source),
         total=_count_rows(dataset),
         folders=_folder_rows(dataset, folder.resolve()),
@@ -102,7 +102,7 @@ def reencode(
             return None
     if not leave_out_missing:
         _require_folders(dataset)
-    rows = _EncodedDataset(dataset, checkpoint, source)
+    rows = _DatasetEncoder(dataset, checkpoint, source)
     generation = index_build.reencode(
         folder,
         identity_of(checkpoint),
@@ -114,7 +114,7 @@ def reencode(
     return ReencodeResult(len(rows.encoded_ids), len(dataset) - len(rows.encoded_ids), generation)
 
 
-class _EncodedDataset:
+class _DatasetEncoder:
     """Encodes a dataset into changes of an index, from where an earlier run stopped.
 
     Attributes:

@@ -14,7 +14,7 @@ from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, calibrate, further_words
 from hasse.models.score import Score, penalties_between
-from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau, pair
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures
@@ -76,7 +76,7 @@ def calibrate_chains(
 
 def calibrate_model(
     model: Checkpoint,
-    encoded: Encoded,
+    encoded: EncodedDataset,
     chains: Sequence[Chain],
     real: ClassFeatures | None = None,
     classes: Sequence[PictureClass] = (),

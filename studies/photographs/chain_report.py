@@ -12,7 +12,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import further_words
 from hasse.models.score import penalties_between
 from hasse.service.cli.terminal.table import print_table
-from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.service.plural import count
 from hasse.studies.photographs.chain_evaluation import Floats, hierarchy, measure, pair, reliability
 from hasse.studies.photographs.chains import Chain
@@ -25,7 +25,9 @@ DEPTH, DEEPEST = 0.1, 8
 _PRECISION = "average_precision"
 
 
-def measure_chains(model: Checkpoint, encoded: Encoded, chains: Sequence[Chain]) -> dict[str, Any]:
+def measure_chains(
+    model: Checkpoint, encoded: EncodedDataset, chains: Sequence[Chain]
+) -> dict[str, Any]:
     """Measure truth on the chains of encoded images; see `chain_evaluation`."""
     pairs, used = pair(encoded.dataset, chains)
     texts = model.model.encode_captions(pairs.texts)

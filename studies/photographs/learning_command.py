@@ -18,7 +18,7 @@ from hasse.service.plural import count
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
     from hasse.models.training.lesson import Lesson
-    from hasse.service.pipelines.dataset_encoding import Encoded
+    from hasse.service.pipelines.dataset_encoding import EncodedDataset
     from hasse.service.pipelines.training import TrainingPlan
 
 TrainingFeatures = Annotated[
@@ -204,7 +204,7 @@ def _encoded(
     model: Path | None,
     features: Path | None,
     device: str,
-) -> tuple[Checkpoint, Encoded]:
+) -> tuple[Checkpoint, EncodedDataset]:
     """Load a model and encode the images of a split with it."""
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load

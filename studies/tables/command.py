@@ -23,7 +23,7 @@ from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from hasse.service.pipelines.evaluation import Measured
+    from hasse.service.pipelines.evaluation import ModelEvaluation
 
 Figures = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where they go.")]
 
@@ -146,7 +146,7 @@ def plot(
 
 def _measured(
     dataset: Path, split: str | None, model: Path | None, features: Path | None, device: str
-) -> tuple[Measured, dict[str, Any]]:
+) -> tuple[ModelEvaluation, dict[str, Any]]:
     from hasse.service.pipelines.evaluation import EvaluationRequest
     from hasse.service.runtime.device import pick_device
     from hasse.service.writing.image_source import ImageSource

@@ -23,7 +23,7 @@ from hasse.studies.tables.plane import principal_plane
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hasse.service.pipelines.evaluation import Measured
+    from hasse.service.pipelines.evaluation import ModelEvaluation
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 DRAWN_POINTS = 500
@@ -31,7 +31,9 @@ BINS = 60
 Floats = NDArray[np.float64]
 
 
-def draw(measured: Measured, folder: Path, progress: Callable[[int, int], None]) -> list[Path]:
+def draw(
+    measured: ModelEvaluation, folder: Path, progress: Callable[[int, int], None]
+) -> list[Path]:
     """Write the four figures into a folder and return their paths.
 
     Raises:
@@ -46,12 +48,12 @@ def draw(measured: Measured, folder: Path, progress: Callable[[int, int], None])
     return paths
 
 
-def _found(measured: Measured, direction: str) -> Floats:
+def _found(measured: ModelEvaluation, direction: str) -> Floats:
     """Gather the ranks of all queries of all blocks: (Q,)."""
     return np.concatenate([getattr(block, direction).ranks for block in measured.blocks])
 
 
-def _recall(axes: Axes, measured: Measured) -> None:
+def _recall(axes: Axes, measured: ModelEvaluation) -> None:
     for direction, label in DIRECTIONS:
         ranks = np.sort(_found(measured, direction))
         share = 100 * np.arange(1, len(ranks) + 1) / len(ranks)
@@ -60,7 +62,7 @@ def _recall(axes: Axes, measured: Measured) -> None:
     axes.legend(loc="lower right")
 
 
-def _ranks(axes: Axes, measured: Measured) -> None:
+def _ranks(axes: Axes, measured: ModelEvaluation) -> None:
     found = [_found(measured, direction) for direction, _ in DIRECTIONS]
     edges = np.geomspace(1, max(2.0, *(ranks.max() for ranks in found)) + 1, 25)
     shares: Any = [np.full(len(ranks), 100 / len(ranks)) for ranks in found]
@@ -69,7 +71,7 @@ def _ranks(axes: Axes, measured: Measured) -> None:
     axes.legend()
 
 
-def _violations(axes: Axes, measured: Measured) -> None:
+def _violations(axes: Axes, measured: ModelEvaluation) -> None:
     edges, true, false = _spread(measured)
     for counts, label in ((true, "true"), (false, "false")):
         density = counts / max(1, counts.sum()) / np.diff(edges)
@@ -80,7 +82,7 @@ def _violations(axes: Axes, measured: Measured) -> None:
     axes.legend(title="pairs")
 
 
-def _spread(measured: Measured) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+def _spread(measured: ModelEvaluation) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
     """Count penalties of true and of false pairs: edges (BINS + 1,), true, false (BINS,).
 
     Looks at images evenly taken, with all captions, so that the work is bounded.
@@ -95,7 +97,7 @@ def _spread(measured: Measured) -> tuple[Floats, NDArray[np.int64], NDArray[np.i
     return edges, true, false
 
 
-def _points(axes: Axes, measured: Measured) -> None:
+def _points(axes: Axes, measured: ModelEvaluation) -> None:
     encoded = measured.encoded
     images, captions = (
         points[np.unique(np.linspace(0, len(points) - 1, DRAWN_POINTS).astype(np.int64))]

@@ -23,7 +23,7 @@ from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset, Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.score import penalties_between
-from hasse.service.pipelines.dataset_encoding import Encoded, encode_dataset
+from hasse.service.pipelines.dataset_encoding import EncodedDataset, encode_dataset
 from hasse.service.pipelines.evaluation import measure
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
@@ -62,7 +62,7 @@ def _by_pictures(pictures: dict[str, set[int]]) -> list[str]:
     return sorted(pictures, key=lambda word: (-len(pictures[word]), word))
 
 
-def answer(checkpoint: Checkpoint, encoded: Encoded, lexicon: Lexicon) -> dict[str, bool]:
+def answer(checkpoint: Checkpoint, encoded: EncodedDataset, lexicon: Lexicon) -> dict[str, bool]:
     """Return the short queries of a dataset, and whether a right picture comes first."""
     asked = queries(encoded.dataset.images, lexicon)
     points = checkpoint.model.encode_captions(list(asked))

@@ -16,7 +16,7 @@ from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from hasse.service.pipelines.duplicates import FoundFile, Group
+    from hasse.service.pipelines.duplicates import Group, GroupFile
 
 _SAME = {"bytes": "same bytes", "picture": "same picture", "burst": "burst"}
 
@@ -96,6 +96,6 @@ def _print(groups: list[Group]) -> None:
     typer.echo(f"{count(len(groups), 'group')}; {count(files, 'file')} beside the first", err=True)
 
 
-def _cells(file: FoundFile) -> list[str]:
+def _cells(file: GroupFile) -> list[str]:
     size = f"{file.width} x {file.height}" if file.width and file.height else ""
     return [size, f"{file.bytes / 1000:,.0f}", file.path]

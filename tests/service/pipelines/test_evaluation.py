@@ -12,20 +12,20 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.evaluation.retrieval import retrieve
 from hasse.models.evaluation.significance import differences, intervals
 from hasse.models.score import Score
-from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.service.pipelines.evaluation import comparison, measure
 from tests.models.evaluation.test_retrieval import dataset, unit
 from tests.tiny import tiny_checkpoint
 
 
-def encoded(seed: int = 0) -> Encoded:
+def encoded(seed: int = 0) -> EncodedDataset:
     """Return points that nothing learned, of 7 images with 1 to 3 captions."""
     draw = np.random.default_rng(seed)
     collection = dataset(
         [["a dog runs in a park", "a dog", "a cat"][: 1 + i % 3] for i in range(7)]
     )
     captions = len(list(collection.captions))
-    return Encoded(collection, unit(draw.random((7, 16))), unit(draw.random((captions, 16))))
+    return EncodedDataset(collection, unit(draw.random((7, 16))), unit(draw.random((captions, 16))))
 
 
 def test_blocks_hold_their_own_images_and_captions() -> None:

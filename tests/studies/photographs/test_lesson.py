@@ -20,7 +20,7 @@ from hasse.models.training.config import TrainingConfig
 from hasse.models.training.inputs import FeatureInput, TrainingInputs, dataset_points
 from hasse.models.training.run import TrainingStopped
 from hasse.models.training.trainer import RetrievalTraining
-from hasse.service.pipelines.dataset_encoding import Encoded
+from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.studies.photographs.chain_calibration import calibrate_model
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures
@@ -96,7 +96,7 @@ def test_model_is_calibrated_on_class_pictures_too(tmp_path: Path, sources: Text
     short = replace(LEARNS, epochs=1, validate_every=1)
     sources = replace(sources, class_features=real)
     trained = train(tmp_path / "model", sources, config=short)
-    encoded = Encoded(DATASET, *dataset_points(trained.trained, DATASET, images()))
+    encoded = EncodedDataset(DATASET, *dataset_points(trained.trained, DATASET, images()))
     alone, both = (
         calibrate_model(trained, encoded, sources.chains, of, sources.classes)
         for of in (None, real)

@@ -9,8 +9,8 @@ import pytest
 
 from hasse.models.evaluation.retrieval import retrieve
 from hasse.models.score import SCORES, Score
-from hasse.service.pipelines.dataset_encoding import Encoded
-from hasse.service.pipelines.evaluation import Measured
+from hasse.service.pipelines.dataset_encoding import EncodedDataset
+from hasse.service.pipelines.evaluation import ModelEvaluation
 from hasse.studies.plotter import FiguresError
 from hasse.studies.tables import figures
 from hasse.studies.tables.figures import draw
@@ -19,12 +19,12 @@ from tests.models.evaluation.test_retrieval import dataset, unit
 NAMES = ["recall", "ranks", "violations", "points"]
 
 
-def measured(score: Score = "order") -> Measured:
+def measured(score: Score = "order") -> ModelEvaluation:
     rng = np.random.default_rng(0)
     collection = dataset([[f"{i} a", f"{i} b"] for i in range(12)])
-    encoded = Encoded(collection, unit(rng.random((12, 6))), unit(rng.random((24, 6))))
+    encoded = EncodedDataset(collection, unit(rng.random((12, 6))), unit(rng.random((24, 6))))
     blocks = [retrieve(collection, encoded.images, encoded.captions, score)]
-    return Measured("tiny", "0", score, encoded, blocks)
+    return ModelEvaluation("tiny", "0", score, encoded, blocks)
 
 
 @pytest.mark.parametrize("score", SCORES)
