@@ -33,7 +33,7 @@ from hasse.models.images.decoding import picture_size
 from hasse.models.images.formats import PICTURE_SUFFIXES
 from hasse.service.core.previews import FOLDER
 from hasse.service.page.static_files import FOLDER as STATIC
-from hasse.service.runtime.previewing import keep_previews
+from hasse.service.runtime.previewing import maintain_previews
 from hasse.service.settings import Settings
 from hasse.service.writing.indexing import identity_of
 
@@ -249,7 +249,7 @@ def _previews(library: Path, url: str, searches: int) -> list[Line]:
 
 def _make_previews(library: Path) -> None:
     with Index.open(library) as index:
-        keep_previews(index, Settings(library=library, preview_cache_bytes=10**12))
+        maintain_previews(index, Settings(library=library, preview_cache_bytes=10**12))
 
 
 def _searched(url: str, searches: int) -> float:

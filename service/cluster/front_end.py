@@ -28,5 +28,5 @@ def model_and_index(shards: Shards, count: int, settings: Settings) -> tuple[Che
         HasseIndexError: the index cannot be used, or a shard does not answer.
     """
     index = ClusterIndex(settings.index, shards, count, partial=settings.partial_answers)
-    with loading.closed_on_failure(index):
+    with loading.close_on_failure(index):
         return loading.ModelLoader(settings).of(index), index

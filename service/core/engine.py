@@ -130,7 +130,7 @@ class Engine:
             service.runtime.device.DeviceError: this machine has no such device.
         """
         loaded, index = load(settings)
-        with loading.closed_on_failure(index):
+        with loading.close_on_failure(index):
             writer = loading.prepare(loaded, index, settings)
         engine = cls(
             loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
@@ -180,7 +180,7 @@ class Engine:
     @cached_property
     def writer(self) -> Describer | None:
         """The captioner with its encoder, if there is one; raises CheckpointError."""
-        return loading.writer(self.settings, self.checkpoint)
+        return loading.load_captioner(self.settings, self.checkpoint)
 
     @property
     def info(self) -> IndexInfo:

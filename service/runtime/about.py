@@ -1,4 +1,4 @@
-"""What a service reports about itself: in the log, on the terminal and at /version."""
+"""Describes a running service: in the log, on the terminal and at /version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hasse.service.plural import count
 from hasse.service.schemas import Version
 
 
-def facts(engine: Engine) -> dict[str, Any]:
+def serving_facts(engine: Engine) -> dict[str, Any]:
     """Return the fields of the log line `serving`."""
     info = engine.info
     return {
@@ -22,8 +22,8 @@ def facts(engine: Engine) -> dict[str, Any]:
     }
 
 
-def introduction(engine: Engine, url: str) -> str:
-    """Return a few lines for people: the collection, the limits and the address."""
+def startup_message(engine: Engine, url: str) -> str:
+    """Return the lines that `hasse serve` prints: collection, model, limits and address."""
     info, settings = engine.info, engine.settings
     lines = [
         f"Collection  {count(info.images, 'image')}, {count(info.captions, 'caption')} "
@@ -41,7 +41,7 @@ def introduction(engine: Engine, url: str) -> str:
 
 
 def version(engine: Engine | None) -> Version:
-    """Return the answer of /version; fields unknown while loading are null."""
+    """Return the answer of /version; while loading, fields of the model and index are null."""
     release = installed_version("hasse-search")
     if engine is None:
         return Version(name="hasse", version=release)

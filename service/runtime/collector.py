@@ -1,6 +1,6 @@
-"""Whether requests are traced: the standard variables of OpenTelemetry name a collector, or none.
+"""Traces requests if the standard variables of OpenTelemetry name a collector.
 
-Nothing of OpenTelemetry is imported unless they name one.
+OpenTelemetry is imported only in that case.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _HTTP = "http/protobuf"
 
 
 def traces_of(variables: Mapping[str, str] = os.environ) -> Traces | None:
-    """Return what sends traces to the collector of the variables; None where they name none.
+    """Return the traces of a service, or None if the variables name no collector.
 
-    Where they name one that cannot be used, the log says why.
+    For a collector that cannot be used, None is returned and the reason is logged.
     """
     if not any(variables.get(name) for name in _ENDPOINTS):
         return None
@@ -39,10 +39,10 @@ def traces_of(variables: Mapping[str, str] = os.environ) -> Traces | None:
             )
         from hasse.service.runtime.traces import Traces
 
-        return Traces.sent()
+        return Traces.to_collector()
     except ImportError:
         reason = f"the extra is missing: {pip_install('traces')}"
-    except (ValueError, OSError) as error:  # a variable is no number, say
+    except (ValueError, OSError) as error:  # for example, a variable is not a number
         reason = str(error)
     event("not traced", logging.WARNING, reason=reason)
     return None

@@ -9,14 +9,14 @@ from hasse.models.errors import HasseError
 
 
 class DeviceError(HasseError):
-    """This machine lacks the device; the message names those it has."""
+    """This machine has no such device. The message names its devices."""
 
 
 def pick_device(name: str) -> str:
-    """Return torch's name of a device; `auto` is CUDA where there is one, else the CPU.
+    """Return torch's name of a device; `auto` is CUDA if this machine has it, else the CPU.
 
     Raises:
-        DeviceError: no such device on this machine.
+        DeviceError: this machine has no such device.
     """
     if name == "cpu" or (name == "auto" and not _has_driver()):
         return "cpu"
@@ -39,7 +39,7 @@ def pick_device(name: str) -> str:
 
 
 def _has_driver() -> bool:
-    """Tell whether there is a driver of cards, without torch, which takes seconds to import."""
+    """Return whether a CUDA driver is installed, without torch, which takes seconds to import."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""A process beside the service that follows folders, started again when it ends."""
+"""Runs a process beside the service that follows folders, and restarts it when it ends."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ from hasse.service.runtime import logs
 from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
 
-# Environment variable with the place of the state of the follower, for workers.
+# Environment variable with the path of the follower's state file, for workers.
 _STATE = "HASSE_FOLLOWER_STATE"
 _STOP_SECONDS = 10.0
-_LOOK_SECONDS = 0.2
-_LONGEST_WAIT = 60.0  # before the process is started again
+_POLL_SECONDS = 0.2
+_MAX_WAIT_SECONDS = 60.0  # before the process is restarted
 
 Follow = Callable[[Settings], None]
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """Whether the process that follows folders runs, and how often it was started again."""
+    """Whether the process that follows folders runs, and how often it was restarted."""
 
     runs: bool
     restarts: int
 
     @classmethod
     def read(cls) -> FollowerState | None:
-        """Return the state of the follower of this service, if it has one."""
-        place = os.environ.get(_STATE)
+        """Return the state of the follower of this service, or None if it has none."""
+        path = os.environ.get(_STATE)
         try:
-            return None if place is None else cls(**json.loads(Path(place).read_text()))
+            return None if path is None else cls(**json.loads(Path(path).read_text()))
         except (OSError, ValueError):  # the service is stopping
             return None
 
     def write(self) -> None:
-        """Let the workers of this service see the state."""
-        place = Path(os.environ[_STATE])
-        partial = place.with_suffix(".partial")
+        """Write the state to the file that the workers of this service read."""
+        path = Path(os.environ[_STATE])
+        partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self)))
-        partial.replace(place)
+        partial.replace(path)
 
 
 @contextmanager
 def following(settings: Settings, follow: Follow | None = None) -> Iterator[None]:
-    """Keep the library of a service up to date with its folders, if any, while the block runs."""
+    """Sync the library of a service with its folders, if it has any, while the block runs."""
     if not settings.follow or not _has_folders(settings.index):
         yield
         return
     stop, started = threading.Event(), threading.Event()
-    with TemporaryDirectory(prefix="hasse-follower-") as place:
-        os.environ[_STATE] = str(Path(place, "state.json"))  # the workers inherit it
+    with TemporaryDirectory(prefix="hasse-follower-") as folder:
+        os.environ[_STATE] = str(Path(folder, "state.json"))  # the workers inherit it
         supervisor = threading.Thread(
             target=_supervise, args=(settings, follow or _follow, started, stop)
         )
@@ -87,7 +87,7 @@ def _supervise(
     started: threading.Event,
     stop: threading.Event,
 ) -> None:
-    """Run the follower until `stop` is set; start it again whenever it ends."""
+    """Run the follower until `stop` is set; restart it whenever it ends."""
     restarts, wait = 0, 1.0
     while not stop.is_set():
         process = multiprocessing.get_context("spawn").Process(
@@ -102,20 +102,24 @@ def _supervise(
             continue
         FollowerState(True, restarts).write()
         started.set()
-        begun = time.monotonic()
+        started_at = time.monotonic()
         while process.exitcode is None and not stop.is_set():
-            process.join(_LOOK_SECONDS)
+            process.join(_POLL_SECONDS)
         if process.exitcode is None:
-            _end(process)
+            _stop_process(process)
             return
-        wait = 1.0 if time.monotonic() - begun > _LONGEST_WAIT else min(2 * wait, _LONGEST_WAIT)
+        wait = (
+            1.0
+            if time.monotonic() - started_at > _MAX_WAIT_SECONDS
+            else min(2 * wait, _MAX_WAIT_SECONDS)
+        )
         restarts += 1
         FollowerState(False, restarts).write()
         event("follower ended", logging.ERROR, status=process.exitcode, restart_seconds=wait)
         stop.wait(wait)
 
 
-def _end(process: multiprocessing.process.BaseProcess) -> None:
+def _stop_process(process: multiprocessing.process.BaseProcess) -> None:
     process.terminate()
     process.join(_STOP_SECONDS)
     if process.is_alive():  # its work so far is durable
@@ -124,9 +128,9 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
 
 
 def _follow(settings: Settings) -> None:
-    """Follow until SIGTERM, or until the parent process has ended."""
+    """Follow the folders until SIGTERM, or until the parent process ends."""
     from hasse.index.store import Index
-    from hasse.service.runtime.previewing import keep_previews
+    from hasse.service.runtime.previewing import maintain_previews
     from hasse.service.runtime.reading import BackgroundReading
     from hasse.service.runtime.workers import stop_with_parent
     from hasse.service.writing.folders.encoders import Encoders
@@ -157,8 +161,8 @@ def _follow(settings: Settings) -> None:
         with Index.open(settings.index, verify="sizes") as index:
             if settings.ocr:
                 reading.start()
-            # It ends with the process: each preview is written whole or not at all.
-            threading.Thread(target=keep_previews, args=(index, settings), daemon=True).start()
+            # The thread ends with the process: a preview is written completely or not at all.
+            threading.Thread(target=maintain_previews, args=(index, settings), daemon=True).start()
             source = ImageSource(limits=settings.picture_limits)
             FolderWatch(
                 index,

@@ -1,4 +1,4 @@
-"""SIGHUP: an operator sends it to reload, and a terminal that is closed to end what it ran."""
+"""SIGHUP: sent by an operator to reload, and by a terminal that closes to end its processes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _missed = threading.Event()
 
 
 def hold() -> None:
-    """Note SIGHUP until this process handles it: by default it would end the process."""
+    """Remember a SIGHUP that comes before this process can handle it, instead of ending."""
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda *_: _missed.set())
 
 
 def was_missed() -> bool:
-    """Tell whether there was one since `hold`."""
+    """Return whether a SIGHUP came since `hold`."""
     return _missed.is_set()
 
 
 def terminal_is_gone() -> bool:
-    """Tell whether the terminal of this process was closed."""
+    """Return whether the terminal of this process was closed."""
     return _HAD_TERMINAL and not os.isatty(0)

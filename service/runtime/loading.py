@@ -1,4 +1,4 @@
-"""Steps before the first search: load model and index, sweep leftovers, compile kernels."""
+"""Steps before the first search: load the model and the index, sweep, compile kernels."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelLoader:
-    """Loads the model that settings name, or that which made their index.
+    """Loads the model that the settings name, or else the model that made their index.
 
-    All methods raise CheckpointError where the checkpoint cannot be used, and DeviceError where
-    this machine has no such device.
+    All methods raise CheckpointError if the checkpoint cannot be used, and DeviceError if this
+    machine has no such device.
 
     Attributes:
-        with_pictures: whether it will encode pictures, and not captions alone.
-        one_off: whether this process answers one question, and is to be ready soon.
+        with_pictures: load what encodes pictures too, not captions alone.
+        one_off: start fast, because this process answers one question.
     """
 
     settings: Settings
@@ -50,53 +50,54 @@ class ModelLoader:
     one_off: bool = False
 
     def with_index(self) -> tuple[Checkpoint, Index]:
-        """Return the model and its index, open.
+        """Load the model and open its index.
 
         Raises:
             HasseIndexError: the index cannot be used, or another model made it.
         """
-        loaded = self._named()
+        named = self._load_named()
         index = Index.open(
             self.settings.index,
-            None if loaded is None else loaded.fingerprint,
+            None if named is None else named.fingerprint,
             verify="later",
             device=self._device(),
             one_off=self.one_off,
         )
-        with closed_on_failure(index):
-            return loaded or self._own(index), index
+        with close_on_failure(index):
+            return named or self._load_of(index), index
 
     def of(self, index: Index) -> Checkpoint:
-        """Return the model for an index; raises ModelMismatchError if another made it."""
-        loaded = self._named() or self._own(index)
-        index.require_model(loaded.fingerprint)
-        return loaded
+        """Load the model of an index; raises ModelMismatchError if the settings name another."""
+        model = self._load_named() or self._load_of(index)
+        index.require_model(model.fingerprint)
+        return model
 
     def alone(self) -> Checkpoint:
-        """Return the model, which is `photographs` where there is no index either."""
-        if (loaded := self._named()) is not None:
-            return loaded
+        """Load the model without its index; without an index too, load `photographs`."""
+        if (named := self._load_named()) is not None:
+            return named
         if self.settings.library is None and not self.settings.index.exists():
             return self._load(named_models.pretrained("photographs"))
-        # Its points are not read.
+        # The points of the index are not read.
         with Index.open(self.settings.index, verify="sizes", one_off=True) as index:
-            return self._own(index)
+            return self._load_of(index)
 
-    def _named(self) -> Checkpoint | None:
+    def _load_named(self) -> Checkpoint | None:
+        """Load the model that the settings name, if they name one."""
         model = self.settings.model
         return None if model is None else self._load(named_models.find(model))
 
-    def _own(self, index: Index) -> Checkpoint:
-        """Load the checkpoint that built an index."""
-        model = index.model
-        place = named_models.remembered(model.name, model.fingerprint, model.checkpoint)
-        loaded = self._load(place)
-        if loaded.fingerprint != index.model.fingerprint:
+    def _load_of(self, index: Index) -> Checkpoint:
+        """Load the model that made an index."""
+        identity = index.model
+        folder = named_models.remembered(identity.name, identity.fingerprint, identity.checkpoint)
+        model = self._load(folder)
+        if model.fingerprint != identity.fingerprint:
             raise ModelMismatchError(
-                f"the checkpoint {place} has changed since {index.folder} was built with it: "
-                f"name the former one with --model, or run 'hasse use {place}'"
+                f"the checkpoint {folder} has changed since {index.folder} was built with it: "
+                f"name the former one with --model, or run 'hasse use {folder}'"
             )
-        return loaded
+        return model
 
     def _load(self, folder: Path) -> Checkpoint:
         return checkpoint.load(
@@ -108,7 +109,7 @@ class ModelLoader:
         )
 
     def _device(self) -> str:
-        # To look for a device takes torch, which takes longer to import than a text takes on a CPU.
+        # Only torch can look for a device. Importing it takes longer than encoding a text on a CPU.
         if not self.with_pictures and self.settings.device == "auto":
             return "cpu"
         return pick_device(self.settings.device)
@@ -123,7 +124,7 @@ Load: TypeAlias = Callable[[Settings], tuple[Checkpoint, Index]]
 
 
 @contextmanager
-def closed_on_failure(index: Index) -> Iterator[None]:
+def close_on_failure(index: Index) -> Iterator[None]:
     """Close an index if the block raises."""
     try:
         yield
@@ -132,11 +133,11 @@ def closed_on_failure(index: Index) -> Iterator[None]:
         raise
 
 
-def writer(settings: Settings, model: Checkpoint) -> Describer | None:
-    """Load the captioner that the settings name, or that in the model's folder.
+def load_captioner(settings: Settings, model: Checkpoint) -> Describer | None:
+    """Load the captioner that the settings name, or else the one in the model's folder, if any.
 
     Raises:
-        CheckpointError: it cannot be used, or was trained for another model.
+        CheckpointError: the captioner cannot be used, or was trained for another model.
     """
     from hasse.models.captioning.writing import folder_of, writer_of
 
@@ -146,18 +147,18 @@ def writer(settings: Settings, model: Checkpoint) -> Describer | None:
 
 
 def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Describer | None:
-    """Sweep, compile and load the captioner; return it if there is one.
+    """Sweep the index, compile kernels and load the captioner; return it if there is one.
 
     Raises:
         CheckpointError: the captioner cannot be used.
     """
     sweep(index)
     warm(checkpoint, index)
-    return writer(settings, checkpoint)
+    return load_captioner(settings, checkpoint)
 
 
 def sweep(index: Index) -> None:
-    """Remove what killed writers left, unless a writer is active or the disk refuses it."""
+    """Remove the leftovers of killed writers, unless a writer is active or the disk refuses."""
     try:
         with index.writing(timeout=0.0):
             stored_pictures.sweep(index.folder, index.catalog)
@@ -172,7 +173,7 @@ def sweep(index: Index) -> None:
 
 
 def warm(checkpoint: Checkpoint, index: Index) -> None:
-    """Compile the kernels of searches and encoders now, and not for the first client."""
+    """Compile the kernels of searches and encoders, so that the first client does not wait."""
     event("preparing kernels", note="they are compiled once for each installation, for up to 60 s")
     from PIL import Image
 
@@ -182,7 +183,7 @@ def warm(checkpoint: Checkpoint, index: Index) -> None:
     model = checkpoint.model
     captions = model.encode_captions(["a"])
     pictures = model.encode_images([Image.new("RGB", (32, 32))])
-    given: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
-    for kind, points in given:
+    queries: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
+    for kind, points in queries:
         index.search_batch(Query(kind, 1), points)
     penalties_between(index.model.score, pictures, captions)

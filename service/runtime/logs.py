@@ -1,4 +1,4 @@
-"""Log lines, for people or for collectors: one a request, and those about the service."""
+"""Writes log lines as text or JSON: one for each request, and events of the service."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
 # Loggers whose warnings would otherwise have another format than our lines.
-_OTHERS = ("asyncio", "opentelemetry", "uvicorn")
-_WAITING_MAXIMUM = 10_000  # records that wait for the writer; beyond them, new ones are lost
-_TRACES = logging.Formatter()
-_REST_SECONDS = 0.02  # of the writer, so that it is not woken for each of many lines
-_waiting: SimpleQueue[logging.LogRecord] = SimpleQueue()
+_LIBRARY_LOGGERS = ("asyncio", "opentelemetry", "uvicorn")
+_MAX_QUEUED = 10_000  # records that wait for the writing thread; beyond them, new ones are lost
+_TRACEBACKS = logging.Formatter()
+_REST_SECONDS = 0.02  # of the writing thread, so that it is not woken for each of many lines
+_queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
 _listener: QueueListener | None = None
 
 
 def configure(
     shape: Literal["text", "json"], level: str = "info", stream: TextIO | None = None
 ) -> None:
-    """Send the lines of this service to a stream (standard error), and nowhere else.
+    """Send the lines of this service to a stream (by default standard error), and nowhere else.
 
-    A thread writes them, so that a slow reader of the log does not hold up requests.
+    A thread writes them, so that a slow reader of the log does not delay requests.
     """
     global _listener  # noqa: PLW0603 - logging is one for a process
     if _listener is not None:
         _listener.stop()
     handler = _Lines(stream or sys.stderr, _json if shape == "json" else _text)
-    _listener = _Listener(_waiting, handler)
+    _listener = _Listener(_queue, handler)
     _listener.start()
-    for logger in (LOGGER, *map(logging.getLogger, _OTHERS)):
+    for logger in (LOGGER, *map(logging.getLogger, _LIBRARY_LOGGERS)):
         for old in list(logger.handlers):
             logger.removeHandler(old)
-        logger.addHandler(_Enqueue(_waiting))
+        logger.addHandler(_Enqueue(_queue))
         logger.propagate = False
     set_level(level)
-    # No line shows these facts, and each costs time.
+    # No log line shows these facts, and each costs time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 def set_level(level: str) -> None:
-    """Set the least serious line that is written."""
+    """Set the lowest level of lines that are written."""
     LOGGER.setLevel(level.upper())
 
 
 def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
-    """Log one event with its facts by name."""
+    """Log an event, with named facts."""
     if LOGGER.isEnabledFor(level):
         # `LOGGER.log` would look up the caller, which no line shows.
         record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
@@ -68,7 +68,7 @@ def flush(seconds: float = 1.0) -> None:
     if _listener is not None:
         marker, written = logging.makeLogRecord({}), threading.Event()
         marker.__dict__["written"] = written
-        _waiting.put(marker)
+        _queue.put(marker)
         written.wait(seconds)
 
 
@@ -79,21 +79,21 @@ class _Enqueue(QueueHandler):
     """Passes records to the writing thread."""
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Leave formatting to the thread."""
+        """Return the record unchanged: the thread formats it."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Pass a record on; drop it if too many wait."""
-        if _waiting.qsize() < _WAITING_MAXIMUM:
-            _waiting.put(record)
+        """Queue a record; drop it if the queue is full."""
+        if _queue.qsize() < _MAX_QUEUED:
+            _queue.put(record)
 
 
 class _Listener(QueueListener):
-    """Writes waiting records, then rests, because each wake-up interrupts the requests."""
+    """Writes queued records, then rests, because each wake-up interrupts the requests."""
 
     def dequeue(self, block: bool) -> logging.LogRecord:
         """Return the next record."""
-        if _waiting.empty():
+        if _queue.empty():
             time.sleep(_REST_SECONDS)
         return super().dequeue(block)
 
@@ -104,16 +104,16 @@ class _Lines(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__(stream)
         self._shape = shape
-        self._lines: list[str] = []  # waiting to be written together
+        self._lines: list[str] = []  # are written together
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         return self._shape(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line together with waiting ones; drop those that the stream refuses.
+        """Write a line together with the buffered ones; drop lines that the stream refuses.
 
-        Neither a full disk nor a reader that is gone may end the service.
+        Neither a full disk nor a closed pipe may end the service.
         """
         if (written := getattr(record, "written", None)) is not None:
             self.flush()
@@ -124,15 +124,15 @@ class _Lines(logging.StreamHandler[TextIO]):
         except Exception:
             self.handleError(record)
             return
-        # A write is an interruption too. Up to this size, those of several processes do not mix.
+        # Each write interrupts requests. Up to PIPE_BUF, writes of several processes do not mix.
         if sum(map(len, self._lines)) + len(line) > PIPE_BUF:
             self.flush()
         self._lines.append(line)
-        if _waiting.empty():
+        if _queue.empty():
             self.flush()
 
     def flush(self) -> None:
-        """Write the waiting lines."""
+        """Write the buffered lines."""
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             lines, self._lines = "".join(self._lines), []
             self.stream.write(lines)
@@ -147,7 +147,7 @@ def _json(record: logging.LogRecord) -> str:
         **getattr(record, "facts", {}),
     }
     if record.exc_info:
-        row["exception"] = _TRACES.formatException(record.exc_info)
+        row["exception"] = _TRACEBACKS.formatException(record.exc_info)
     return json.dumps(row, default=str)
 
 
@@ -156,7 +156,7 @@ def _text(record: logging.LogRecord) -> str:
     facts = getattr(record, "facts", {})
     parts += [f"{name}={_plain(value)}" for name, value in facts.items()]
     words = " ".join(parts)
-    return f"{words}\n{_TRACES.formatException(record.exc_info)}" if record.exc_info else words
+    return f"{words}\n{_TRACEBACKS.formatException(record.exc_info)}" if record.exc_info else words
 
 
 def _clock(at: float) -> str:

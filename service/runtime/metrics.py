@@ -1,7 +1,7 @@
-"""The metrics at /metrics: one table, one registry for each application.
+"""The metrics at /metrics: one table, and one registry for each application.
 
-Several worker processes keep their counts in files of one folder (`PROMETHEUS_MULTIPROC_DIR`, which
-must be set before this module is imported). Any worker answers for all of them.
+Several worker processes store their counts in files of one folder (`PROMETHEUS_MULTIPROC_DIR`,
+which must be set before this module is imported). Any worker answers for all of them.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
-# Every metric of ours, with the sentence that explains it.
+# The help text of every metric.
 METRICS = {
     "hasse_requests": "Answers, by route and status.",
-    "hasse_rejections": "Answers that were errors, by reason.",
-    "hasse_request_seconds": "Time from head to answer of requests that were let in, by route.",
-    "hasse_stage_seconds": "Time that searches spent in each stage.",
-    "hasse_batch_size": "Items worked on together, by kind of work.",
-    "hasse_in_flight": "Searches that are worked on.",
-    "hasse_queue_length": "Searches that wait for their turn.",
+    "hasse_rejections": "Error answers, by reason.",
+    "hasse_request_seconds": "Time from the head to the answer of admitted requests, by route.",
+    "hasse_stage_seconds": "Time of searches in each stage.",
+    "hasse_batch_size": "Size of batches, by kind of work.",
+    "hasse_in_flight": "Searches in flight.",
+    "hasse_queue_length": "Searches in the queue.",
     "hasse_body_bytes": "Bytes of bodies held in memory.",
     "hasse_ready": "1 when searches are answered, else 0.",
-    "hasse_rows": "Rows that can be found, by kind.",
-    "hasse_generation": "The state of the collection that is searched.",
-    "hasse_following": "0 until the process that follows folders runs again, else 1.",
-    "hasse_follower_restarts": "How often the process that follows folders was started again.",
+    "hasse_rows": "Searchable rows, by kind.",
+    "hasse_generation": "The generation of the collection that is searched.",
+    "hasse_following": "0 while the process that follows folders is restarted, else 1.",
+    "hasse_follower_restarts": "Restarts of the process that follows folders.",
     "hasse_device_memory_bytes": "Memory of the encoders' device in use by this process.",
 }
 
@@ -65,8 +65,8 @@ GAUGES: dict[str, Literal["livesum", "livemin"]] = {
     "hasse_generation": "livemin",
     "hasse_rows": "livemin",
 }
-# Process metrics that are not summed over workers.
-_LEAST = ("process_start_time_seconds", "process_max_fds")
+# Process metrics that are the minimum over workers, not the sum.
+_MINIMUM = ("process_start_time_seconds", "process_max_fds")
 
 
 class Metrics:
@@ -74,17 +74,17 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._exposed = self.registry
+        self._exposed_registry = self.registry
         self._gauges: dict[str, Gauge] = {}
-        self._watched: list[tuple[Gauge, Callable[[], float]]] = []
+        self._watched_gauges: list[tuple[Gauge, Callable[[], float]]] = []
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")  # prometheus_client reads it too
         if folder:
-            self._exposed = CollectorRegistry()
-            MultiProcessCollector(self._exposed)  # type: ignore[no-untyped-call]
-            self._exposed.register(_Processes(Path(folder)))
+            self._exposed_registry = CollectorRegistry()
+            MultiProcessCollector(self._exposed_registry)  # type: ignore[no-untyped-call]
+            self._exposed_registry.register(_Processes(Path(folder)))
         else:
             ProcessCollector(registry=self.registry)
-        # Finding the labels takes longer than counting; routes, statuses and reasons are few.
+        # Cached, because finding a label takes longer than counting, and there are few labels.
         self.requests = cache(self._counter("hasse_requests", "route", "status").labels)
         self.rejections = cache(self._counter("hasse_rejections", "reason").labels)
         request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
@@ -100,7 +100,7 @@ class Metrics:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
 
     def watch(self, name: str, read: Callable[[], float], **labels: str) -> None:
-        """Set a gauge to the result of `read` whenever metrics are shown."""
+        """Set a gauge to the result of `read`, now and at every update."""
         # A new gauge is 0, which `livemin` would show for all workers: set it at once.
         gauge = self._gauges.get(name) or Gauge(
             name,
@@ -110,28 +110,28 @@ class Metrics:
             multiprocess_mode=GAUGES[name],
         )
         self._gauges[name] = gauge
-        self._watched.append((gauge.labels(**labels) if labels else gauge, read))
-        self.show()
+        self._watched_gauges.append((gauge.labels(**labels) if labels else gauge, read))
+        self.update_gauges()
 
-    def show(self) -> None:
+    def update_gauges(self) -> None:
         """Update all gauges, so that other workers see current values."""
-        for gauge, read in self._watched:
+        for gauge, read in self._watched_gauges:
             gauge.set(read())
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        self.show()
-        return generate_latest(self._exposed)
+        self.update_gauges()
+        return generate_latest(self._exposed_registry)
 
 
 class _Processes(Collector):
-    """Process metrics of all live workers together."""
+    """Process metrics, summed over all live workers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of a `ProcessCollector`, over all workers that have gauges."""
+        """Return the metrics of a `ProcessCollector`, combined over all workers with gauges."""
         by_name: dict[str, Metric] = {}
         values: defaultdict[str, list[float]] = defaultdict(list)
         for pid in {path.stem.rpartition("_")[2] for path in self._folder.glob("gauge_live*.db")}:
@@ -139,6 +139,6 @@ class _Processes(Collector):
                 by_name[metric.name] = metric
                 values[metric.name] += [sample.value for sample in metric.samples]
         for name, metric in by_name.items():
-            total = min(values[name]) if name in _LEAST else sum(values[name])
+            total = min(values[name]) if name in _MINIMUM else sum(values[name])
             metric.samples = [metric.samples[0]._replace(value=total)]
         return by_name.values()

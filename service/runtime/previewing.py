@@ -24,42 +24,42 @@ from hasse.service.core.previews import (
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
 
-# A large one takes ten times the disk, and is looked at far less often.
+# A large preview takes ten times the disk space, and is viewed far less often.
 _SIZE: PreviewSize = "medium"
-_LOOK_SECONDS = 10.0  # between two looks for new pictures
-_LOWEST = 19  # priority of a thread: others of the machine get 98 % of a processor they share
+_POLL_SECONDS = 10.0  # between two checks for new pictures
+_LOWEST = 19  # priority: other threads of the machine get 98 % of a processor they share with it
 
 
-def keep_previews(index: Index, settings: Settings) -> None:
-    """Make the previews that are missing, and those of new pictures, until the process ends."""
+def maintain_previews(index: Index, settings: Settings) -> None:
+    """Make missing previews, also of new pictures, until the process ends."""
     step_back(_LOWEST)
-    done, looked_at = -1, set[tuple[int, str]]()
+    done_generation, tried = -1, set[tuple[int, str]]()
     while True:
-        with suppress(HasseError):  # the catalog does not answer now
+        with suppress(HasseError):  # the catalog cannot be reached for a time
             generation = index.catalog.generation()
-            if generation != done:
-                make_previews(index, settings, looked_at)
-                done = generation
-        time.sleep(_LOOK_SECONDS)
+            if generation != done_generation:
+                make_previews(index, settings, tried)
+                done_generation = generation
+        time.sleep(_POLL_SECONDS)
 
 
-def make_previews(index: Index, settings: Settings, looked_at: set[tuple[int, str]]) -> int:
-    """Make the previews that are missing, the last picture first, and return how many.
+def make_previews(index: Index, settings: Settings, tried: set[tuple[int, str]]) -> int:
+    """Make missing previews, the last picture first; return the number made.
 
-    None is made for which another one would have to go. Pictures that were `looked_at`, by id and
-    SHA-256, are passed over, and others join them: each look at a file costs its disk.
+    Stops when the cache is full, so that no preview replaces another. Pictures in `tried`, by id
+    and SHA-256, are skipped, because each access to a file costs disk time. Others are added to it.
     """
     cache = PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes)
     made = 0
     rows, _ = index.catalog.all_rows()
     for row in reversed(rows):
-        if (row.id, row.sha256) in looked_at:
+        if (row.id, row.sha256) in tried:
             continue
         if cache.is_full():
             break
         with suppress(ServiceError, PictureError, OSError):
             made += _make(index, settings, cache, row)
-            looked_at.add((row.id, row.sha256))
+            tried.add((row.id, row.sha256))
     return made
 
 
@@ -68,6 +68,6 @@ def _make(index: Index, settings: Settings, cache: PreviewCache, row: ImageRow) 
     version = version_of(path, PREVIEW_SIZES.index(_SIZE))
     if cache.has(version) or index.locations.leads_out(str(path)):
         return False
-    found = decode(path, settings.picture_limits, SHORTEST[_SIZE])
-    cache.put(version, encode_preview(found.image, *preview_size(*found.size, _SIZE)))
+    picture = decode(path, settings.picture_limits, SHORTEST[_SIZE])
+    cache.put(version, encode_preview(picture.image, *preview_size(*picture.size, _SIZE)))
     return True

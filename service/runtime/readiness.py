@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """Phases of a service, with the sentence that clients get."""
+    """Phases of a service. The value is the sentence that clients get."""
 
     STARTING = "the model and the index are being loaded"
     SERVING = "searches are answered"
@@ -35,7 +35,7 @@ class Readiness:
         self.engine: Engine | None = None
         self._settings = settings
         self._lock = asyncio.Lock()
-        self._checked = float("-inf")
+        self._checked_at = float("-inf")
         self._failure: str | None = None
 
     def require_engine(self) -> Engine:
@@ -54,7 +54,7 @@ class Readiness:
         return self.phase is Phase.SERVING and self._failure is None
 
     async def probe(self) -> Ready:
-        """Encode a caption and a picture and search for both, or repeat a fresh result.
+        """Encode a caption and a picture and search for both, or repeat a recent result.
 
         Raises:
             ServiceError: `not_ready`, with the stage that failed.
@@ -62,17 +62,17 @@ class Readiness:
         engine = self.require_engine()
         self._require_serving()
         async with self._lock:
-            if perf_counter() - self._checked > self._settings.ready_seconds:
-                before = self._failure
+            if perf_counter() - self._checked_at > self._settings.ready_seconds:
+                failure_before = self._failure
                 self._failure = await engine.probe()
-                self._checked = perf_counter()
-                if self._failure != before:
+                self._checked_at = perf_counter()
+                if self._failure != failure_before:
                     event(
                         "readiness",
                         logging.WARNING if self._failure else logging.INFO,
                         failure=self._failure or "none",
                     )
-        self._require_serving()  # also when stopped in the meantime
+        self._require_serving()  # the service may have begun to stop
         if self._failure is not None:
             raise self._not_ready(self._failure)
         checks: dict[str, Literal["ok", "comparing", "restarting"]] = {
@@ -81,7 +81,7 @@ class Readiness:
             "index": "ok",
             "checksums": "comparing" if engine.checks.left else "ok",
         }
-        if (follower := FollowerState.read()) is not None:  # without it, searches are answered
+        if (follower := FollowerState.read()) is not None:  # searches are answered without it
             checks["following"] = "ok" if follower.runs else "restarting"
         return Ready(status="ready", checks=checks)
 

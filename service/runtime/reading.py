@@ -1,6 +1,6 @@
-"""A process in the background that reads the text in new pictures: `hasse ocr`, with low priority.
+"""Runs `hasse ocr` in the background with low priority: it reads the text in new pictures.
 
-It is one process for a library, whoever starts it, and what it has read so far is durable.
+A library has one such process at a time. The text read so far is stored durably.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 
 from hasse.models.errors import pip_install
 
-NICENESS = 10  # searches and additions come first
+NICENESS = 10  # less important than searches and additions
 ADVICE = f"text in pictures can be found by its words too: {pip_install('ocr')}"
-_TOLD = "ocr.told"  # a file of a library whose owner was told of the extra
+_ADVICE_MARK = "ocr.told"  # a file of a library for which the advice was printed
 
 
 class BackgroundReading:
-    """Reads the text in pictures of a library that was not read yet, in a process of its own."""
+    """Reads the text in the unread pictures of a library, in another process."""
 
     def __init__(self, library: Path) -> None:
         self._library = library
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *, outlives: bool = False) -> bool:
-        """Start the process, unless it runs; tell whether one runs, which needs the extra `ocr`.
+    def start(self, *, detached: bool = False) -> bool:
+        """Start the process unless it runs; return False if the extra `ocr` is missing.
 
-        A process that `outlives` this one is not ended by Ctrl-C in its terminal.
+        Ctrl-C in the terminal does not end a `detached` process.
         """
         if find_spec("rapidocr") is None:
             return False
@@ -39,9 +39,9 @@ class BackgroundReading:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=outlives,
+                start_new_session=detached,
             )
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended already
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
         return True
 
@@ -53,10 +53,10 @@ class BackgroundReading:
 
 
 def advice(library: Path) -> str | None:
-    """Return, once for a library, the line that says which extra reads text in pictures."""
-    told = library / _TOLD
-    if told.exists():
+    """Return the line that names the extra for text in pictures, once for each library."""
+    mark = library / _ADVICE_MARK
+    if mark.exists():
         return None
     with suppress(OSError):
-        told.touch()
+        mark.touch()
     return ADVICE

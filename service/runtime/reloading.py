@@ -1,4 +1,4 @@
-"""Takes settings and the model's calibration again while the service runs, at SIGHUP."""
+"""Reloads settings and the model's calibration at SIGHUP, while the service runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hasse.service.runtime import logs
 from hasse.service.services import Services
 from hasse.service.settings import RELOADED, Settings
 
-Reread: TypeAlias = Callable[[], Settings]  # reads settings again; HasseError where one is wrong
+Reread: TypeAlias = Callable[[], Settings]  # reads the settings again; HasseError for a wrong one
 
 
 class Reloading:
-    """Gives new settings to all parts of one application, all or none.
+    """Gives new settings to all parts of one application, or none if one is wrong.
 
     Args:
-        services: those of the application.
+        services: the state of the application.
         reread: reads the settings again.
     """
 
@@ -27,17 +27,17 @@ class Reloading:
         self._services, self._reread = services, reread
 
     def reload(self) -> None:
-        """Take what has changed, and log it in one line; keep everything if anything is wrong."""
+        """Apply what has changed, and log it in one line; change nothing if anything is wrong."""
         services = self._services
         settings, engine = services.settings, services.readiness.engine
         try:
-            found = self._reread()
+            new_settings = self._reread()
             checkpoint = None if engine is None else recalibrated(engine.checkpoint)
         except HasseError as error:
             logs.event("not reloaded", logging.ERROR, reason=str(error))
             return
-        changed, others = changes(settings, found)
-        settings.adopt(found)
+        changed, restart_names = changes(settings, new_settings)
+        settings.adopt(new_settings)
         services.access.take(settings)
         limits = settings.queued, settings.deadline_seconds
         services.admission.resize(*limits, settings.in_flight)
@@ -47,30 +47,35 @@ class Reloading:
             if engine.checkpoint.calibration != checkpoint.calibration:
                 engine.recalibrate(checkpoint)
                 changed.append("calibration")
-        restart: dict[str, Any] = {"after_restart": ", ".join(others)} if others else {}
-        logs.set_level("info")  # whoever reloads wants to see the line, whatever the level
+        restart: dict[str, Any] = {}
+        if restart_names:
+            restart["after_restart"] = ", ".join(restart_names)
+        logs.set_level("info")  # the operator wants to see this line, whatever the level
         logs.event("reloaded", changed=", ".join(changed) or "nothing", **restart)
         logs.set_level(settings.log_level)
 
 
 def changes(before: Settings, after: Settings) -> tuple[list[str], list[str]]:
-    """Return what changed of `RELOADED`, in words, and the names of other settings that did."""
+    """Return the changes of settings in `RELOADED`, in words, and the names of other changed ones.
+
+    The others change only with a restart.
+    """
     changed = []
     for name in RELOADED:
         old, new = getattr(before, name), getattr(after, name)
         if old != new and "keys" not in name:
             changed.append(f"{name} {old} -> {new}")
     for kind in ("readers", "writers"):
-        changed += _keys(kind, getattr(before, kind), getattr(after, kind))
-    others = [
+        changed += _key_changes(kind, getattr(before, kind), getattr(after, kind))
+    restart_names = [
         name
         for name in Settings.model_fields
         if name not in RELOADED and getattr(before, name) != getattr(after, name)
     ]
-    return changed, others
+    return changed, restart_names
 
 
-def _keys(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    gone = [f"-{name}" for name in before if after.get(name) != before[name]]
-    new = [f"+{name}" for name in after if before.get(name) != after[name]]
-    return [f"{kind} {' '.join([*new, *gone])}"] if gone or new else []
+def _key_changes(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    removed = [f"-{name}" for name in before if after.get(name) != before[name]]
+    added = [f"+{name}" for name in after if before.get(name) != after[name]]
+    return [f"{kind} {' '.join([*added, *removed])}"] if removed or added else []

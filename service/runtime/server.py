@@ -1,4 +1,4 @@
-"""Server of one process: startup, announcement and graceful shutdown."""
+"""Server of one process: startup, startup message and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from hasse.service.runtime.startup import Open
 from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
-# An idle connection is closed after this time, and so is one whose request head is incomplete.
+# After this time an idle connection is closed, and a connection with an incomplete request head.
 KEEP_ALIVE_SECONDS = 10
-# Threads have this long to end, after the work in flight had `shutdown_seconds`.
+# Time for threads to end, after requests in flight had `shutdown_seconds`.
 _CLOSE_SECONDS = 4
 _BEAT_SECONDS = 0.25
 _M_ARENA_MAX = -8  # of mallopt(3)
@@ -41,7 +41,7 @@ _M_ARENA_MAX = -8  # of mallopt(3)
 def run(
     settings: Settings,
     listener: socket.socket,
-    say: Callable[[str], None],
+    announce: Callable[[str], None],
     open_engine: Open = Engine.open,
     beat: Callable[[], None] = lambda: None,
     reread: Reread | None = None,
@@ -50,11 +50,11 @@ def run(
 
     Args:
         settings: all limits.
-        listener: the socket, bound.
-        say: gets a few lines for a person, once searches are answered.
-        open_engine: makes the engine.
+        listener: the bound socket.
+        announce: receives the startup message when searches are answered.
+        open_engine: opens the engine.
         beat: called a few times a second while the event loop runs.
-        reread: reads the settings again at SIGHUP; by default they stay.
+        reread: reads the settings again at SIGHUP; by default they stay the same.
 
     Raises:
         ServeError: the engine cannot be opened, or a worker thread died.
@@ -71,14 +71,14 @@ def run(
     server = _Server(
         app,
         settings,
-        lambda engine: say(about.introduction(engine, address_of(listener))),
+        lambda engine: announce(about.startup_message(engine, address_of(listener))),
         beat,
         Reloading(services_of(app), reread or (lambda: settings)),
     )
     try:
         server.run([listener])
     finally:
-        # After a forced exit the timer stays: Python waits for the threads that are left.
+        # After a forced exit the timer keeps running, because Python waits for the other threads.
         if not server.force_exit:
             if traces is not None:
                 traces.close()
@@ -90,7 +90,7 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """Fails readiness before it closes the port, and ends with status 0 on SIGTERM."""
+    """Fails readiness before it closes the port, and exits with status 0 on SIGTERM."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Server(uvicorn.Server):
         self.exit_timer.daemon = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, with a beat that goes on until the event loop ends."""
+        """Start, and beat until the event loop ends."""
         self._keep_beating()
         if threading.current_thread() is threading.main_thread() and sys.platform != "win32":
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
@@ -143,7 +143,7 @@ class _Server(uvicorn.Server):
             self._reloading.reload()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note a signal to stop; a second one stops at once."""
+        """Remember a signal to stop; a second signal stops at once."""
         if self._stop_requested:
             self.force_exit = True
             return
@@ -151,7 +151,7 @@ class _Server(uvicorn.Server):
         self.exit_timer.start()
 
     async def on_tick(self, counter: int) -> bool:
-        """Run ten times a second: begin to stop, announce, update metrics."""
+        """Begin to stop, announce the service, update metrics; called ten times a second."""
         if self._stop_requested and not self._stopping:
             self._stopping = True
             logs.event("stopping")
@@ -164,7 +164,7 @@ class _Server(uvicorn.Server):
             self._announced = True
             _freeze()
             self._on_serving(engine)
-        self._metrics.show()
+        self._metrics.update_gauges()
         return await super().on_tick(counter)
 
     def _close(self) -> None:
@@ -176,17 +176,17 @@ class _Server(uvicorn.Server):
 
 
 def _tune_process() -> None:
-    # The event loop waits so long for a thread that runs Python, several times in each request.
-    # Beside 64 costly searches, /livez took up to twice as long with Python's 5 ms.
+    # How long the event loop waits for a thread that runs Python, several times in each request.
+    # With Python's default of 5 ms, /livez beside 64 costly searches took up to twice as long.
     sys.setswitchinterval(0.001)
     if sys.platform != "linux":
         return
-    # A thread that wakes does not interrupt the one that runs. A request wakes four threads: it
-    # takes 15 % more processor time where they interrupt each other.
+    # With SCHED_BATCH a thread that wakes does not interrupt a running one. A request wakes four
+    # threads, and takes 15 % more processor time if they interrupt each other.
     with suppress(OSError):  # a container may forbid it
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    # As MALLOC_ARENA_MAX=2 in the environment of the process. By default the C library gives each
-    # thread an arena, which keeps what the thread needed at most.
+    # Like MALLOC_ARENA_MAX=2 in the environment. By default the C library gives each thread an
+    # arena, which never shrinks.
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
@@ -199,8 +199,8 @@ def _freeze() -> None:
 
 
 def _exit() -> None:
-    # A thread blocked in the database cannot be cancelled. What was acknowledged is on the disk,
-    # and what the thread may still change is changed as a whole or not at all.
+    # A thread blocked in the database cannot be cancelled. Acknowledged writes are on the disk, and
+    # a transaction of the thread is committed completely or not at all.
     logs.event("not waited for any longer", logging.WARNING)
     logs.event("stopped")
     logs.flush()

@@ -8,12 +8,12 @@ from typing import Any
 
 from hasse.models.errors import HasseError
 
-# Connections that may wait to be accepted; a client that finds the queue full waits for seconds.
+# Connections that may wait to be accepted; with a full queue, a client waits for seconds.
 BACKLOG = 4096
 
 
 class ServeError(HasseError):
-    """The service cannot start or had to end; the message has the remedy."""
+    """The service cannot start, or had to stop. The message has the remedy."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -36,12 +36,12 @@ def listen(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except (OSError, UnicodeError) as error:
-        why, remedy = str(error), "name an address of this machine with --host"
+        reason, remedy = str(error), "name an address of this machine with --host"
         if isinstance(error, OSError):
-            why = error.strerror or why
+            reason = error.strerror or reason
             if not isinstance(error, socket.gaierror) and error.errno != errno.EADDRNOTAVAIL:
                 remedy = "stop what uses that port, or choose another with --port"
-        raise ServeError(f"cannot listen on {host}:{port} ({why}): {remedy}") from error
+        raise ServeError(f"cannot listen on {host}:{port} ({reason}): {remedy}") from error
     return listener
 
 
@@ -49,33 +49,34 @@ def reserve(host: str, port: int) -> socket.socket:
     """Bind a socket to a port, without listening, for several processes that `share` it.
 
     Raises:
-        ServeError: as `listen` does.
+        ServeError: see `listen`.
     """
-    # Binding a shared port succeeds beside another service that shares it; listening alone fails.
-    with listen(host, port) as alone:
-        family, address = alone.family, alone.getsockname()
+    # If another service shares the port, binding it here as a shared port succeeds. Listening to
+    # it alone fails, which is the check.
+    with listen(host, port) as listener:
+        family, address = listener.family, listener.getsockname()
     return _bind_shared(family, address)
 
 
 def share(reserved: socket.socket) -> socket.socket:
-    """Return another socket of a reserved port; those that listen get an equal share of clients."""
+    """Return another socket of a reserved port. Listening sockets get equal shares of clients."""
     return _bind_shared(reserved.family, reserved.getsockname())
 
 
 def _bind_shared(family: int, address: Any) -> socket.socket:
-    shared = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        shared.bind(address)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
     except OSError as error:
-        shared.close()
+        bound.close()
         raise ServeError(f"cannot share {address[0]}:{address[1]} ({error.strerror})") from error
-    return shared
+    return bound
 
 
 def address_of(listener: socket.socket) -> str:
-    """Return the URL of a service that listens."""
+    """Return the URL of a listening service."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"

@@ -22,15 +22,15 @@ from hasse.service.services import Services
 from hasse.service.settings import Settings
 
 Open = Callable[[Settings, Metrics, Admission, Callable[[], None]], Engine]
-_MISTAKES = (HasseIndexError, CheckpointError, DeviceError)
+_EXPECTED_ERRORS = (HasseIndexError, CheckpointError, DeviceError)
 
 
 class Lifecycle:
     """Opens and closes the engine of one application, and sets its phase.
 
     Args:
-        services: those of the application.
-        open_engine: makes the engine; it runs in a thread.
+        services: the state of the application.
+        open_engine: opens the engine; it runs in a thread.
         on_failure: called with one sentence when the engine cannot open or fails.
     """
 
@@ -48,9 +48,9 @@ class Lifecycle:
 
     @asynccontextmanager
     async def run(self, app: FastAPI) -> AsyncIterator[None]:
-        """Open the engine beside the block, or before it; close it after the block."""
+        """Open the engine while the block runs, or before it; close it after the block."""
         starting = asyncio.create_task(self._start())
-        # With several workers, one listens only when it can answer.
+        # One of several workers listens only when it can answer.
         if self._services.settings.processes > 1:
             await self._opened.wait()
         yield
@@ -69,11 +69,11 @@ class Lifecycle:
             loop.call_soon_threadsafe(self._on_failure, "a worker ended unexpectedly; see the log")
 
         try:
-            of = self._services
+            services = self._services
             engine = await asyncio.to_thread(
-                self._open, of.settings, of.metrics, of.admission, on_death
+                self._open, services.settings, services.metrics, services.admission, on_death
             )
-        except _MISTAKES as error:
+        except _EXPECTED_ERRORS as error:
             self._fail(str(error))
         except Exception as error:
             LOGGER.exception("could not start")
@@ -84,7 +84,7 @@ class Lifecycle:
             if self._readiness.phase is not Phase.STARTING:
                 return  # stopped while loading: there is nothing to refresh
             self._readiness.phase = Phase.SERVING
-            event("serving", **about.facts(engine))
+            event("serving", **about.serving_facts(engine))
             try:
                 await engine.keep_fresh()
             except HasseIndexError as error:

@@ -1,6 +1,6 @@
-"""Traces of requests by OpenTelemetry: a span for each request, its stages and its statements.
+"""Traces requests with OpenTelemetry: a span for each request, each stage and each SQL statement.
 
-Imported only where requests are traced, see `hasse.service.runtime.collector`.
+Imported only if requests are traced, see `hasse.service.runtime.collector`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hasse.service.runtime.logs import event
 _VERSION = version("hasse-search")
 _W3C = TraceContextTextMapPropagator()
 _HEADERS = frozenset(name.encode() for name in _W3C.fields)
-# They log each failure, and `_Reporting` logs the first.
+# These loggers log each failure. `LoggingExporter` logs the first.
 _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk._shared_internal")
-_FLUSH_SECONDS = 2.0  # of the four that a service that stops has for its threads
+_FLUSH_SECONDS = 2.0  # of the 4 seconds that a stopping service has for its threads
 
 
 class Traces:
-    """Records spans of requests. A thread sends them, or loses them; no request waits for it."""
+    """Records spans of requests. A thread sends or loses them; no request waits for it."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -49,19 +49,19 @@ class Traces:
             sql_event.listen(sql.Engine, "after_cursor_execute", _end_statement)
 
     @classmethod
-    def sent(cls) -> Traces:
-        """Return those that are sent, sampled and bounded as the standard variables say."""
+    def to_collector(cls) -> Traces:
+        """Return traces that are sent to a collector; the standard variables set the options."""
         for name in _NOISY:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         resource = Resource.create({"service.version": _VERSION, "process.pid": os.getpid()})
         if str(resource.attributes["service.name"]).startswith("unknown_service"):
             resource = resource.merge(Resource({"service.name": "hasse"}))
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(Reporting(OTLPSpanExporter())))
+        provider.add_span_processor(BatchSpanProcessor(LoggingExporter(OTLPSpanExporter())))
         return cls(provider)
 
     def request(self, scope: Scope, method: str, request_id: str) -> TracedSpan:
-        """Begin the span of a request, which goes on with the trace that its headers name."""
+        """Begin the span of a request, in the trace that its headers name, if any."""
         headers = {
             str(name, "ascii"): str(value, "latin-1")
             for name, value in scope["headers"]
@@ -77,12 +77,12 @@ class Traces:
 
     @contextmanager
     def part(self, headers: Mapping[str, str], name: str, **facts: Any) -> Iterator[None]:
-        """Make a block a part of a trace of another process, which its headers name."""
-        with self._begin(name, headers, _named(facts)).current():
+        """Trace a block as a part of the trace of another process that `headers` name."""
+        with self._begin(name, headers, _prefixed(facts)).current():
             yield
 
     def close(self, seconds: float = _FLUSH_SECONDS) -> None:
-        """Send the spans that wait, or lose those that are not sent after so many seconds."""
+        """Send the queued spans, for at most `seconds`; the rest is lost."""
         sending = threading.Thread(target=self._provider.shutdown, daemon=True)
         sending.start()
         sending.join(seconds)
@@ -96,7 +96,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class TracedSpan:
-    """A span, and the context of its parts; see `hasse.service.core.stages.Span`."""
+    """A span, with the context of its parts; see `hasse.service.core.stages.Span`."""
 
     _tracer: Tracer
     _span: OtelSpan
@@ -104,7 +104,7 @@ class TracedSpan:
 
     @property
     def recorded(self) -> TracedSpan | None:
-        """This, unless the sampler left it out."""
+        """This span, or None if the sampler left it out."""
         return self if self._span.is_recording() else None
 
     @property
@@ -113,32 +113,32 @@ class TracedSpan:
         return f"{self._span.get_span_context().trace_id:032x}"
 
     def add(self, name: str, start: float, end: float, batch: Span | None = None) -> None:
-        """Add a part that has ended, by the clock of `perf_counter`, and link it to its batch."""
+        """Add a part that has ended, linked to its batch; times are of `perf_counter`."""
         self._add(name, start, end, _links([] if batch is None else [batch]), {})
 
     def add_statement(self, start: float, system: str, statement: str) -> None:
-        """Add a statement of the database that has just ended."""
+        """Add an SQL statement that has just ended."""
         operation = statement.split(maxsplit=1)[0].upper()
         facts = {"db.system.name": system, "db.query.text": statement}
         self._add(f"sql {operation}", start, perf_counter(), [], facts, SpanKind.CLIENT)
 
     @contextmanager
     def begin(self, name: str, linked: Sequence[Span] = (), **facts: Any) -> Iterator[Span]:
-        """Add a part that takes as long as a block, whose current span it is."""
+        """Add a block as a part; inside the block, the part is the current span."""
         span = self._tracer.start_span(
-            name, self._context, links=_links(linked), attributes=_named(facts)
+            name, self._context, links=_links(linked), attributes=_prefixed(facts)
         )
         with TracedSpan(self._tracer, span, set_span_in_context(span)).current() as part:
             yield part
 
     @contextmanager
     def current(self) -> Iterator[Span]:
-        """Make this the current span of a block, and end it then."""
+        """Make this the current span of a block, and end the span after it."""
         token = SPAN.set(self.recorded)
         try:
             yield self
         except BaseException as error:
-            # Its message may hold a caption.
+            # The message is left out, because it may contain a caption.
             self._span.set_attribute("error.type", type(error).__name__)
             self._span.set_status(Status(StatusCode.ERROR))
             raise
@@ -147,7 +147,7 @@ class TracedSpan:
             self._span.end()
 
     def headers(self) -> Mapping[str, str]:
-        """Return what lets another process go on with the trace (W3C Trace Context)."""
+        """Return headers that continue the trace in another process (W3C Trace Context)."""
         headers: dict[str, str] = {}
         _W3C.inject(headers, self._context)
         return headers
@@ -177,22 +177,22 @@ class TracedSpan:
         span.end(_since_1970(end))
 
 
-class Reporting(SpanExporter):
-    """Logs once that an exporter fails, and once that it works again."""
+class LoggingExporter(SpanExporter):
+    """Logs when an exporter begins to fail, and when it works again."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
-        self._fails = False
+        self._is_failing = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Pass spans on."""
+        """Export spans."""
         result = self._exporter.export(spans)
-        fails = result is not SpanExportResult.SUCCESS
-        if fails and not self._fails:
+        has_failed = result is not SpanExportResult.SUCCESS
+        if has_failed and not self._is_failing:
             event("traces are lost", logging.WARNING, reason="the collector does not take them")
-        elif self._fails and not fails:
+        elif self._is_failing and not has_failed:
             event("traces are sent again")
-        self._fails = fails
+        self._is_failing = has_failed
         return result
 
     def shutdown(self) -> None:
@@ -200,7 +200,7 @@ class Reporting(SpanExporter):
         self._exporter.shutdown()
 
 
-def _named(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _prefixed(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {f"hasse.{name}": value for name, value in facts.items()}
 
 

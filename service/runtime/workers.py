@@ -1,7 +1,7 @@
-"""Worker processes on one port: uvicorn's, each with its share of the cores.
+"""Runs several worker processes on one port, each with its share of the cores.
 
 Python runs one thread of a process at a time, so a service uses several cores only with several
-processes. They share the port, the index and the folder of metrics, and nothing else.
+processes. They share only the port, the index and the folder of metrics.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:  # it imports torch, which this process does not need
     from hasse.service.runtime.reloading import Reread
 
 _STOP_SECONDS = 20.0  # after SIGTERM, until a worker is killed
-_ROUND_SECONDS = 1.0  # most that one look at a worker counts, should this process stand still too
+_MAX_ROUND_SECONDS = 1.0  # counted between two checks, because this process may stand still too
 
 
 def serve(
-    settings: Settings, say: Callable[[str], None] = print, reread: Reread | None = None
+    settings: Settings, announce: Callable[[str], None] = print, reread: Reread | None = None
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; return when all requests in flight are answered.
 
     Args:
         settings: all limits and paths, and the number of processes.
-        say: gets a few lines for a person, once the service answers.
-        reread: reads the settings again at SIGHUP; it is sent to other processes, too.
+        announce: receives the startup message when searches are answered.
+        reread: reads the settings again at SIGHUP; it must be picklable, for other processes.
 
     Raises:
         ServeError: the port is taken, or the engine cannot be opened or has failed.
@@ -56,7 +56,7 @@ def serve(
         from hasse.service.runtime.server import run
 
         with listen(settings.host, settings.port) as listener:
-            run(settings, listener, say, reread=reread)
+            run(settings, listener, announce, reread=reread)
         return
     if sys.platform != "linux":
         raise ServeError("several processes share a port on Linux only: leave processes at 1")
@@ -65,37 +65,39 @@ def serve(
         TemporaryDirectory(prefix="hasse-metrics-") as metrics,
     ):
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics  # the workers inherit it
-        supervisor = Supervisor(settings.processes, partial(Worker, settings, reread, port), say)
+        supervisor = Supervisor(
+            settings.processes, partial(Worker, settings, reread, port), announce
+        )
         supervisor.run()
     if supervisor.failure:
         raise ServeError(supervisor.failure)
 
 
 class Worker(Process):
-    """A process that serves the port which all workers share.
+    """A process that serves the shared port.
 
     Args:
-        settings: those of the service.
-        reread: reads them again.
+        settings: the settings of the service.
+        reread: reads the settings again.
         port: a socket of the port, see `service.runtime.sockets.reserve`.
-        number: which of the workers it is, from 0.
+        number: the number of this worker, from 0.
     """
 
     def __init__(self, settings: Settings, reread: Reread, port: socket, number: int) -> None:
         super().__init__(Config("", log_config=None), [port])
-        self.process.daemon = True  # ends with the parent process, should that fail
+        self.process.daemon = True  # ends with the parent process, also if that fails
         self.settings, self.reread, self.port, self.number = settings, reread, port, number
-        self.introduction = self.failure = ""  # sent once it serves, and when it ends
-        self.replace_at: float | None = None  # by the monotonic clock, once it has ended
+        self.startup_message = self.failure = ""  # sent when it serves, and when it fails
+        self.replace_at: float | None = None  # by the monotonic clock, after it has ended
         self.beats = multiprocessing.get_context("spawn").RawValue("Q", 0)
         self._seen_beats, self._seen_at, self._silent_seconds = 0, time.monotonic(), 0.0
 
     def target(self, sockets: list[socket] | None = None) -> None:
         """Serve, in the new process."""
-        # Before any library makes as many threads as there are cores.
+        # Set first, because libraries make as many threads as there are cores.
         if hasattr(os, "sched_setaffinity"):  # not on macOS
-            every = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, cores_of(every, self.number, self.settings.processes))
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, cores_of(cores, self.number, self.settings.processes))
         hang_ups.hold()
         with suppress(HasseError):  # this process may replace another after a reload
             self.settings.adopt(self.reread())
@@ -108,44 +110,44 @@ class Worker(Process):
             sys.exit(1)
 
     def serve(self) -> None:
-        """Serve until a signal comes, and send the parent process the introduction."""
+        """Serve until a signal comes, and send the startup message to the parent process."""
         from hasse.service.runtime.server import run
 
         with share(self.port) as listener:
             run(
                 self.settings,
                 listener,
-                lambda words: self.child_conn.send(("serving", words)),
+                lambda message: self.child_conn.send(("serving", message)),
                 beat=self.beat,
                 reread=self.reread,
             )
 
     def beat(self) -> None:
-        """Show the parent process that this one does not stand still."""
+        """Show the parent process that the event loop runs."""
         self.beats.value += 1
 
-    def silence(self) -> float:
-        """Return for how many seconds a worker that serves has not beaten, as far as was seen."""
+    def measure_silence(self) -> float:
+        """Return the seconds since a serving worker's last beat, as far as this process saw."""
         now = time.monotonic()
-        self._silent_seconds += min(now - self._seen_at, _ROUND_SECONDS)
-        if self.beats.value != self._seen_beats or not self.serves:
+        self._silent_seconds += min(now - self._seen_at, _MAX_ROUND_SECONDS)
+        if self.beats.value != self._seen_beats or not self.is_serving:
             self._silent_seconds = 0.0
         self._seen_beats, self._seen_at = self.beats.value, now
         return self._silent_seconds if self._seen_beats else 0.0
 
     @property
-    def serves(self) -> bool:
+    def is_serving(self) -> bool:
         """Whether the worker has started and still runs."""
-        return bool(self.introduction) and self.process.is_alive()
+        return bool(self.startup_message) and self.process.is_alive()
 
     def receive(self) -> None:
         """Read messages of the process."""
         while self.parent_conn.poll():
-            kind, words = self.parent_conn.recv()
+            kind, message = self.parent_conn.recv()
             if kind == "serving":
-                self.introduction = words
+                self.startup_message = message
             else:
-                self.failure = words
+                self.failure = message
 
 
 class Supervisor(Multiprocess):
@@ -154,11 +156,11 @@ class Supervisor(Multiprocess):
     A worker whose event loop stands still (a stopped process, a deadlock) is killed and replaced.
 
     Args:
-        count: how many there are.
+        count: the number of workers.
         make: makes the worker of a number, not yet started.
-        say: gets the introduction of the first worker when all serve.
+        announce: receives the startup message of the first worker when all serve.
         retry_seconds: time between two attempts to replace a worker that cannot start.
-        silent_seconds: longest silence of a worker that serves.
+        silent_seconds: longest silence of a serving worker.
     """
 
     processes: list[Worker]  # type: ignore[assignment]
@@ -167,16 +169,16 @@ class Supervisor(Multiprocess):
         self,
         count: int,
         make: Callable[[int], Worker],
-        say: Callable[[str], None],
+        announce: Callable[[str], None],
         retry_seconds: float = 5.0,
         silent_seconds: float = 5.0,
     ) -> None:
         super().__init__(Config("", log_config=None), [])
         self.failure = ""  # why no worker serves
-        self._count, self._make, self._say = count, make, say
+        self._count, self._make, self._announce = count, make, announce
         self._retry_seconds = retry_seconds
         self._silent_seconds = silent_seconds
-        self._introduced = False
+        self._announced = False
         signal.signal(signal.SIGHUP, self._hang_up)
 
     def init_processes(self) -> None:
@@ -184,12 +186,12 @@ class Supervisor(Multiprocess):
         self.processes = [self._start(number) for number in range(self._count)]
 
     def keep_subprocess_alive(self) -> None:
-        """Replace each worker that has ended, or stop where none serves and one cannot start."""
+        """Replace each worker that has ended; stop if none serves and one cannot start."""
         for worker in self.processes:
             worker.receive()
-        if not self._introduced and all(worker.introduction for worker in self.processes):
-            self._introduced = True
-            self._say(self.processes[0].introduction)
+        if not self._announced and all(worker.startup_message for worker in self.processes):
+            self._announced = True
+            self._announce(self.processes[0].startup_message)
         self._kill_silent()
         for worker in self.processes:
             if not worker.process.is_alive() and not self.should_exit.is_set():
@@ -199,23 +201,23 @@ class Supervisor(Multiprocess):
                     self._replace(worker)
 
     def join_all(self) -> None:
-        """Wait until all workers have ended, and kill those that stand still or take too long."""
-        late = time.monotonic() + _STOP_SECONDS
+        """Wait until all workers have ended; kill those that stand still or take too long."""
+        deadline = time.monotonic() + _STOP_SECONDS
         while any(worker.process.is_alive() for worker in self.processes):
             self._kill_silent()
-            if time.monotonic() > late:
+            if time.monotonic() > deadline:
                 for worker in self.processes:
                     worker.process.kill()
             time.sleep(0.05)
         super().join_all()
 
     def handle_signals(self) -> None:
-        """Stop on a signal that ends a program, and ignore the others that uvicorn knows."""
+        """Stop on a signal that ends a program; ignore the other signals that uvicorn handles."""
         if {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.intersection(self.signal_queue):
             self.should_exit.set()
 
     def _hang_up(self, sig: int, _frame: object) -> None:
-        """Pass SIGHUP on at once, unless it says that the terminal is gone."""
+        """Send SIGHUP to all workers, or stop if the terminal was closed."""
         if hang_ups.terminal_is_gone():
             self.signal_queue.append(sig)
             return
@@ -225,17 +227,17 @@ class Supervisor(Multiprocess):
 
     def _start(self, number: int) -> Worker:
         worker = self._make(number)
-        # Workers inherit blocked signals: only this process handles Ctrl-C.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Workers inherit blocked signals, so only this process handles Ctrl-C.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             worker.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return worker
 
     def _kill_silent(self) -> None:
         for worker in self.processes:
-            if worker.silence() > self._silent_seconds:
+            if worker.measure_silence() > self._silent_seconds:
                 logs.event("process stands still", logging.ERROR, number=worker.number)
                 worker.process.kill()
 
@@ -243,11 +245,13 @@ class Supervisor(Multiprocess):
         worker.receive()
         worker.join()
         mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
-        why = worker.failure or f"a process ended with status {worker.exitcode}; see the log"
-        logs.event("process ended", logging.ERROR, number=worker.number, reason=why)
-        worker.replace_at = time.monotonic() + (0 if worker.introduction else self._retry_seconds)
-        if not worker.introduction and not any(other.serves for other in self.processes):
-            self.failure = why
+        reason = worker.failure or f"a process ended with status {worker.exitcode}; see the log"
+        logs.event("process ended", logging.ERROR, number=worker.number, reason=reason)
+        worker.replace_at = time.monotonic() + (
+            0 if worker.startup_message else self._retry_seconds
+        )
+        if not worker.startup_message and not any(other.is_serving for other in self.processes):
+            self.failure = reason
             self.should_exit.set()
 
     def _replace(self, worker: Worker) -> None:
@@ -259,7 +263,7 @@ class Supervisor(Multiprocess):
 
 
 def cores_of(cores: list[int], number: int, count: int) -> list[int]:
-    """Return the cores of one of `count` workers: neighbours, or all where there are too few."""
+    """Return the cores of one of `count` workers: consecutive ones, or all if there are too few."""
     first, last = (at * len(cores) // count for at in (number, number + 1))
     return cores[first:last] if count <= len(cores) else cores
 

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from hasse.service.app import create_app
 from hasse.service.runtime.collector import traces_of
 from hasse.service.runtime.logs import LOGGER
-from hasse.service.runtime.traces import Reporting, Traces
+from hasse.service.runtime.traces import LoggingExporter, Traces
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import png
@@ -226,9 +226,9 @@ def test_collector_that_answers_again_is_said_once(lines: list[Any]) -> None:
             return self.result
 
     collector = Collector()
-    reporting = Reporting(collector)
+    exporter = LoggingExporter(collector)
     for collector.result in (*[SpanExportResult.FAILURE] * 2, *[SpanExportResult.SUCCESS] * 2):
-        reporting.export([])
+        exporter.export([])
     said = [one.getMessage() for one in lines]
     assert said == ["traces are lost", "traces are sent again"]
 

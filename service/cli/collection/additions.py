@@ -299,7 +299,7 @@ def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: Sync
 
 def _read_text(library: Path) -> None:
     """Have the text in new pictures read after this command, or say once what reads it."""
-    if BackgroundReading(library).start(outlives=True):
+    if BackgroundReading(library).start(detached=True):
         tell("text in the new pictures is read in the background; 'hasse status' says how far")
     elif line := advice(library):
         tell(line)

@@ -130,11 +130,11 @@ def test_previews_made_ahead_are_those_that_the_service_sends(tmp_path: Path) ->
     (tmp_path / "pictures" / "picture-4.png").unlink()
     settings = Settings(library=folder, device="cpu")
     with Index.open(folder, threads=1) as index:
-        looked_at: set[tuple[int, str]] = set()
-        assert make_previews(index, settings, looked_at) == IMAGES - 1
-        assert len(looked_at) == IMAGES - 1, "one that cannot be read is tried again"
+        tried: set[tuple[int, str]] = set()
+        assert make_previews(index, settings, tried) == IMAGES - 1
+        assert len(tried) == IMAGES - 1, "one that cannot be read is tried again"
         assert make_previews(index, settings, set()) == 0
-        assert make_previews(index, settings, looked_at) == 0
+        assert make_previews(index, settings, tried) == 0
     kept = {path.read_bytes() for path in (folder / "previews").rglob("*.webp")}
     with Client(create_app(settings)) as client:
         sent = {client.get(f"/images/{1000 + at}/preview/medium").content for at in (0, 1, 2)}

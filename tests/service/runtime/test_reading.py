@@ -53,8 +53,8 @@ def test_add_says_that_text_is_read_after_it(
     started: list[bool] = []
     monkeypatch.setenv("HASSE_OCR", "true")
 
-    def start(_: BackgroundReading, outlives: bool = False) -> bool:
-        started.append(outlives)
+    def start(_: BackgroundReading, detached: bool = False) -> bool:
+        started.append(detached)
         return True
 
     monkeypatch.setattr(BackgroundReading, "start", start)

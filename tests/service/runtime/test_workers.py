@@ -364,7 +364,9 @@ class Play:
         over = threading.Event()
 
         def stop() -> None:
-            while self.taken() < self.count or not all(one.serves for one in supervisor.processes):
+            while self.taken() < self.count or not all(
+                one.is_serving for one in supervisor.processes
+            ):
                 if over.wait(0.02):
                     return
             os.kill(os.getpid(), number)
