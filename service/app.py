@@ -73,7 +73,7 @@ def create_app(
         samples=Samples(),
         traces=traces,
     )
-    services.metrics.watch("hasse_body_bytes", lambda: services.bodies.held)
+    services.metrics.watch("hasse_body_bytes", lambda: services.bodies.held_bytes)
     services.metrics.watch("hasse_ready", lambda: float(services.readiness.is_ready))
     services.metrics.watch("hasse_following", lambda: float(_follower().runs))
     services.metrics.watch("hasse_follower_restarts", lambda: _follower().restarts)

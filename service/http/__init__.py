@@ -1,1 +1,1 @@
-"""HTTP: middleware, bodies, access keys, and what stands between uvicorn and the routes."""
+"""The layers between uvicorn and the routes: connections, middleware, bodies, access keys."""

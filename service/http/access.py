@@ -1,7 +1,7 @@
 """Access keys and per-key rate limits.
 
-Settings hold the SHA-256 of a key and not the key, so that neither a list of settings nor the
-environment of a process gives one away; `hasse lab key` makes both.
+Settings contain the SHA-256 of a key, not the key, so that neither a list of settings nor the
+environment of a process reveals it. `hasse lab key` makes both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def new_key() -> str:
 
 
 def fingerprint(key: str) -> str:
-    """Return the SHA-256 of a key, as settings hold it."""
+    """Return the SHA-256 of a key, as settings contain it."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -42,48 +42,48 @@ class Access:
 
     def __init__(self, settings: Settings) -> None:
         self._quotas = {"search": Quota(None), "write": Quota(None)}
-        self.take(settings)
+        self.update(settings)
 
-    def take(self, settings: Settings) -> None:
-        """Take the keys and limits of settings; counts of limits that stay go on."""
+    def update(self, settings: Settings) -> None:
+        """Apply the keys and limits of settings. A quota with an unchanged limit keeps counting."""
         self._readers, self._writers = settings.readers, settings.writers
         self._open_writes = settings.open_writes
         limits = {"search": settings.searches_per_minute, "write": settings.writes_per_minute}
         for purpose, limit in limits.items():
             if limit != self._quotas[purpose].per_minute:
                 self._quotas[purpose] = Quota(limit)
-        # Whether reading and searching need no key and have no limit.
+        # Reading and searching need no key and have no limit.
         has_keys = bool(self._readers or self._writers)
         self.is_open = not has_keys and settings.searches_per_minute is None
 
     def admit(self, headers: Headers, purpose: Purpose) -> str:
-        """Return the name of the key of a request; "" when it needs none.
+        """Return the name of the key of a request; "" if it needs none.
 
         Raises:
-            ServiceError: `unauthorized` without a key that is known, `forbidden` when writing is
-                not for this key or for nobody, `quota` when the key came too often.
+            ServiceError: `unauthorized` without a known key, `forbidden` if this key or nobody may
+                write, `quota` if the key made too many requests.
         """
-        # A browser sends a stored password even with requests of pages of other sites.
+        # A browser sends a stored password even with requests from pages of other sites.
         key = _bearer(headers) or ("" if purpose == "write" else _password(headers))
         return self.admit_key(key, purpose)
 
     def admit_key(self, key: str, purpose: Purpose) -> str:
-        """Do the same for a key that was sent otherwise, or for none ("")."""
-        name = self._named(key, purpose)
+        """Return the name of a key, or "" if none is needed; raises as `admit`."""
+        name = self._name_of(key, purpose)
         if purpose in self._quotas:
             self._quotas[purpose].take(name)
         return name
 
-    def _named(self, key: str, purpose: Purpose) -> str:
-        writing = purpose == "write"
-        if writing and not self._writers and not self._open_writes:
+    def _name_of(self, key: str, purpose: Purpose) -> str:
+        is_write = purpose == "write"
+        if is_write and not self._writers and not self._open_writes:
             raise ServiceError(
                 "forbidden",
                 "this service takes no writes: its operator can allow them to holders of a key "
                 "(HASSE_WRITE_KEYS)",
             )
         writer, reader = _match(key, self._writers), _match(key, self._readers)
-        if writing and self._writers:
+        if is_write and self._writers:
             if writer:
                 return writer
             if reader:
@@ -100,14 +100,14 @@ class Access:
 
 @dataclass(slots=True)
 class _Bucket:
-    left: float
-    filled: float
+    tokens: float
+    filled_at: float
 
 
 class Quota:
-    """Rate limit per name: a token bucket that holds one minute's worth.
+    """Rate limit for each name: a token bucket that holds the tokens of one minute.
 
-    None means no limit.
+    Without `per_minute` there is no limit.
     """
 
     def __init__(self, per_minute: int | None, clock: Callable[[], float] = monotonic) -> None:
@@ -116,34 +116,35 @@ class Quota:
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
-        """Take one token; raises ServiceError `quota` when the bucket is empty."""
+        """Take one token; raises ServiceError `quota` if the bucket is empty."""
         if self.per_minute is None:
             return
         now = self._clock()
         bucket = self._buckets.setdefault(name, _Bucket(self.per_minute, now))
         per_second = self.per_minute / 60
-        bucket.left = min(self.per_minute, bucket.left + (now - bucket.filled) * per_second)
-        bucket.filled = now
-        if bucket.left < 1:
-            who = "this key" if name else "all who come without a key"
+        bucket.tokens = min(self.per_minute, bucket.tokens + (now - bucket.filled_at) * per_second)
+        bucket.filled_at = now
+        if bucket.tokens < 1:
+            subject = "this key" if name else "all clients without a key together"
+            limit = count(self.per_minute, "such request")
             raise ServiceError(
                 "quota",
-                f"{who} may make {count(self.per_minute, 'such request')} in a minute, and no more",
-                retry_after=math.ceil((1 - bucket.left) / per_second),
+                f"{subject} may make {limit} in a minute, and no more",
+                retry_after=math.ceil((1 - bucket.tokens) / per_second),
             )
-        bucket.left -= 1
+        bucket.tokens -= 1
 
 
 def _match(key: str, known: Mapping[str, str]) -> str:
     """Return the name of a key, or "", in constant time."""
     if not known:
         return ""
-    presented = fingerprint(key)
-    matching = ""
+    key_digest = fingerprint(key)
+    key_name = ""
     for name, digest in known.items():
-        if hmac.compare_digest(presented, digest):
-            matching = name
-    return matching
+        if hmac.compare_digest(key_digest, digest):
+            key_name = name
+    return key_name
 
 
 def _bearer(headers: Headers) -> str:
@@ -154,11 +155,11 @@ def _bearer(headers: Headers) -> str:
 
 
 def _password(headers: Headers) -> str:
-    """Return the password of Basic authentication, whatever the user name."""
+    """Return the password of Basic authentication; the user name does not matter."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return ""
     try:
         return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
-    except ValueError:  # no base64, which is ASCII, or no UTF-8 in it
+    except ValueError:  # not base64, or not UTF-8 inside
         return ""

@@ -1,6 +1,6 @@
 """Reads request bodies, as JSON or as a form, within limits of bytes, time and memory.
 
-FastAPI's own reader has no limit on either, and takes NaN, repeated fields and lone surrogates.
+FastAPI's own reader has none of these limits, and accepts NaN, repeated fields and lone surrogates.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from hasse.service.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
 
-# What a form holds beside its files and captions: names, options, boundaries.
+# Bytes of a form besides files and captions: names, options, boundaries.
 _FORM_OVERHEAD = 64 * 1024
 _CHARACTER_BYTES = 4  # at most, in UTF-8
-_HELD = "hasse.held"
+_HELD_BYTES = "hasse.held_bytes"
 FORM = "multipart/form-data"
 
 
 class Bodies:
-    """Reads bodies, and counts how many bytes of them are held."""
+    """Reads bodies, and counts their bytes in memory."""
 
     def __init__(self, settings: Settings, linger_seconds: float = 2.0) -> None:
         """Take limits from `settings`.
 
-        A body that is too large is read for `linger_seconds` more: a client that is still sending
-        would see a broken connection instead of the answer.
+        A body that is too large is read on for `linger_seconds`, because a client that is still
+        sending would see a broken connection instead of the answer.
         """
         self._settings = settings
         self._linger_seconds = linger_seconds
-        self._held = 0
+        self._held_bytes = 0
 
     async def json(self, request: Request, model: type[Model]) -> Model:
         """Read a JSON object as `model`.
@@ -59,7 +59,7 @@ class Bodies:
         return validated(model, parse_json(body))
 
     async def form(self, request: Request) -> Form:
-        """Read a multipart form. All its files together are bounded as one picture is.
+        """Read a multipart form. All its files together have the size limit of one picture.
 
         Raises:
             ServiceError: as `json`.
@@ -75,21 +75,21 @@ class Bodies:
 
     @property
     def _form_bytes(self) -> int:
-        # No form has more captions than that of a new picture.
+        # The form of a new picture has the most captions.
         captions = UPLOAD_CAPTIONS_MAXIMUM * self._settings.caption_characters * _CHARACTER_BYTES
         return self._settings.picture_bytes + captions + _FORM_OVERHEAD
 
     @property
-    def held(self) -> int:
-        """Count the bytes of all bodies of requests that are not answered yet."""
-        return self._held
+    def held_bytes(self) -> int:
+        """The bytes of the bodies of all unanswered requests."""
+        return self._held_bytes
 
     def release(self, scope: Scope) -> None:
-        """Forget the body of a request that was answered."""
-        self._held -= scope.pop(_HELD, 0)
+        """Stop counting the body of an answered request."""
+        self._held_bytes -= scope.pop(_HELD_BYTES, 0)
 
     async def _receive(self, request: Request, limit: int) -> bytes:
-        """Return a body; it counts as held until the request is released."""
+        """Return a body; its bytes count until `release`."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise ServiceError(
                 "wrong_media_type", "send the body without 'Content-Encoding': none is read here"
@@ -102,15 +102,16 @@ class Bodies:
                 if declared.isdecimal() and int(declared[:20]) > limit:
                     deadline.reschedule(None)
                     if request.scope.get("hasse.body_withheld"):
-                        raise _too_large(limit)  # the client has sent nothing and will not
-                    raise await self._refuse(stream, limit)
+                        raise _too_large(limit)  # the client has not sent the body, and will not
+                    raise await self._discard(stream, limit)
                 async for chunk in stream:
-                    self._held += len(chunk)
-                    request.scope[_HELD] = held = request.scope.get(_HELD, 0) + len(chunk)
-                    if held > limit:
+                    self._held_bytes += len(chunk)
+                    received = request.scope.get(_HELD_BYTES, 0) + len(chunk)
+                    request.scope[_HELD_BYTES] = received
+                    if received > limit:
                         deadline.reschedule(None)
-                        raise await self._refuse(stream, limit)
-                    if self._held > self._settings.buffered_bytes:
+                        raise await self._discard(stream, limit)
+                    if self._held_bytes > self._settings.buffered_bytes:
                         raise ServiceError(
                             "busy",
                             "the service holds as many bodies as it can: try again shortly",
@@ -126,7 +127,8 @@ class Bodies:
         except ClientDisconnect:
             raise ServiceError("client_gone", "the client left before its body was whole") from None
 
-    async def _refuse(self, stream: AsyncGenerator[bytes, None], limit: int) -> ServiceError:
+    async def _discard(self, stream: AsyncGenerator[bytes, None], limit: int) -> ServiceError:
+        """Read the rest of a body that is too large, and return the error for it."""
         discarded = 0
         try:
             async with asyncio.timeout(self._linger_seconds):
@@ -149,52 +151,52 @@ def media_type(request: Request) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON; raises ServiceError `invalid` for what RFC 8259 does not allow.
+    """Parse JSON; raises ServiceError `invalid` if RFC 8259 does not allow it.
 
-    A byte-order mark in front is ignored, as the RFC permits.
+    A byte-order mark at the start is ignored, as the RFC permits.
     """
     try:
         return json.loads(
             body.decode("utf-8-sig"),
-            object_pairs_hook=_unique,
-            parse_constant=_not_a_number,
-            parse_float=_number,
+            object_pairs_hook=_unique_fields,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_number,
         )
     except (ValueError, RecursionError):
         raise invalid("body", "this is not JSON in UTF-8") from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        counted = Counter(name for name, _ in pairs)
-        raise given_twice(next(name for name, times in counted.items() if times > 1))
+        counts = Counter(name for name, _ in pairs)
+        raise given_twice(next(name for name, times in counts.items() if times > 1))
     for name in fields:
-        # Half of a surrogate pair is not text; code further in would say so less clearly.
-        if not _encodable(name):
+        # Half of a surrogate pair is not text. Here the error message is clearer than further in.
+        if not _is_encodable(name):
             raise invalid("body", "the name of a field is not Unicode text")
     return fields
 
 
-def _number(digits: str) -> float:
-    # JSON Schema calls 7.0 an integer. `int(float(digits))` would be wrong for some integers from
-    # 2**53 on, and an id would become its neighbour.
+def _parse_number(digits: str) -> float:
+    # For JSON Schema 7.0 is an integer. `int(float(digits))` is wrong for some integers from 2**53
+    # on: an id would become another id.
     value = float(digits)
     if not value.is_integer():
         return value
     try:
         exact = Decimal(digits)
-    except InvalidOperation:  # an exponent too large for Decimal
+    except InvalidOperation:  # the exponent is too large for Decimal
         return value
     whole = int(exact)
     return whole if whole == exact else value
 
 
-def _not_a_number(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise invalid("body", f"{name} is not JSON")
 
 
-def _encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
 """HTTP connection that sheds load: searches over capacity get 429 before their body is read.
 
-It has bounds on heads, on idle time, on pipelined requests and on unread answers. It also answers
-a request for another protocol as plain HTTP, and cancels the work of a client that disconnects.
+It limits heads, idle time, pipelined requests and unread answers. It answers a request to upgrade
+to another protocol as plain HTTP, and cancels the work of a client that disconnects.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from hasse.service.http.middleware import (
 from hasse.service.runtime.readiness import Phase
 from hasse.service.services import Services
 
-HEAD_BYTES = 65_536  # largest head of a request that is read
-PIPELINED = 8  # requests that may wait in a connection for the answer before theirs
-_READ_BYTES = 16_384  # a client that reads less in `write_seconds` reads nothing
+HEAD_BYTES = 65_536  # largest head of a request
+MAX_PIPELINED = 8  # requests that may wait in a connection for earlier answers
+_READ_BYTES = 16_384  # a client that reads less in `write_seconds` counts as reading nothing
 _TOO_LARGE = ServiceError(
     "head_too_large", f"the head of a request is not read beyond {HEAD_BYTES:,} bytes"
 )
@@ -40,7 +40,7 @@ class PipelineFullError(HasseError):
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. Subclasses name the application's services and its search routes."""
+    """One connection. A subclass for each application has its services and search routes."""
 
     services: ClassVar[Services]
     searches: ClassVar[Sequence[APIRoute]]
@@ -51,15 +51,15 @@ class Connection(HttpToolsProtocol):
         self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
         self._abort_timer: asyncio.TimerHandle | None = None  # while a client has to read
         self._body_until = 0.0  # an answered request may send its body until then
-        self._is_last = False  # what comes after the requests received so far is dropped
-        self._progress = False  # the parser recognized something in the bytes received now
-        self._is_head_new = False  # a head has begun in them, and not ended
-        self._unrecognized = 0  # bytes received since then
-        self._refused = False  # the request that is being received
+        self._ignores_input = False  # bytes after the requests received so far are dropped
+        self._has_progress = False  # the parser recognized something in the latest bytes
+        self._has_new_head = False  # a head has begun in the latest bytes, and not ended
+        self._unrecognized_bytes = 0  # received since the last progress
+        self._is_refused = False  # the request that is being received
         self._closes_after = False  # the refused request is the last of its connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a first request."""
+        """Wait for the first request."""
         super().connection_made(transport)
         self._restart_idle_timer()
 
@@ -75,43 +75,43 @@ class Connection(HttpToolsProtocol):
             task.cancel(CLIENT_GONE)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
-        if self._is_last:
+        """Parse the received bytes."""
+        if self._ignores_input:
             return
-        self._progress = False
+        self._has_progress = False
         try:
             self.parser.feed_data(data)
         except HttpParserError as error:
             if isinstance(error.__context__, PipelineFullError):
                 self._end_after_answers()
                 return
-            # httptools also fails on a target that is longer than this.
+            # httptools also fails on a target longer than HEAD_BYTES.
             self._give_up(_TOO_LARGE if len(self.url) >= HEAD_BYTES else _MALFORMED)
             return
         except HttpParserUpgrade as upgrade:
             self._parse_as_plain(data[upgrade.args[0] :])
             return
-        if self._is_head_new and self._is_idle():
-            self._is_head_new = False
+        if self._has_new_head and self._is_idle():
+            self._has_new_head = False
             self._restart_idle_timer()
-        self._unrecognized = 0 if self._progress else self._unrecognized + len(data)
-        if self._unrecognized > HEAD_BYTES:
+        self._unrecognized_bytes = 0 if self._has_progress else self._unrecognized_bytes + len(data)
+        if self._unrecognized_bytes > HEAD_BYTES:
             self._give_up(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Start to receive a head, which has to be complete before the idle timer ends."""
-        client_reads_no_refusal = self._refused and self.flow.write_paused
-        if client_reads_no_refusal or len(self.pipeline) >= PIPELINED:
+        """Begin to receive a head, which must be complete before the idle timer ends."""
+        client_reads_no_refusal = self._is_refused and self.flow.write_paused
+        if client_reads_no_refusal or len(self.pipeline) >= MAX_PIPELINED:
             raise PipelineFullError
         super().on_message_begin()
-        self._refused = False
-        self._progress = self._is_head_new = True
+        self._is_refused = False
+        self._has_progress = self._has_new_head = True
 
     def on_headers_complete(self) -> None:
-        """Start the request, refuse it, or let it wait for the one before."""
-        self._progress, self._is_head_new = True, False
+        """Start the request, refuse it, or queue it behind an earlier one."""
+        self._has_progress, self._has_new_head = True, False
         if self.parser.should_upgrade():
-            return  # it is parsed again, as plain HTTP
+            return  # the request is parsed again, as plain HTTP
         if self._is_idle():
             route = self._search_route()
             if route is not None and (error := self.services.admission.refusal()) is not None:
@@ -121,9 +121,9 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body; of a refused request it is dropped."""
-        self._progress = True
-        if self._refused:
+        """Receive a part of a body; drop it if the request is refused."""
+        self._has_progress = True
+        if self._is_refused:
             return
         super().on_body(body)
         if self._is_idle() and self.loop.time() < self._body_until:
@@ -131,8 +131,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._progress = True
-        if self._refused:
+        self._has_progress = True
+        if self._is_refused:
             if self._closes_after:
                 self._close()
         elif not self.parser.should_upgrade():
@@ -146,12 +146,12 @@ class Connection(HttpToolsProtocol):
             self._abort_unless_read()
 
     def pause_writing(self) -> None:
-        """Start the time that the client has to read its answer."""
+        """Start the time limit for the client to read its answer."""
         super().pause_writing()
         self._abort_unless_read()
 
     def resume_writing(self) -> None:
-        """Go on writing: the client reads."""
+        """Continue to write, because the client reads."""
         super().resume_writing()
         self._cancel_abort()
         if self.transport.is_closing():
@@ -162,7 +162,7 @@ class Connection(HttpToolsProtocol):
         self._close()
 
     def shutdown(self) -> None:
-        """Close the connection, or let its answer be the last."""
+        """Close the connection, at once or after the current answer."""
         super().shutdown()
         if self._abort_timer is not None or self.transport.is_closing():
             self._cancel_abort()
@@ -177,8 +177,8 @@ class Connection(HttpToolsProtocol):
     def _search_route(self) -> str | None:
         """Return the route of a search, as metrics name it; None for other requests.
 
-        A browser shows no answer without CORS headers, so pages of other sites are refused by the
-        application: their searches are no searches here.
+        Also None for searches from pages of other sites: a browser does not show them an answer
+        without CORS headers, which only the application adds.
         """
         if self.services.settings.cors_origins and self._has_origin():
             return None
@@ -197,7 +197,7 @@ class Connection(HttpToolsProtocol):
         return any(name == b"origin" for name, _ in self.headers)
 
     def _refuse(self, error: ServiceError, route: str) -> None:
-        self._refused = True
+        self._is_refused = True
         self._closes_after = (
             self.services.readiness.phase is Phase.STOPPING
             or self.expect_100_continue
@@ -210,9 +210,9 @@ class Connection(HttpToolsProtocol):
             self._path(),
             closes=self._closes_after,
         )
-        self._restart_idle_timer()  # so long may the rest of the body take
+        self._restart_idle_timer()  # the time limit for the rest of the body
         if self.expect_100_continue:
-            self._close()  # the client sends no body now
+            self._close()  # the client does not send its body
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -224,15 +224,15 @@ class Connection(HttpToolsProtocol):
         )
 
     def _end_after_answers(self) -> None:
-        """Close after answering the requests received so far; the client may send others again."""
-        self._is_last = True
+        """Close after answering the requests received so far; the client may repeat later ones."""
+        self._ignores_input = True
         if self._is_idle():
             self._close()
         else:
             self.cycle.keep_alive = False
 
     def _close(self) -> None:
-        """Close when the client has read its answer, or its time is over."""
+        """Close when the client has read its answer, or its time limit ends."""
         self.transport.close()
         self._abort_unless_read()
 
@@ -258,7 +258,7 @@ class Connection(HttpToolsProtocol):
             self._abort_timer = None
 
     def _give_up(self, error: ServiceError) -> None:
-        """Answer bytes that no request can be made of, and close."""
+        """Answer bytes that are not a request, and close."""
         self.headers = []
         self._answer(error, closes=True)
         self._close()
@@ -272,7 +272,7 @@ class Connection(HttpToolsProtocol):
         *,
         closes: bool,
     ) -> None:
-        """Write an error without the application, and count it."""
+        """Send an error without the application, and count it."""
         request_id = request_id_of(self.headers)
         root_path = self.services.settings.root_path
         head, before, after = prepared_problem(
@@ -295,10 +295,10 @@ class Connection(HttpToolsProtocol):
         )
 
     def _parse_as_plain(self, rest: bytes) -> None:
-        """Parse a request again without its `Upgrade`, with what came behind its head.
+        """Parse a request again without its `Upgrade` header, with the bytes after its head.
 
-        No protocol is switched to here, but some clients (Java's) offer HTTP/2 with each request,
-        and the parser takes their body for that protocol.
+        No other protocol is supported, but some clients (Java's) offer HTTP/2 with each request,
+        and the parser then takes the body for that protocol.
         """
         if self.parser.get_method() == b"CONNECT":
             self._give_up(_MALFORMED)
@@ -310,5 +310,5 @@ class Connection(HttpToolsProtocol):
 
 
 def connections_of(services: Services, searches: Sequence[APIRoute]) -> type[Connection]:
-    """Return the protocol of one application's connections."""
+    """Return the class of the connections of one application."""
     return type("Connection", (Connection,), {"services": services, "searches": searches})

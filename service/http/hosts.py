@@ -1,8 +1,8 @@
-"""Names and addresses of this service, and requests that pages of other sites make.
+"""Checks the `Host` of requests, and refuses writes from pages of other sites.
 
-A page of another site can give its own name the address of this service (DNS rebinding). Its
-browser then sends that name as `Host`, so only known names are answered. An address is no name:
-a browser that sends one has connected to it.
+A page of another site can give its own name the address of this service (DNS rebinding). The
+browser then sends that name as `Host`, so only known names are answered. An IP address as `Host` is
+safe: a browser that sends it has connected to it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ class Hosts:
     def __init__(self, settings: Settings) -> None:
         self._names = hosts_of(settings.allowed_hosts) | {"localhost", settings.host.lower()}
         self._suffixes = tuple(name[1:] for name in self._names if name.startswith("*."))
-        listens_on = _address(settings.host)
-        self._is_everywhere = not settings.host or bool(listens_on and listens_on.is_unspecified)
+        address = _address(settings.host)
+        self._has_all_addresses = not settings.host or bool(address and address.is_unspecified)
         self._origins = frozenset(origins_of(settings.cors_origins))
         self.knows = lru_cache(maxsize=256)(self._knows)
 
     def _knows(self, host: str, connected_to: str) -> bool:
-        """Tell whether a `Host` header is ours, of a connection to that address of this machine."""
+        """Return whether a `Host` header names this service.
+
+        `connected_to` is the address of this machine that the client has connected to.
+        """
         parts = _HOST.fullmatch(host.lower())
         if parts is None:
             return "*" in self._names
@@ -44,14 +47,14 @@ class Hosts:
             return True
         address = _address(name)
         return name == connected_to or (
-            address is not None and (self._is_everywhere or address.is_loopback)
+            address is not None and (self._has_all_addresses or address.is_loopback)
         )
 
     def require_same_origin(self, headers: Headers) -> None:
-        """Refuse what a browser sends for a page of another site, unless CORS lets it.
+        """Refuse a request from a page of another site, unless CORS allows the site.
 
-        Browsers send `Sec-Fetch-Site` over TLS and to loopback addresses, and `Origin` always.
-        Programs send neither.
+        Browsers send `Sec-Fetch-Site` over TLS and to loopback addresses, and always `Origin`.
+        Other programs send neither.
 
         Raises:
             ServiceError: `forbidden`.

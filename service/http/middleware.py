@@ -1,6 +1,6 @@
-"""Middleware of every request: its id, security headers, log line, counters and last resort.
+"""Middleware of every request: its id, security headers, log line, counts and unexpected errors.
 
-Plain ASGI, so that it costs microseconds and sees the whole life of a request.
+Plain ASGI, because that costs only microseconds, and sees a request until its end.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SECURITY_HEADERS = [
 ]
 CLIENT_GONE = "client_gone"  # message of the cancellation of a request whose client disconnected
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_PIECE = 65_536  # bytes of an answer that are handed to the server at a time
-# A refusal of the application costs the event loop 1.5 to 4 ms, and clients that ask again at once
-# ask for one after the other.
-_REFUSAL_SECONDS = 0.015  # between two
+_PIECE = 65_536  # bytes of an answer that are passed to the server at a time
+# Least time between two refusals. A refusal by the application costs the event loop 1.5 to 4 ms,
+# and some clients repeat a refused request at once.
+_REFUSAL_SECONDS = 0.015
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
-_NO_HOST = ServiceError("malformed", "HTTP/1.1 needs the header Host, once")
+_MISSING_HOST = ServiceError("malformed", "HTTP/1.1 needs the header Host, once")
 _GONE = ServiceError("client_gone", "the client did not wait for the answer")
 _STOPPING = ServiceError("not_ready", Phase.STOPPING.value, retry_after=1)
 _UNREAD = ServiceError(
@@ -67,7 +67,7 @@ class RequestMiddleware:
         self.app = app
         self.services = services
         self.unread_bytes = 0  # of long answers that are being sent
-        self._refused_at = 0.0  # when the last 429 was sent, or will be
+        self._refused_at = 0.0  # when the last 429 was or will be sent
         self._root_path = services.settings.root_path
         self._trusted = networks_of(services.settings.trusted_proxies)
 
@@ -88,7 +88,7 @@ class RequestMiddleware:
             await _Exchange(self, scope, receive, send).serve()
 
     async def pace_refusal(self) -> None:
-        """Wait until a 429 may be sent: clients that ask again at once are slowed by it."""
+        """Wait until a 429 may be sent, which slows clients that repeat requests at once."""
         now = perf_counter()
         self._refused_at = min(max(now, self._refused_at + _REFUSAL_SECONDS), now + 1.0)
         if self._refused_at > now:
@@ -108,14 +108,14 @@ class _Exchange:
         self._method = scope["method"]
         self._receive = receive
         self._send_raw = send
-        # A client that waits for "100 Continue" in vain may send its body or not: where its next
-        # request begins is unknown.
+        # A client that gets no "100 Continue" may send its body or not, so the start of its next
+        # request is unknown.
         self._withheld = _is_body_withheld(scope)
         self._scope = {
             **scope,
             "hasse.request_id": self._id,
             "hasse.body_withheld": self._withheld,
-            # The server leaves the body out.
+            # The server leaves out the body of the answer to HEAD.
             "method": "GET" if self._method == "HEAD" else self._method,
         }
         self._status = self._unread = 0
@@ -123,7 +123,7 @@ class _Exchange:
         self._span: TracedSpan | None = None
 
     async def serve(self) -> None:
-        """Answer the request, whatever happens, count and log it, and trace it if that is on."""
+        """Answer the request, also after an error; count, log and, if wanted, trace it."""
         traces = self._services.traces
         if traces is None or self._scope["path"] in _QUIET:
             await self._serve()
@@ -137,7 +137,7 @@ class _Exchange:
 
     async def _serve(self) -> None:
         try:
-            if (refusal := self._wrong_host()) is not None:
+            if (refusal := self._host_error()) is not None:
                 await self._answer(refusal)
             else:
                 receive = self._receive_withheld if self._withheld else self._receive
@@ -146,26 +146,26 @@ class _Exchange:
             is_gone = error.args == (CLIENT_GONE,)
             if self._status != 0 and not is_gone:
                 raise
-            # A client that is gone reads no answer, but it is counted and logged.
+            # A disconnected client does not read the answer, but the answer is counted and logged.
             await self._answer(_GONE if is_gone else _STOPPING)
         except Exception:
             LOGGER.exception("failed", extra={"facts": _ids(self._id, self._trace)})
             if self._status != 0:
-                raise  # too late for another answer: the server closes the connection
+                raise  # an answer has begun: the server closes the connection
             await self._answer(_INTERNAL)
         finally:
             self._services.bodies.release(self._scope)
             self._middleware.unread_bytes -= self._unread
-            # Later, since uvloop sends the answer at the end of this turn of the loop.
+            # Recorded later, because uvloop sends the answer at the end of this loop iteration.
             asyncio.get_running_loop().call_soon(self._record, perf_counter() - self._start)
 
-    def _wrong_host(self) -> ServiceError | None:
+    def _host_error(self) -> ServiceError | None:
         """Return the error for a request without one Host header that names this service."""
         hosts = [value for name, value in self._scope["headers"] if name == b"host"]
-        if not hosts and self._scope["http_version"] == "1.0":  # may lack it (RFC 9112, 3.2)
+        if not hosts and self._scope["http_version"] == "1.0":  # Host is optional (RFC 9112, 3.2)
             return None
         if len(hosts) != 1:
-            return _NO_HOST
+            return _MISSING_HOST
         connected_to = (self._scope.get("server") or ("",))[0]
         known = self._services.hosts.knows(hosts[0].decode("latin-1"), connected_to)
         return None if known else WRONG_HOST
@@ -175,7 +175,7 @@ class _Exchange:
         return await self._receive()
 
     async def _send(self, message: Message) -> None:
-        """Send what the application answers, unless too many long answers are being sent."""
+        """Send a message of the application, unless too many long answers are being sent."""
         is_long = message["type"] == "http.response.start" and "hasse.in_pieces" not in self._scope
         if is_long and (size := _length(message)) > _PIECE:
             self._unread = size
@@ -186,9 +186,9 @@ class _Exchange:
         if message["type"] == "http.response.start" and message["status"] == 429:
             await self._middleware.pace_refusal()
         if not self._is_replaced:
-            await self._send_on(message)
+            await self._send_message(message)
 
-    async def _send_on(self, message: Message) -> None:
+    async def _send_message(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             headers = message["headers"] = list(message.get("headers", ()))
@@ -198,17 +198,17 @@ class _Exchange:
             if self._withheld or self._services.readiness.phase is Phase.STOPPING:
                 headers.append((b"connection", b"close"))
         elif len(body := message.get("body", b"")) > _PIECE:
-            # The server waits after a piece until the client has read most of it.
+            # After each piece the server waits until the client has read most of it.
             for at in range(0, len(body) - _PIECE, _PIECE):
                 piece = body[at : at + _PIECE]
                 await self._send_raw({"type": message["type"], "body": piece, "more_body": True})
-                await asyncio.sleep(0)  # others have their turn, however fast the client reads
+                await asyncio.sleep(0)  # let other tasks run, also if the client reads fast
             message = {**message, "body": body[at + _PIECE :]}
         await self._send_raw(message)
 
     async def _answer(self, error: ServiceError) -> None:
         self._scope["hasse.reason"] = error.reason
-        await problem(error, self._id)(self._scope, self._receive, self._send_on)
+        await problem(error, self._id)(self._scope, self._receive, self._send_message)
 
     def _record(self, seconds: float) -> None:
         scope = self._scope
@@ -250,12 +250,12 @@ def record_answer(
     """Count an answer and log its line.
 
     Args:
-        metrics: counts it.
-        request_id, method, path, status, reason: what the line says.
-        route: where it is counted: the path with its parameters' names.
+        metrics: counts the answer.
+        request_id, method, path, status, reason: fields of the log line.
+        route: the route to count by: the path with the names of its parameters.
         key: name of the access key of the request.
-        seconds: from head to answer; None for a request that was not let in.
-        trace: id of its trace, if it is traced.
+        seconds: time from head to answer; None for a request that was not admitted.
+        trace: id of the request's trace, if it is traced.
     """
     metrics.requests(route, status).inc()
     if reason is not None:
@@ -274,7 +274,7 @@ def record_answer(
     event("request", level, **facts)
 
 
-@lru_cache(maxsize=16)  # thousands of refusals a second differ in little but their ids
+@lru_cache(maxsize=16)  # thousands of refusals a second are alike except for their ids
 def prepared_problem(
     reason: str, detail: str, retry_after: int | None, root_path: str
 ) -> tuple[bytes, bytes, bytes]:
@@ -289,11 +289,11 @@ def prepared_problem(
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the id that a client gave its request, if it is a good one, or a new one."""
+    """Return the id that the client sent with its request if it is valid, or a new id."""
     for name, value in headers:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
-    return f"{random.getrandbits(64):016x}"  # identifies log lines; no secret
+    return f"{random.getrandbits(64):016x}"  # identifies log lines; not a secret
 
 
 def _ids(request_id: str, trace: str | None) -> dict[str, str]:
@@ -301,13 +301,13 @@ def _ids(request_id: str, trace: str | None) -> dict[str, str]:
 
 
 def _length(start: Message) -> int:
-    """Return the bytes that an answer is about to have, or 0 where its head does not tell."""
+    """Return the size of an answer in bytes, or 0 if its head has no content length."""
     sizes = (value for name, value in start.get("headers", ()) if name == b"content-length")
     return int(next(sizes, b"0"))
 
 
 def _is_body_withheld(scope: Scope) -> bool:
-    """Tell whether a client sends the body only after "100 Continue"."""
+    """Return whether a client sends the body only after "100 Continue"."""
     return any(
         name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"]
     )

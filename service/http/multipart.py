@@ -1,4 +1,4 @@
-"""Multipart forms (RFC 7578), parsed in memory, and the values of their fields.
+"""Parses multipart forms (RFC 7578) in memory, and the values of their fields.
 
 Starlette's parser writes files to disk, reads a file without a file name as text, and refuses a
 preamble.
@@ -29,12 +29,12 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
-# Python's clients write True, and HTML's check boxes 1.
-_TRUTH = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
-_FIELDS = 300  # a picture with 255 texts to embed, or 32 parts with all options
-_FILE_NAME_CHARACTERS = 200
-_HEADER_BYTES = 4096
-_TEXT_BYTES = 24 * 1024  # a thousand ids
+# Clients in Python send True, HTML check boxes send 1.
+_BOOLEANS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+_MAX_FIELDS = 300  # a picture with 255 texts to embed, or 32 parts with all options
+_MAX_NAME_CHARACTERS = 200
+_MAX_HEADER_BYTES = 4096
+_MAX_TEXT_BYTES = 24 * 1024  # a thousand ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Form:
         return cls([field for field in fields if field.is_file], texts)
 
     def picture(self) -> FormField:
-        """Return the file `image`, the only one; raises ServiceError `invalid`."""
+        """Return the only file, `image`; raises ServiceError `invalid` if it is not there."""
         if "image" in dict(self.texts):
             raise invalid("image", "send a file, with a file name")
         for file in self.files:
@@ -75,9 +75,9 @@ class Form:
         return self.files[0]
 
     def as_model(self, model: type[Model], picture: str) -> Model:
-        """Return the form as `model`; raises ServiceError `invalid` for what is not.
+        """Return the form as `model`; raises ServiceError `invalid` if it does not fit.
 
-        The picture takes the place of the field `picture`, or the first place of a list.
+        The picture becomes the field `picture`, or its first item if the field is a list.
         """
         values: dict[str, Any] = {}
         for name, text in self.texts:
@@ -88,16 +88,16 @@ class Form:
                 values.setdefault(name, []).append(text)
             elif name in values:
                 raise given_twice(name)
-            # An empty text leaves the default, except where it selects: no split, and no image.
+            # An empty text means the default, except in these two fields: no split, and no images.
             elif text or name in ("split", "image_ids"):
                 values[name] = _value(kind, name, text)
         content = self.picture().content
         if kind_of(model.model_fields[picture]) is list:
             texts = values.get(picture, [])
             (limit,) = (
-                each.max_length
-                for each in model.model_fields[picture].metadata
-                if hasattr(each, "max_length")
+                constraint.max_length
+                for constraint in model.model_fields[picture].metadata
+                if hasattr(constraint, "max_length")
             )
             if len(texts) >= limit:
                 raise invalid(picture, too_many(limit - 1, len(texts)))
@@ -112,9 +112,9 @@ def _value(kind: Any, name: str, text: str) -> Any:
     if kind is int:
         return _whole_number(name, text)
     if kind is bool:
-        if text not in _TRUTH:
+        if text not in _BOOLEANS:
             raise invalid(name, "this is neither true nor false")
-        return _TRUTH[text]
+        return _BOOLEANS[text]
     if kind == list[int]:
         return [_whole_number(name, part.strip()) for part in text.split(",")] if text else []
     if kind is float:
@@ -138,9 +138,10 @@ def _text(field: FormField) -> str:
 
 
 def parse_form(content_type: str, body: bytes) -> list[FormField]:
-    """Return the fields of a form; ServiceError `invalid` for what is none or beyond the limits.
+    """Return the fields of a form. The caller limits the size of files.
 
-    The caller limits the size of files.
+    Raises:
+        ServiceError: `invalid` if the body is not a form, or the form is over a limit.
     """
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not boundary:
@@ -150,8 +151,8 @@ def parse_form(content_type: str, body: bytes) -> list[FormField]:
     is_whole = False
 
     def on_part_begin() -> None:
-        if len(fields) == _FIELDS:
-            raise invalid("body", f"the form has more than {_FIELDS} fields")
+        if len(fields) == _MAX_FIELDS:
+            raise invalid("body", f"the form has more than {_MAX_FIELDS} fields")
         fields.append((Message(), []))
 
     def on_header_field(data: bytes, start: int, end: int) -> None:
@@ -178,10 +179,10 @@ def parse_form(content_type: str, body: bytes) -> list[FormField]:
                 "on_part_data": on_part_data,
                 "on_end": on_end,
             },
-            max_header_size=_HEADER_BYTES,
+            max_header_size=_MAX_HEADER_BYTES,
         )
-        # The parser takes no preamble. It gets all of the body at once, so that it calls back once
-        # for each name and each value of a header.
+        # The parser does not accept a preamble. It gets the whole body at once, so that it calls
+        # back once for each name and each value of a header.
         delimiter = b"--" + boundary
         if not body.startswith(delimiter):
             _, newline, body = body.partition(b"\r\n" + delimiter)
@@ -195,26 +196,26 @@ def parse_form(content_type: str, body: bytes) -> list[FormField]:
 
 
 def _field(headers: Message, content: bytes) -> FormField:
-    # RFC 6266: of `filename` and `filename*` the latter wins; it comes last here.
+    # RFC 6266: `filename*` wins over `filename`; it comes last here.
     options = {key.lower(): value for key, value in headers.get_params([], "content-disposition")}
     if "name" not in options:
         raise invalid("body", "a field has no name")
-    # Some clients label texts as text/plain, which is what a field without a label is.
+    # Some clients send the content type text/plain with a text, which is the default.
     is_file = "filename" in options or headers.get_content_type() != "text/plain"
-    if not is_file and len(content) > _TEXT_BYTES:
+    if not is_file and len(content) > _MAX_TEXT_BYTES:
         raise invalid("body", "a field is too long")
-    # The last part of a path, without what cannot be shown; it names nothing on a disk.
-    file_name = re.split(r"[/\\]", _decoded(options.get("filename", "")))[-1]
+    # The last part of a path, without unprintable characters. It is never used as a path.
+    file_name = re.split(r"[/\\]", _decode_option(options.get("filename", "")))[-1]
     printable = "".join(filter(str.isprintable, file_name)).strip()
     return FormField(
-        _decoded(options["name"]), is_file, printable[-_FILE_NAME_CHARACTERS:], content
+        _decode_option(options["name"]), is_file, printable[-_MAX_NAME_CHARACTERS:], content
     )
 
 
-def _decoded(value: str | tuple[str | None, str | None, str]) -> str:
-    """Decode an option of a header: UTF-8 as browsers send it, or RFC 8187 with its charset.
+def _decode_option(value: str | tuple[str | None, str | None, str]) -> str:
+    """Decode an option of a header: UTF-8 as browsers send it, or RFC 8187 with a charset.
 
-    Browsers escape a quote and line breaks as in a URL, and nothing else.
+    Browsers escape only quotes and line breaks, as in a URL.
     """
     if isinstance(value, str):
         text = value.encode("latin-1").decode("utf-8", "replace")

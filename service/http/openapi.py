@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, with the request bodies that `bodies` reads, and all errors."""
+"""Completes FastAPI's OpenAPI document with the request bodies of `bodies.py` and all errors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
-# Why a question can go without an answer, whatever it asks.
-OF_QUESTIONS = (
+# Reasons of errors that every question can have.
+QUESTION_REASONS = (
     "malformed",
     "unauthorized",
     "quota",
@@ -35,8 +35,8 @@ OF_QUESTIONS = (
     "catalog_unreachable",
     "late",
 )
-# Why a write can fail, whatever it writes.
-OF_WRITES = (
+# Reasons of errors that every write can have.
+WRITE_REASONS = (
     "unauthorized",
     "forbidden",
     "quota",
@@ -64,7 +64,7 @@ _IDS = {"type": "string", "pattern": "^([0-9]{1,18}(,[0-9]{1,18}){0,999})?$"}
 def takes(
     json: type[BaseModel] | None = None, form: type[BaseModel] | None = None
 ) -> dict[str, Any]:
-    """Return the part of an operation that names its bodies: one as JSON, one as a form."""
+    """Return the part of an operation that describes its bodies: as JSON, as a form, or both."""
     content: dict[str, Any] = {}
     if json is not None:
         content["application/json"] = {"schema": _reference(json.__name__)}
@@ -74,16 +74,16 @@ def takes(
 
 
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
-    """Return the part of an operation that lists its errors, from the one table."""
+    """Return the part of an operation that lists its errors, from the table of errors."""
     responses: dict[int | str, dict[str, Any]] = {}
     for reason in dict.fromkeys((*reasons, "wrong_host", "internal")):
         kind = REASONS[reason]
-        words = f"{kind.title} (`{reason}`)"
+        description = f"{kind.title} (`{reason}`)"
         if kind.status in responses:
-            responses[kind.status]["description"] += f"; {words}"
+            responses[kind.status]["description"] += f"; {description}"
             continue
         responses[kind.status] = {
-            "description": words,
+            "description": description,
             "content": {MEDIA_TYPE: {"schema": _reference(Problem.__name__)}},
         }
         if kind.status in (429, 503):
@@ -97,12 +97,12 @@ def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
 
 
 def describe(app: FastAPI) -> None:
-    """Complete the OpenAPI document of an application, and serve it, written once."""
-    stock = app.openapi
+    """Complete the OpenAPI document of an application, and serve it at /openapi.json."""
+    make_document = app.openapi
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            openapi = stock()
+            openapi = make_document()
             schemas = openapi.setdefault("components", {}).setdefault("schemas", {})
             for question in QUESTIONS:
                 if question.json:
@@ -112,7 +112,7 @@ def describe(app: FastAPI) -> None:
             _add_form(schemas, UploadForm, "image")
             _add(schemas, AnnotationFields)
             _add(schemas, Problem, "serialization")
-            # Problem documents take the place of FastAPI's own validation errors.
+            # Problem documents replace FastAPI's own validation errors.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
             _secure(openapi, services_of(app).settings)
@@ -123,19 +123,19 @@ def describe(app: FastAPI) -> None:
         return app.openapi_schema
 
     @lru_cache(maxsize=16)
-    def written(root_path: str) -> bytes:
+    def serialized(root_path: str) -> bytes:
         servers = {"servers": [{"url": root_path}]} if root_path else {}
         return to_json(document() | servers)
 
     async def send(request: Request) -> Response:
-        return Response(written(ROOT_PATH.get()), media_type="application/json")
+        return Response(serialized(ROOT_PATH.get()), media_type="application/json")
 
     app.openapi = document  # type: ignore[method-assign]
     app.add_route("/openapi.json", send, include_in_schema=False)
 
 
 def form_name(model: type[BaseModel]) -> str:
-    """Return the name of the schema of a request that is sent as a form."""
+    """Return the name of the schema of a request as a form."""
     return f"{model.__name__.removesuffix('Query').removesuffix('Form')}Form"
 
 
@@ -165,20 +165,20 @@ def _add(schemas: dict[str, Any], model: type[BaseModel], mode: Any = "validatio
 
 
 def _add_form(schemas: dict[str, Any], model: type[BaseModel], picture: str) -> None:
-    """Describe the form of a request, in which a picture takes the place of a field.
+    """Describe the form of a request, in which the file `image` replaces the field `picture`.
 
-    What may be null may be left out, a part is a caption, and a list of ids is a text.
+    A field that may be null may be left out, a part is a caption, and a list of ids is a text.
     """
     schema = model.model_json_schema(ref_template=_REF)
-    schema.pop("examples", None)  # of JSON
+    schema.pop("examples", None)  # they are JSON
     properties, required = schema["properties"], set(schema.get("required", ()))
     for name, field in properties.items():
         kind = kind_of(model.model_fields[name])
-        _without_choices(field)
+        _drop_alternatives(field)
         if kind is list:
-            _without_choices(field["items"])
-            described = field["description"].replace(A_PART, "Captions.")
-            field["description"] = f"{described} The field may be repeated."
+            _drop_alternatives(field["items"])
+            description = field["description"].replace(A_PART, "Captions.")
+            field["description"] = f"{description} The field may be repeated."
         elif kind == list[int]:
             properties[name] = _IDS | {
                 "title": field["title"],
@@ -196,11 +196,12 @@ def _add_form(schemas: dict[str, Any], model: type[BaseModel], picture: str) -> 
     schemas[schema["title"]] = schema
 
 
-def _without_choices(field: dict[str, Any]) -> None:
+def _drop_alternatives(field: dict[str, Any]) -> None:
+    """Reduce the alternatives of a field to the first that is not null."""
     if "anyOf" in field:
         first, *_ = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
-        described = field.get("description", first.get("description"))
+        description = field.get("description", first.get("description"))
         field.update(first)
-        field["description"] = described
+        field["description"] = description
         if field.get("default", "") is None:
             del field["default"]

@@ -1,4 +1,4 @@
-"""How errors become responses: problem documents of RFC 9457."""
+"""Turns errors into responses: problem documents of RFC 9457."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from starlette.routing import Match
 
 from hasse.service.errors import MEDIA_TYPE, ServiceError, invalid_fields, problem_body
 
-# A browser prompts for a password, which is the key. Programs send the key as a token.
+# A browser asks for a password, which is the key. Programs send the key as a token.
 CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="Hasse", charset="UTF-8"'}
 
 _METHODS = ("DELETE", "GET", "POST", "PUT")
-_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+_REASON_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 
 def problem(error: ServiceError, request_id: str) -> Response:
@@ -38,7 +38,7 @@ async def _handle(request: Request, error: Exception) -> Response:
             headers = {**headers, "Allow": ", ".join(methods)}
         error = _of_http_exception(error)
     elif isinstance(error, RequestValidationError):
-        # FastAPI names the place first: path, query or header.
+        # The first part of a location is path, query or header.
         error = invalid_fields(error.errors(), start=1)
     if not isinstance(error, ServiceError):
         raise error
@@ -50,7 +50,7 @@ async def _handle(request: Request, error: Exception) -> Response:
 
 def _of_http_exception(error: HTTPException) -> ServiceError:
     fallback = "malformed" if error.status_code < 500 else "internal"
-    reason = _OF_STATUS.get(error.status_code, fallback)
+    reason = _REASON_OF_STATUS.get(error.status_code, fallback)
     detail = {
         "not_found": "there is nothing at this address; /docs lists the addresses",
         "method_not_allowed": "this address does not support the method; /docs lists the methods",
@@ -59,17 +59,17 @@ def _of_http_exception(error: HTTPException) -> ServiceError:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return all methods of an address: the route that refused knows only its own."""
-    taken = {
+    """Return the methods of all routes of an address; the route that refused has only some."""
+    methods = {
         method
         for method in _METHODS
         for route in request.app.routes
         if route.matches({**request.scope, "method": method})[0] is Match.FULL
     }
-    return sorted(taken | {"HEAD"} if "GET" in taken else taken)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of an application a problem document."""
+    """Answer every error of an application with a problem document."""
     for kind in (ServiceError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _handle)

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.exporting import MEDIA_TYPES, Fields, Format, Originals, lines
-from hasse.service.http.openapi import OF_QUESTIONS, problems, takes
+from hasse.service.http.openapi import QUESTION_REASONS, problems, takes
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.table import SEARCH_IMAGES
@@ -32,7 +32,7 @@ _CONTENT = {
     response_class=Response,
     responses={
         200: {"description": "The file", "content": _CONTENT},
-        **problems(*OF_QUESTIONS),
+        **problems(*QUESTION_REASONS),
     },
     openapi_extra=takes(SEARCH_IMAGES.request),
 )

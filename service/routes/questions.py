@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from hasse.service.core.stages import Stages
 from hasse.service.http.bodies import FORM, media_type
-from hasse.service.http.openapi import OF_QUESTIONS, Id, problems, takes
+from hasse.service.http.openapi import QUESTION_REASONS, Id, problems, takes
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.requests import DiagramQuery
@@ -80,7 +80,7 @@ def _add(
         response_model=first.answer,
         responses={
             200: {"description": first.success, "headers": _TIMING},
-            **problems(*OF_QUESTIONS, *reasons, *pictures),
+            **problems(*QUESTION_REASONS, *reasons, *pictures),
         },
         **entry,
     )

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from hasse.service.addresses import address
 from hasse.service.core.stages import Stages
 from hasse.service.feed import ENTRIES, MEDIA_TYPE, atom
-from hasse.service.http.openapi import OF_QUESTIONS, OF_WRITES, problems, takes
+from hasse.service.http.openapi import QUESTION_REASONS, WRITE_REASONS, problems, takes
 from hasse.service.questions import saved
 from hasse.service.questions.answers import SavedAnswer, SavedSearch, SavedSearches
 from hasse.service.questions.handlers import HANDLERS
@@ -24,7 +24,7 @@ router = APIRouter()
 
 Name = Annotated[str, Path(pattern=saved.NAME_PATTERN, description="The name of the search.")]
 _FRESH = {"Cache-Control": "no-store"}
-_WRITES = (*OF_QUESTIONS, *OF_WRITES)
+_WRITES = (*QUESTION_REASONS, *WRITE_REASONS)
 
 
 @router.get(
@@ -32,7 +32,7 @@ _WRITES = (*OF_QUESTIONS, *OF_WRITES)
     tags=["search"],
     summary="List the searches that are kept",
     response_model=SavedSearches,
-    responses={200: {"description": "All of them"}, **problems(*OF_QUESTIONS)},
+    responses={200: {"description": "All of them"}, **problems(*QUESTION_REASONS)},
 )
 async def searches(services: SearchServices) -> Response:
     """Run every search that is kept: how many images it finds, and how many are new."""
@@ -45,7 +45,7 @@ async def searches(services: SearchServices) -> Response:
     tags=["search"],
     summary="Run a search that is kept",
     response_model=SavedAnswer,
-    responses={200: {"description": "Its hits"}, **problems(*OF_QUESTIONS, "not_found")},
+    responses={200: {"description": "Its hits"}, **problems(*QUESTION_REASONS, "not_found")},
 )
 async def search(name: Name, services: SearchServices) -> Response:
     """Answer a search that is kept, and say which images are new since somebody looked."""
@@ -118,7 +118,7 @@ async def forget(name: Name, services: ServicesHere) -> Response:
             "description": f"An Atom feed of the {ENTRIES} images that were added last",
             "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
         },
-        **problems(*OF_QUESTIONS, "not_found"),
+        **problems(*QUESTION_REASONS, "not_found"),
     },
 )
 async def feed(name: Name, services: SearchServices) -> Response:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.http.openapi import OF_WRITES, Id, problems, takes
+from hasse.service.http.openapi import WRITE_REASONS, Id, problems, takes
 from hasse.service.schemas import AddedImage, AnnotationFields, UploadForm
 from hasse.service.services import ServicesHere
 
@@ -40,7 +40,7 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
             "invalid",
             "damaged_picture",
             "encoding_failed",
-            *OF_WRITES,
+            *WRITE_REASONS,
         ),
     },
     openapi_extra=takes(form=UploadForm),
@@ -74,7 +74,7 @@ _ANNOTATING: dict[str, Any] = {
             "wrong_media_type",
             "invalid",
             "encoding_failed",
-            *OF_WRITES,
+            *WRITE_REASONS,
         ),
     },
     "openapi_extra": takes(AnnotationFields),
@@ -106,7 +106,7 @@ async def unannotate(request: Request, services: ServicesHere) -> Response:
     status_code=204,
     responses={
         204: {"description": "It is gone, and the picture with it if it came by POST"},
-        **problems("not_found", "invalid", *OF_WRITES),
+        **problems("not_found", "invalid", *WRITE_REASONS),
     },
 )
 async def remove_image(image_id: Id, services: ServicesHere) -> Response:

@@ -38,7 +38,7 @@ class Reloading:
             return
         changed, restart_names = changes(settings, new_settings)
         settings.adopt(new_settings)
-        services.access.take(settings)
+        services.access.update(settings)
         limits = settings.queued, settings.deadline_seconds
         services.admission.resize(*limits, settings.in_flight)
         services.rendering.resize(*limits)

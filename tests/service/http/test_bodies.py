@@ -274,7 +274,7 @@ def test_body_cut_short_by_its_client_is_no_internal_error(
     }
     client.run(client.app(scope, receive, send))
     assert statuses[0] == status
-    assert client.services.bodies.held == 0
+    assert client.services.bodies.held_bytes == 0
 
 
 def test_body_beyond_the_buffer_of_all_bodies_gets_429(collection: Path) -> None:
@@ -283,7 +283,7 @@ def test_body_beyond_the_buffer_of_all_bodies_gets_429(collection: Path) -> None
         response = client.post("/search/captions", files={"image": ("a.png", png(1))})
         problem(response, 429, "busy")
         assert response.headers["retry-after"] == "1"
-        assert client.services.bodies.held == 0
+        assert client.services.bodies.held_bytes == 0
         assert client.post("/search/images", json={"caption": "a dog"}).status_code == 200
 
 
@@ -303,7 +303,7 @@ def test_bodies_of_concurrent_requests_share_the_buffer(collection: Path) -> Non
 
         async with asyncio.timeout(20):
             first = asyncio.create_task(send(slowly()))
-            while not client.services.bodies.held:
+            while not client.services.bodies.held_bytes:
                 await asyncio.sleep(0.002)
             problem(await send(body), 429, "busy")
             more.set()

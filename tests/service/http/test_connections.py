@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hasse.service.http.connection import PIPELINED
+from hasse.service.http.connection import MAX_PIPELINED
 from hasse.service.http.middleware import CLIENT_GONE
 from hasse.service.runtime.readiness import Phase
 from hasse.service.schemas import Problem
@@ -341,12 +341,12 @@ def test_pipeline_is_answered_up_to_a_bound_and_closed() -> None:
         async with serving() as (server, connect):
             client = await connect()
             client.send(GET * 1000)
-            for _ in range(PIPELINED + 1):
+            for _ in range(MAX_PIPELINED + 1):
                 status, headers, _ = await client.receive()
                 assert status == 200
             assert headers["connection"] == "close"
             assert await client.is_closed()
-            assert len(server.inside) == PIPELINED + 1
+            assert len(server.inside) == MAX_PIPELINED + 1
 
     run(main)
 
