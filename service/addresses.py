@@ -1,6 +1,6 @@
 """Addresses of the service for its clients, below the path prefix of a proxy.
 
-The prefix belongs to the request, so it is a context variable and no parameter.
+The prefix is a context variable, not a parameter, because each request has its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def preview_url(image_id: int, size: str) -> str:
 
 
 def networks_of(setting: str) -> tuple[Network, ...]:
-    """Return the networks of a setting with commas; ValueError if one is none."""
+    """Return the networks of a comma-separated setting; ValueError if one is not a network."""
     parts = (part.strip() for part in setting.split(","))
     return tuple(ip_network(part) for part in parts if part)
 
@@ -62,7 +62,7 @@ def root_path_of(scope: Scope, root_path: str, trusted: tuple[Network, ...]) -> 
 
 
 def with_root_path(scope: Scope, root_path: str) -> Scope:
-    """Return the scope of a request below a prefix, whether the proxy has taken it off or not."""
+    """Return the scope of a request below a prefix, also if the proxy has removed the prefix."""
     path = scope["path"]
     if path != root_path and not path.startswith(f"{root_path}/"):
         path = root_path + path

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 INSTRUCTIONS = (
-    "Search a collection of pictures by what is true of them. A caption is true of a picture, or "
-    "it is not: trust the verdict of each hit, and say so where nothing here shows what was asked "
-    "for. `certified` means that no picture of the collection fits better. Ids come from searches."
+    "Search a collection of pictures by what is true of them. A caption is true of a picture or "
+    "not: trust the verdict of each hit. If no picture shows what the user wants, say so. "
+    "`certified` means that no other picture of the collection fits better. Ids come from searches."
 )
-# What the page needs and an agent does not.
-_LEFT_OUT = {"work", "plan", "rescored", "image_url", "thumbnail_url", "generation"}
+# Fields that only the page needs.
+_PAGE_FIELDS = {"work", "plan", "rescored", "image_url", "thumbnail_url", "generation"}
 
 
 class PictureRequest(Request):
@@ -47,19 +47,19 @@ class PictureRequest(Request):
     image_id: ImageId = Field(description="The id of an image, as hits have it.")
 
 
-Answering: TypeAlias = Callable[[Engine, Any], Awaitable[tuple[Fields, bytes]]]
+Respond: TypeAlias = Callable[[Engine, Any], Awaitable[tuple[Fields, bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what it takes, what it is for, and how it answers: fields, and a JPEG or nothing."""
+    """A tool: its input, its purpose, and the function that returns fields and a JPEG or b""."""
 
     request: type[Request]
     description: str
-    answer: Answering
+    answer: Respond
 
 
-def _asking(question: Question[Any, Any]) -> Tool:
+def _tool_of(question: Question[Any, Any]) -> Tool:
     async def answer(engine: Engine, request: Any) -> tuple[Fields, bytes]:
         handler = HANDLERS[question]
         return await run(engine, handler, request, Stages(), _for_agents), b""
@@ -75,24 +75,26 @@ async def _picture(engine: Engine, request: PictureRequest) -> tuple[Fields, byt
 
 
 TOOLS: Mapping[str, Tool] = {
-    "search": _asking(table.SEARCH_IMAGES),
-    "captions": _asking(table.SEARCH_CAPTIONS),
-    "entails": _asking(table.ENTAILS),
-    "describe": _asking(table.DESCRIBE),
+    "search": _tool_of(table.SEARCH_IMAGES),
+    "captions": _tool_of(table.SEARCH_CAPTIONS),
+    "entails": _tool_of(table.ENTAILS),
+    "describe": _tool_of(table.DESCRIBE),
     "picture": Tool(PictureRequest, cleandoc(PictureRequest.__doc__ or ""), _picture),
 }
 
 
 def _for_agents(fields: Fields) -> Fields:
-    """Return an answer with verdicts in words, and without what only the page needs."""
-    kept = {name: value for name, value in fields.items() if name not in _LEFT_OUT}
-    if "hits" in kept:
-        hits = [_for_agents(hit) | _verdict(hit, HIT_WORDS) for hit in kept["hits"]]
-        nothing = not hits or nothing_shows(hit["probability"] for hit in hits)
-        return {**({"conclusion": NOTHING_SHOWS} if nothing else {}), **kept, "hits": hits}
-    if "captions" in kept and all(isinstance(one, dict) for one in kept["captions"]):
-        return kept | {"captions": [one | _verdict(one, CLAIM_WORDS) for one in kept["captions"]]}
-    return kept | _verdict(kept, CLAIM_WORDS)
+    """Return an answer with verdicts in words, and without the fields that only the page needs."""
+    answer = {name: value for name, value in fields.items() if name not in _PAGE_FIELDS}
+    if "hits" in answer:
+        hits = [_for_agents(hit) | _verdict(hit, HIT_WORDS) for hit in answer["hits"]]
+        no_match = not hits or nothing_shows(hit["probability"] for hit in hits)
+        return {**({"conclusion": NOTHING_SHOWS} if no_match else {}), **answer, "hits": hits}
+    captions = answer.get("captions", ())
+    if captions and all(isinstance(caption, dict) for caption in captions):
+        captions = [caption | _verdict(caption, CLAIM_WORDS) for caption in captions]
+        return answer | {"captions": captions}
+    return answer | _verdict(answer, CLAIM_WORDS)
 
 
 def _verdict(fields: Fields, words: Mapping[Any, str]) -> Fields:
@@ -101,7 +103,7 @@ def _verdict(fields: Fields, words: Mapping[Any, str]) -> Fields:
 
 
 def server_of(engine: Callable[[], Engine]) -> Server[Any]:
-    """Return a server of the tools; `engine` may raise ServiceError while there is none.
+    """Return a server of the tools; `engine` may raise ServiceError while the engine opens.
 
     Raises:
         HasseError: the package `mcp` is missing.
@@ -115,7 +117,7 @@ def server_of(engine: Callable[[], Engine]) -> Server[Any]:
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    listed = [
+    tools = [
         types.Tool(
             name=name,
             description=tool.description,
@@ -126,7 +128,7 @@ def server_of(engine: Callable[[], Engine]) -> Server[Any]:
     ]
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=listed)
+        return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -156,10 +158,10 @@ def server_of(engine: Callable[[], Engine]) -> Server[Any]:
 
 
 async def serve_stdio(open_engine: Callable[[], Engine]) -> None:
-    """Answer one agent over standard input and output, until it ends them.
+    """Answer one agent over standard input and output, until the agent closes them.
 
     Raises:
-        HasseError: the package `mcp` is missing; or whatever `open_engine` raises.
+        HasseError: the package `mcp` is missing; or as `open_engine`.
     """
     server = server_of(lambda: engine)
     from mcp.server.stdio import stdio_server

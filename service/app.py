@@ -23,7 +23,7 @@ from hasse.service.http.middleware import RequestMiddleware
 from hasse.service.page import add_image, combine, doing, narrow
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
-from hasse.service.page import searches as kept_pages
+from hasse.service.page import searches as saved_search_pages
 from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import StaticFiles
 from hasse.service.routes import agents, collection, docs, exporting, operations, searches, writing
@@ -53,13 +53,13 @@ def create_app(
     on_failure: Callable[[str], None] = LOGGER.error,
     traces: Traces | None = None,
 ) -> FastAPI:
-    """Make the application; its engine is opened in a thread once it runs.
+    """Make the application. Its lifespan opens the engine in a thread.
 
     Args:
         settings: all limits and paths.
-        open_engine: makes the engine; tests give one that fails.
+        open_engine: opens the engine.
         on_failure: called with one sentence when the engine cannot open or a worker dies.
-        traces: records traces of requests, if given.
+        traces: records traces of requests; None traces nothing.
     """
     services = Services(
         settings=settings,
@@ -89,7 +89,7 @@ def create_app(
     )
     app.state.services = services
     problems.install(app)
-    # As routes of the application, since those of an included router are matched twice.
+    # Added to the application itself, because routes of an included router are matched twice.
     app.router.routes.extend(SEARCH_ROUTES)
     app.include_router(collection.router, dependencies=[requires("read")])
     app.include_router(writing.router, dependencies=[requires("write")])
@@ -99,7 +99,7 @@ def create_app(
     app.include_router(docs.router)
     if find_spec("mcp") is not None:
         app.include_router(agents.router)
-    pages = (search_pages, kept_pages, lattice_pages, combine, add_image, doing, narrow)
+    pages = (search_pages, saved_search_pages, lattice_pages, combine, add_image, doing, narrow)
     for page in pages:
         app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
     app.mount("/static", StaticFiles(), name="static")

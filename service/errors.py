@@ -1,8 +1,8 @@
-"""The table of errors of the service (RFC 9457); `http/problems.py` makes responses of them.
+"""The table of the service's errors (RFC 9457); `http/problems.py` turns them into responses.
 
-Every error leaves the service as `application/problem+json` with a reason from this table, except
-on the page, which shows it to people (`service.page.errors`). The detail is a sentence for people.
-It never contains paths or exceptions, and of the input only words that the model does not know.
+Every error is answered as `application/problem+json` with a reason from this table, except on the
+page (`service.page.errors`). The detail is a sentence for people. It never contains paths or
+exceptions. It repeats no input except words that the model does not know.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MEDIA_TYPE = "application/problem+json"
 
-# Errors that reading an intact index can raise. SQLite also writes when it reads: it merges its
-# log, and needs space for what its processes share.
+# Errors of reading an intact index. SQLite also writes when it reads: it merges its log, and needs
+# disk space for memory that its processes share.
 UNREADABLE = (
     CatalogUnreachableError,
     DiskFullError,
@@ -119,7 +119,7 @@ def reaching_catalog() -> Iterator[None]:
 
 @contextmanager
 def writing_catalog() -> Iterator[None]:
-    """Raise ServiceError if the block cannot write: nothing of it was written then.
+    """Raise ServiceError if the block cannot write; then nothing was written.
 
     The reason is `catalog_unreachable`, `disk_full` or `write_failed`.
     """
@@ -160,14 +160,14 @@ def invalid(field: str, reason: str) -> ServiceError:
     return ServiceError("invalid", f"{field}: {reason}", errors=((field, reason),))
 
 
-def given_twice(field: str) -> ServiceError:
+def repeated_field(field: str) -> ServiceError:
     """Return the error for a field that is repeated but must not be."""
-    return invalid(shown(field), "this field is given twice")
+    return invalid(shortened(field), "this field is given twice")
 
 
-def shown(name: str) -> str:
-    """Return the name of a field, or a word, that a client sent, short enough to repeat."""
-    return name[:64]
+def shortened(word: str) -> str:
+    """Return the start of a word of a client, or of a field's name, to repeat it in a message."""
+    return word[:64]
 
 
 def no_image(image_id: int) -> ServiceError:
@@ -176,13 +176,13 @@ def no_image(image_id: int) -> ServiceError:
 
 
 def invalid_fields(rows: Sequence[Any], start: int = 0) -> ServiceError:
-    """Return the error for errors of pydantic; it names the fields and never echoes the input.
+    """Return the error for errors of pydantic; it names the fields and never repeats the input.
 
-    The place of a field is read from `start` on.
+    `start` is the number of parts of a location to leave out of the field's name.
     """
-    found = [(_field(row["loc"][start:]), reason_of(row)) for row in rows[:20]]
-    detail = "; ".join(f"{field}: {reason}" for field, reason in found[:5])
-    return ServiceError("invalid", detail or "the request is not valid", errors=found)
+    errors = [(_field(row["loc"][start:]), reason_of(row)) for row in rows[:20]]
+    detail = "; ".join(f"{field}: {reason}" for field, reason in errors[:5])
+    return ServiceError("invalid", detail or "the request is not valid", errors=errors)
 
 
 def validated(model: type[Model], values: Any) -> Model:
@@ -194,11 +194,11 @@ def validated(model: type[Model], values: Any) -> Model:
 
 
 def _field(location: Sequence[Any]) -> str:
-    return ".".join(shown(str(part)) for part in location) or "body"
+    return ".".join(shortened(str(part)) for part in location) or "body"
 
 
 def reason_of(row: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value, from one error of pydantic."""
+    """Return the reason why a value is invalid, from one error of pydantic."""
     if row["type"] == "extra_forbidden":
         return "there is no such field"
     if row["type"] == "model_type":
@@ -213,9 +213,9 @@ def reason_of(row: Mapping[str, Any]) -> str:
     return message[:1].lower() + message[1:200]
 
 
-def too_many(limit: int, found: int) -> str:
+def too_many(limit: int, count: int) -> str:
     """Return the reason for a list that is too long."""
-    return f"there may be at most {limit:,} of these, not {found:,}"
+    return f"there may be at most {limit:,} of these, not {count:,}"
 
 
 def problem_body(error: ServiceError, request_id: str) -> bytes:
@@ -229,5 +229,5 @@ def problem_body(error: ServiceError, request_id: str) -> bytes:
         "request_id": request_id,
         "errors": [{"field": field, "reason": reason} for field, reason in error.errors],
     }
-    # ASCII can represent everything, even a lone surrogate in the name of a field.
+    # ASCII with escapes can represent even a lone surrogate in the name of a field.
     return json.dumps(body).encode("ascii")

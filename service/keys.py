@@ -1,4 +1,4 @@
-"""Keys as settings name them: the SHA-256 of each, by the name of the client."""
+"""Reads access keys from settings and files: the SHA-256 of each, by the name of the client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
 class KeysFile:
     """The content of a file of keys: the SHA-256 of each, by name.
 
-    A line is `read NAME:SHA-256` or `write NAME:SHA-256`; what follows a # is a remark.
+    A line is `read NAME:SHA-256` or `write NAME:SHA-256`. A # begins a comment.
     """
 
     path: Path
@@ -25,13 +25,13 @@ class KeysFile:
         return str(self.path)
 
     @classmethod
-    def read(cls, given: object) -> object:
-        """Read the file of a path; None where it is empty, and ValueError for a wrong line."""
-        if not isinstance(given, (str, Path)):
-            return given
-        if not str(given):
+    def read(cls, value: object) -> object:
+        """Read the file at a path; None for an empty path, ValueError for a wrong line."""
+        if not isinstance(value, (str, Path)):
+            return value
+        if not str(value):
             return None
-        path = Path(given)
+        path = Path(value)
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -46,21 +46,21 @@ class KeysFile:
                         "NAME:SHA-256', as 'hasse lab key NAME' prints it"
                     )
                 entries[words[0]].append(words[1])
-        if not any(entries.values()):  # it would let all in
+        if not any(entries.values()):  # without keys, everybody could read
             raise ValueError(f"there is no key in {path}: write one, or leave the setting empty")
         return cls(path, *(keys_of(",".join(lines)) for lines in entries.values()))
 
 
 def keys_of(setting: str) -> dict[str, str]:
-    """Return the SHA-256 of each key of a setting, by name; ValueError if that cannot be read."""
-    found: dict[str, str] = {}
+    """Return the SHA-256 of each key of a setting, by name; ValueError for a wrong setting."""
+    digests: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in setting.split(","))):
         name, _, digest = entry.partition(":")
         if not _KEY.fullmatch(entry):
             raise ValueError(
                 "this is not name:SHA-256, as 'hasse lab key NAME' prints it, with commas between"
             )
-        if name in found:
+        if name in digests:
             raise ValueError(f"the name {name} is given twice")
-        found[name] = digest
-    return found
+        digests[name] = digest
+    return digests

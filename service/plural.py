@@ -1,4 +1,4 @@
-"""Numbers of things, as people read them."""
+"""Formats numbers of things for people."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ PictureFile = Annotated[
 CaptionText = Annotated[
     str,
     Field(min_length=1, description="What should be true of the images."),
-    # `service.core.encoding.check_caption` refuses others. Python calls blank what JSON Schema's \s
-    # does not: a few control characters.
+    # What `service.core.encoding.check_caption` accepts. For Python a few control characters are
+    # blank, which \s of JSON Schema does not match.
     Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"}),
 ]
 
@@ -50,13 +50,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(instant: str) -> int:
-    """Return an RFC 3339 date and time in milliseconds since 1970; ValueError if it is none."""
-    found = _INSTANT.fullmatch(instant)
-    if not found:
+    """Return the milliseconds since 1970 of an RFC 3339 date and time; ValueError for another."""
+    match = _INSTANT.fullmatch(instant)
+    if not match:
         raise ValueError
-    if found[1] == "60":  # a leap second is the end of the minute before it
-        instant = f"{instant[: found.start(1)]}59{instant[found.end(1) :]}"
-    # In integers: as a float, some instants round to the millisecond before.
+    if match[1] == "60":  # a leap second counts as the last second of its minute
+        instant = f"{instant[: match.start(1)]}59{instant[match.end(1) :]}"
+    # In integers, because as floats some instants round to the previous millisecond.
     return (datetime.fromisoformat(instant.upper()) - _EPOCH) // timedelta(milliseconds=1)
 
 
@@ -80,7 +80,7 @@ _PLACE_PATTERN = rf"^{_LATITUDE},{_LONGITUDE},[0-9]{{1,5}}{_DECIMALS}$"
 
 
 def place_of(text: str) -> tuple[float, float, float]:
-    """Return the latitude, longitude and kilometres of a `Near`; ValueError if it is none."""
+    """Return the latitude, longitude and kilometres of a `Near`; ValueError for another text."""
     if not re.fullmatch(_PLACE_PATTERN, text):
         raise ValueError
     latitude, longitude, kilometres = map(float, text.split(","))
@@ -101,7 +101,7 @@ Near = Annotated[str, AfterValidator(_near), Field(json_schema_extra={"pattern":
 
 
 def kind_of(field: FieldInfo) -> Any:
-    """Return the type of a field beside None: a plain type, `list[int]`, or list for texts."""
+    """Return the type of a field without None: a plain type, `list[int]`, or list for texts."""
     choices = get_args(field.annotation) if _is_union(field.annotation) else [field.annotation]
     kind = next(_plain(choice) for choice in choices if choice is not NoneType)
     if get_origin(kind) is list:
@@ -125,7 +125,7 @@ def is_instant(field: FieldInfo) -> bool:
 class Request(BaseModel):
     """A request: types are strict, unknown fields are refused."""
 
-    # A command needs few of the models: each is built when it is first used.
+    # Each model is built when it is first used, because a command needs few of them.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
@@ -141,7 +141,7 @@ class Answer(BaseModel):
 
 
 class UploadFields(Request):
-    """What comes with a picture that is added."""
+    """The fields beside a new picture."""
 
     caption: list[CaptionText] = Field(
         default=[],
@@ -152,7 +152,7 @@ class UploadFields(Request):
         default=None,
         ge=0,
         le=UPLOAD_ID_MAXIMUM,
-        description="The image's id; when left out, the next after the largest there is.",
+        description="The image's id; when left out, one more than the largest id.",
     )
     split: str = Field(
         default="",
@@ -170,7 +170,9 @@ class AnnotationFields(Request):
     )
 
     image_ids: list[ImageId] = Field(
-        min_length=1, max_length=ANNOTATED_MAXIMUM, description="The images, all of them stored."
+        min_length=1,
+        max_length=ANNOTATED_MAXIMUM,
+        description="Ids of images of the collection.",
     )
     captions: list[CaptionText] = Field(
         default=[], max_length=ANNOTATIONS_MAXIMUM, description="What is true of each of them."
@@ -208,8 +210,8 @@ class ImageRecord(Answer):
 
     image_id: int
     file_name: str
-    path: str = Field(description="Where its file lies, relative to the folder that is followed.")
-    paths: list[str] = Field(description="All its files: copies of one picture are one image.")
+    path: str = Field(description="The path of its file, relative to the followed folder.")
+    paths: list[str] = Field(description="The paths of all its files: copies are one image.")
     width: int | None
     height: int | None
     split: str
@@ -223,7 +225,7 @@ class ImageRecord(Answer):
 
 
 class AddedImage(ImageRecord):
-    """The image that a picture became, or was already."""
+    """The image of a picture that was added or existed already."""
 
     created: bool = Field(description="Whether the picture is new to the collection.")
 
@@ -235,9 +237,9 @@ class Alive(Answer):
 
 
 class Ready(Answer):
-    """Both encoders and the index answered a probe; `following` is there with followed folders.
+    """Both encoders and the index answered a probe; `following` is present with followed folders.
 
-    `checksums` are "comparing" until every file of the index was compared with its own.
+    `checksums` is "comparing" until the checksum of every file of the index was compared.
     """
 
     status: Literal["ready"]
@@ -245,7 +247,7 @@ class Ready(Answer):
 
 
 class Version(Answer):
-    """What is running. Everything but the release is null while the model is being loaded."""
+    """The running release. All other fields are null while the model is being loaded."""
 
     name: Literal["hasse"]
     version: str
@@ -253,8 +255,8 @@ class Version(Answer):
     fingerprint: str | None = Field(default=None, description="SHA-256 over the model's files.")
     score: str | None = None
     dimension: int | None = None
-    images: int | None = Field(default=None, description="Images that can be found.")
-    captions: int | None = Field(default=None, description="Captions that can be found.")
+    images: int | None = Field(default=None, description="Number of searchable images.")
+    captions: int | None = Field(default=None, description="Number of searchable captions.")
     generation: int | None = None
 
 
@@ -268,7 +270,7 @@ class FieldError(Answer):
 class Problem(Answer):
     """An error, as RFC 9457 describes it (`application/problem+json`)."""
 
-    type: str = Field(description="Where the reason is explained.")
+    type: str = Field(description="The address of an explanation of the reason.")
     title: str
     status: int
     detail: str
@@ -278,6 +280,6 @@ class Problem(Answer):
 
 
 def image_id_of(text: str) -> int | None:
-    """Return the id of an image that was written as text; None for what none can be."""
+    """Return the id of an image from a text; None if the text is not an id."""
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     return int(text) if is_number and int(text) <= ID_MAXIMUM else None

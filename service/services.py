@@ -1,4 +1,4 @@
-"""Services that all requests share, as one typed value and one dependency."""
+"""The services that all requests share, as one typed value and one dependency."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of one application. The engine is in `readiness`, since it opens later.
+    """The services of one application. The engine is in `readiness`, because it opens later.
 
-    `admission` is of searches, `rendering` of pages that show them. Without `traces` no request is
+    `admission` admits searches, `rendering` pages that show them. Without `traces` no request is
     traced.
     """
 
@@ -52,8 +52,8 @@ class Services:
 
 def services_of(app: FastAPI) -> Services:
     """Return the services of an application."""
-    found: Services = app.state.services
-    return found
+    services: Services = app.state.services
+    return services
 
 
 async def _services(request: Request) -> Services:
@@ -64,7 +64,7 @@ ServicesHere = Annotated[Services, Depends(_services)]
 
 
 def requires(purpose: Purpose) -> Any:
-    """Return the dependency that refuses requests without a key for a purpose; it is `Services`."""
+    """Return a dependency of `Services` that refuses requests without a key for a purpose."""
 
     async def admit(request: Request) -> Services:
         services = services_of(request.app)
@@ -79,5 +79,5 @@ def requires(purpose: Purpose) -> Any:
     return Depends(admit)
 
 
-# For searches, of which there are thousands a second: each dependency costs a twentieth of one.
+# One dependency for searches, because each costs a twentieth of a search.
 SearchServices = Annotated[Services, requires("search")]

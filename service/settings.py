@@ -1,6 +1,6 @@
 """Every limit and choice of the service, each with a sentence about its purpose below it.
 
-A setting is given on the command line, or in the environment as `HASSE_` and its name in
+A setting comes from the command line, or from the environment as `HASSE_` and its name in
 capitals (`HASSE_PORT=8080`). The command line wins.
 """
 
@@ -26,8 +26,8 @@ from hasse.service.keys import KeysFile, keys_of
 
 _HOST_NAME = re.compile(r"\*|(\*\.)?[a-z0-9._-]+")
 _ORIGIN = re.compile(r"https?://[^\s/?#,]+")
-Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait for ever
-# Settings that a running service takes again, see `service.runtime.reloading`.
+Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait forever
+# Settings that a running service can reload, see `service.runtime.reloading`.
 RELOADED = (
     *("read_keys", "write_keys", "keys_file", "open_writes"),
     *("searches_per_minute", "writes_per_minute"),
@@ -43,39 +43,39 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="HASSE_", frozen=True)
 
     library: Path | None = None
-    """Folder of the library, which is searched; when empty, the user's own, in the place where the
-    platform keeps such things."""
+    """Folder of the library, which is searched; when empty, the user's library, in the platform's
+    usual folder for data."""
     model: Path | None = None
-    """The checkpoint, a folder or the name of a built-in one; when empty, the one the index was
-    built with."""
+    """The checkpoint, a folder or the name of a built-in model; when empty, the model that the
+    index was built with."""
     captioner: Path | None = None
     """Folder of the captioner that writes captions for pictures; when empty, `captioner` in the
     folder of the model, if there is one."""
     device: str = "auto"
     """Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present."""
     encoder_runtime: Runtime = "auto"
-    """What encodes pictures on a processor: openvino, torch in float32 or bfloat16, or auto for
-    OpenVINO on x86-64 and elsewhere bfloat16 where the processor has it."""
+    """Runtime of the picture encoder on a processor: openvino, torch in float32 or bfloat16, or
+    auto for OpenVINO on x86-64 and elsewhere bfloat16 where the processor has it."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 lets other machines in."""
     port: int = Field(default=8000, ge=0, le=65535)
     """Port to listen on; 0 takes any free one."""
     root_path: str = ""
-    """Path prefix under which a proxy offers the service, as in /hasse, whether it takes the prefix
-    off or not; when empty, none."""
+    """Path prefix under which a proxy offers the service, as in /hasse; the proxy may remove it or
+    not; when empty, none."""
     trusted_proxies: str = ""
-    """Addresses or networks of proxies, with commas between, whose X-Forwarded-Prefix takes the
-    place of `root_path`; when empty, none."""
+    """Addresses or networks of proxies, comma-separated, whose X-Forwarded-Prefix replaces
+    `root_path`; when empty, none."""
     cors_origins: str = ""
-    """Origins whose pages may use the API, with commas between, as in https://example.org; * for
-    all; when empty, none."""
+    """Origins whose pages may use the API, comma-separated, as in https://example.org; * for all;
+    when empty, none."""
     allowed_hosts: str = ""
-    """Names under which clients reach the service, with commas between, beside localhost and its
-    addresses; *.example.org for all below one, * for all; when empty, no further names. A request
-    for another name is 421."""
+    """Names under which clients reach the service, comma-separated, in addition to localhost and
+    its addresses; *.example.org for all names below one, * for all; when empty, no further names. A
+    request for another name is 421."""
     processes: int = Field(default=1, ge=1, le=256)
-    """Processes that share the port, each with its share of the cores and limits of its own; more
-    than one on Linux only."""
+    """Processes that share the port, each with its share of the cores and its own limits; more than
+    one on Linux only."""
     follow: bool = True
     """Whether `hasse serve` follows the folders of the library."""
     ocr: bool = True
@@ -96,88 +96,88 @@ class Settings(BaseSettings):
     """Most bytes of bodies of requests held in memory at one time, and of long answers that are
     being sent; beyond them, 429."""
     caption_words: int = Field(default=100, ge=1)
-    """Most words of a caption to ask by; beyond them, 422. One that is stored may have more: models
-    read the first."""
+    """Most words of a caption that is searched for; beyond them, 422. A stored caption may have
+    more: models read the first."""
     caption_characters: int = Field(default=2_000, ge=1)
     """Most characters a caption may have; beyond them, 422."""
     k_maximum: int = Field(default=1000, ge=1, le=1000)
     """Most hits one answer may hold; beyond, 422."""
 
     read_keys: str = ""
-    """Keys that may read, as name:SHA-256 with commas between; when empty, all may. `hasse lab key`
-    makes them."""
+    """Keys that may read, as name:SHA-256, comma-separated; when empty, everybody may. `hasse lab
+    key` makes them."""
     write_keys: str = ""
-    """Keys that may write and read, likewise; when empty, nobody may write."""
+    """Keys that may write and read, in the same form; when empty, nobody may write."""
     keys_file: Annotated[KeysFile | None, BeforeValidator(KeysFile.read)] = None
-    """File with further keys, `read NAME:SHA-256` or `write NAME:SHA-256` in each line; when empty,
+    """File with more keys, `read NAME:SHA-256` or `write NAME:SHA-256` in each line; when empty,
     none."""
     open_writes: bool = False
-    """Whether all who may read may write too, where there are no write keys."""
+    """Whether everybody who may read may also write, if there are no write keys."""
     searches_per_minute: int | None = Field(default=None, ge=1)
     """Searches that one key may make in a minute; when empty, any number."""
     writes_per_minute: int | None = Field(default=None, ge=1)
     """Writes that one key may make in a minute; when empty, any number."""
     image_captions: int = Field(default=32, ge=0, le=32)
-    """Most captions that one uploaded picture may bring; beyond them, 422."""
+    """Most captions of one uploaded picture; beyond them, 422."""
     writes_in_flight: int = Field(default=64, ge=1)
-    """Writes that are worked on at one time; beyond them, 429."""
+    """Most writes in flight; beyond them, 429."""
     write_seconds: Seconds = Field(default=30.0, gt=0)
-    """Time within which a write is answered or given up, and after which a client that reads
-    nothing of its answer is closed."""
+    """Time limit of a write, and after which the connection of a client that does not read its
+    answer is closed."""
 
     in_flight: int = Field(default=64, ge=1)
-    """Searches that are worked on at one time."""
+    """Most searches in flight; others wait in the queue."""
     queued: int = Field(default=256, ge=0)
-    """Searches that may wait for their turn; beyond them, 429."""
+    """Most searches in the queue; beyond them, 429."""
     deadline_seconds: Seconds = Field(default=5.0, gt=0)
-    """Time from a search's arrival within which it is answered or given up."""
+    """Time limit of a search, counted from its arrival."""
     caption_batch: int = Field(default=64, ge=1)
     """Most captions that are encoded together."""
     picture_batch: int = Field(default=16, ge=1)
     """Most pictures that are encoded together."""
     search_batch: int = Field(default=64, ge=1)
-    """Most points searched for together."""
+    """Most points that are searched for together."""
     search_workers: int = Field(default=1, ge=1, le=256)
     """Threads that search; each searches with all cores."""
     batch_seconds: float = Field(default=0.0, ge=0, le=1)
-    """Time a batch that is not full waits for company; at 0 a batch is what came in while the one
-    before it was worked on."""
+    """Time that a batch waits until it is full; at 0 a batch is what arrived while the previous
+    batch was processed."""
     decode_workers: int = Field(default=2, ge=1, le=256)
-    """Pictures that are decoded at a time, of those that clients send; as many thumbnails of stored
-    pictures are made beside them."""
+    """Pictures from clients that are decoded at a time; as many thumbnails of stored pictures are
+    made at the same time."""
     decode_seconds: Seconds = Field(default=10.0, gt=0)
     """Most processor time to decode one picture, by commands too, rounded up to whole seconds;
     beyond it, 422."""
     thumbnail_size: int = Field(default=320, ge=16, le=2048)
     """Longest side of a thumbnail, in pixels."""
     thumbnail_cache_bytes: int = Field(default=64_000_000, ge=0)
-    """Memory that holds thumbnails already made."""
+    """Memory for cached thumbnails."""
     preview_cache_bytes: int = Field(default=1_000_000_000, ge=0)
-    """Disk that holds previews already made, below the library; 0 keeps none."""
+    """Disk space for cached previews, below the library; 0 caches none."""
 
     partial_answers: bool = False
-    """Whether a search is answered, not certified, while a shard of a cluster does not answer;
-    otherwise it is 503."""
+    """Whether a search is answered without certification while a shard of a cluster does not
+    answer; otherwise 503."""
 
     refresh_seconds: Seconds = Field(default=1.0, gt=0)
-    """Time between looks for a generation that another process made."""
+    """Time between checks for a generation of another process."""
     compact_seconds: Seconds = Field(default=5.0, ge=0)
-    """Time between looks for small segments worth merging; 0 never merges."""
+    """Time between checks for small segments to merge; 0 never merges."""
     ready_seconds: Seconds = Field(default=2.0, ge=0)
-    """Time for which the answer of a readiness probe is kept."""
+    """Time for which the result of a readiness probe is reused."""
     stall_seconds: Seconds = Field(default=30.0, gt=0)
-    """Time after which a batch still being worked on makes the service not ready."""
+    """Time after which an unfinished batch makes the service not ready."""
     drain_seconds: Seconds = Field(default=0.3, ge=0)
-    """Time between failing readiness and closing the port when asked to stop."""
+    """Time between failing readiness and closing the port when the service stops."""
     shutdown_seconds: Seconds = Field(default=10.0, gt=0)
-    """Time that work in flight has to finish when stopping."""
+    """Time for requests in flight to finish when the service stops."""
     log_format: Literal["text", "json"] = "text"
-    """Shape of log lines: text for people, json for collectors."""
+    """Format of log lines: text for people, json for collectors."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least serious log line that is written."""
+    """Lowest level of log lines that are written."""
 
     settings_file: Path | None = None
-    """File with further settings, as HASSE_QUEUED=64 in each line; the environment and the command
+    """File with more settings, as HASSE_QUEUED=64 in each line; the environment and the command
     line win; when empty, none."""
 
     @property
@@ -187,7 +187,7 @@ class Settings(BaseSettings):
 
     @property
     def picture_limits(self) -> PictureLimits:
-        """How much a picture may cost to decode."""
+        """The size and time limits of decoding a picture."""
         return PictureLimits(self.picture_pixels, self.decode_seconds)
 
     @property
@@ -197,7 +197,7 @@ class Settings(BaseSettings):
 
     @property
     def writes_need_key(self) -> bool:
-        """Whether writing needs a key: one to write, or else the one to read."""
+        """Whether writing needs a key: a key to write, or with `open_writes` a key to read."""
         return bool(self.writers or self.readers)
 
     @property
@@ -211,7 +211,7 @@ class Settings(BaseSettings):
         return keys_of(self.write_keys) | dict(self.keys_file.writers if self.keys_file else {})
 
     def adopt(self, other: Settings) -> None:
-        """Take over those of `RELOADED`: all parts of a service share this one value."""
+        """Change the settings in `RELOADED` in place: all parts of a service share this value."""
         vars(self).update({name: getattr(other, name) for name in RELOADED})
 
     @field_validator(
@@ -220,19 +220,19 @@ class Settings(BaseSettings):
         mode="before",
     )
     @classmethod
-    def _absent(cls, given: object) -> object:
-        return None if given == "" else given
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
 
     @field_validator("read_keys", "write_keys")
     @classmethod
-    def _readable(cls, keys: str) -> str:
-        if keys and not keys_of(keys):  # of two variables that are not set, the comma is left
+    def _check_keys(cls, keys: str) -> str:
+        if keys and not keys_of(keys):  # a lone comma, for example between two unset variables
             raise ValueError("there is no key in it: name one, or leave it empty")
         return keys
 
     @field_validator("root_path")
     @classmethod
-    def _prefix(cls, path: str) -> str:
+    def _check_prefix(cls, path: str) -> str:
         path = path.rstrip("/")
         if not PREFIX.fullmatch(path):
             raise ValueError("write it as in /hasse: a slash before each part, none at the end")
@@ -240,19 +240,19 @@ class Settings(BaseSettings):
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _networks(cls, proxies: str) -> str:
+    def _check_networks(cls, proxies: str) -> str:
         networks_of(proxies)
         return proxies
 
     @field_validator("allowed_hosts")
     @classmethod
-    def _hosts(cls, hosts: str) -> str:
+    def _check_hosts(cls, hosts: str) -> str:
         hosts_of(hosts)
         return hosts
 
     @field_validator("cors_origins")
     @classmethod
-    def _origins(cls, origins: str) -> str:
+    def _check_origins(cls, origins: str) -> str:
         origins_of(origins)
         return origins
 
@@ -261,12 +261,12 @@ class Settings(BaseSettings):
 def descriptions() -> Mapping[str, str]:
     """Return the sentence below each setting in this file, by its name.
 
-    They are read when they are shown: pydantic would read them at every import.
+    They are read only when they are shown. Pydantic would read them at every import.
     """
-    (own,) = ast.parse(inspect.getsource(Settings)).body
+    (class_,) = ast.parse(inspect.getsource(Settings)).body
     return {
         ast.unparse(field.target): " ".join(str(text.value.value).split())
-        for field, text in pairwise(own.body if isinstance(own, ast.ClassDef) else ())
+        for field, text in pairwise(class_.body if isinstance(class_, ast.ClassDef) else ())
         if isinstance(field, ast.AnnAssign)
         and isinstance(text, ast.Expr)
         and isinstance(text.value, ast.Constant)
@@ -274,18 +274,18 @@ def descriptions() -> Mapping[str, str]:
 
 
 def hosts_of(setting: str) -> frozenset[str]:
-    """Return the names of a setting with commas, in lower case; ValueError if one is none."""
-    found = frozenset(part.strip().lower() for part in setting.split(",") if part.strip())
-    for name in found:
+    """Return the names of a comma-separated setting, in lower case; ValueError for a wrong one."""
+    names = frozenset(part.strip().lower() for part in setting.split(",") if part.strip())
+    for name in names:
         if not _HOST_NAME.fullmatch(name):
             raise ValueError(f"{name} is no name of a host: write it as in example.org, no port")
-    return found
+    return names
 
 
 def origins_of(setting: str) -> list[str]:
-    """Return the origins of a setting with commas; ValueError if one is none."""
-    found = [part for part in (part.strip() for part in setting.split(",")) if part]
-    for origin in found:
+    """Return the origins of a comma-separated setting; ValueError for a wrong one."""
+    origins = [part for part in (part.strip() for part in setting.split(",")) if part]
+    for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             raise ValueError(f"{origin} is no origin: write it as in https://example.org, no path")
-    return found
+    return origins

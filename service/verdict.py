@@ -1,4 +1,4 @@
-"""From a probability to a verdict and its words: the same on the page, in commands and answers."""
+"""Turns a probability into a verdict and its words, for the page, commands and answers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Literal
 
 Verdict = Literal["shows", "may_show", "not"]
 
-# What is true more often than not.
+# At least as likely true as false.
 SHOWS = 0.5
-# What is true once in five times: on a screen of such hits there is probably one, worth a look.
-# Below it, a person would look at more wrong hits than fit on a screen before a right one.
+# True once in five times: a screen of such hits probably has a right one. Below this, a person
+# would look at more than a screen of wrong hits before a right one.
 MAY_SHOW = 0.2
 
 HIT_WORDS: Mapping[Verdict, str] = {
@@ -18,15 +18,15 @@ HIT_WORDS: Mapping[Verdict, str] = {
     "may_show": "may show it",
     "not": "nearest, but not it",
 }
-# Of one claim about a picture: there is no other that could be nearer.
+# For one claim about a picture, where there is no other picture that could be nearer.
 CLAIM_WORDS: Mapping[Verdict, str] = {**HIT_WORDS, "not": "does not show it"}
-# Of a text that may follow from another text.
+# For a text that may follow from another text.
 TEXT_WORDS: Mapping[Verdict, str] = {
     "shows": "it follows",
     "may_show": "it may follow",
     "not": "it does not follow",
 }
-# Where a text stands that says the words of a query.
+# For a hit whose texts contain the words of a query, by the source of the text.
 WHERE_WORDS: Mapping[str, str] = {
     "caption": "in its caption",
     "title": "in its title",
@@ -44,27 +44,27 @@ NOTHING_SHOWS = "Nothing here shows this"
 
 
 def verdict(probability: float) -> Verdict:
-    """Return the verdict on what is true with this probability."""
+    """Return the verdict on a claim that is true with this probability."""
     if probability >= SHOWS:
         return "shows"
     return "may_show" if probability >= MAY_SHOW else "not"
 
 
 def is_true(probability: float | None) -> bool:
-    """Return whether something is true more often than not; what is not known is not."""
+    """Return whether a probability is at least SHOWS; False without a probability."""
     return probability is not None and verdict(probability) == "shows"
 
 
 def may_be_true(probability: float | None) -> bool:
-    """Return whether something may be true; what is not known is not."""
+    """Return whether a probability is at least MAY_SHOW; False without a probability."""
     return probability is not None and verdict(probability) != "not"
 
 
 def nothing_shows(probabilities: Iterable[float | None]) -> bool:
-    """Return whether no hit may be true; of hits without a probability this is not known."""
-    each = list(probabilities)
-    known = [one for one in each if one is not None]
-    return bool(known) and len(known) == len(each) and verdict(max(known)) == "not"
+    """Return whether every hit has a probability, and all are below MAY_SHOW."""
+    values = list(probabilities)
+    known = [value for value in values if value is not None]
+    return bool(known) and len(known) == len(values) and verdict(max(known)) == "not"
 
 
 def percent(probability: float) -> str:

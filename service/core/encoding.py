@@ -14,7 +14,7 @@ from hasse.models.errors import HasseError
 from hasse.models.images.preprocessing import Pixels
 from hasse.service.core.batching import Batcher
 from hasse.service.core.stages import Stages
-from hasse.service.errors import ServiceError, invalid, shown
+from hasse.service.errors import ServiceError, invalid, shortened
 from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "
         return
     unknown = vocabulary.unknown(text)
     if not unknown:
-        raise invalid(field, f"Hasse reads words, and there are none in “{shown(text)}”")
-    *most, last = [f"“{shown(word)}”" for word in unknown[:_NAMED]]
+        raise invalid(field, f"Hasse reads words, and there are none in “{shortened(text)}”")
+    *most, last = [f"“{shortened(word)}”" for word in unknown[:_NAMED]]
     named = f"words {', '.join(most)} and {last}" if most else f"word {last}"
     raise invalid(field, f"Hasse has never seen the {named}: say it in other words")
 

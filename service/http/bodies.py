@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from hasse.service.core.stages import traced
-from hasse.service.errors import ServiceError, given_twice, invalid, validated
+from hasse.service.errors import ServiceError, invalid, repeated_field, validated
 from hasse.service.http.multipart import Form
 from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
 from hasse.service.settings import Settings
@@ -170,7 +170,7 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         counts = Counter(name for name, _ in pairs)
-        raise given_twice(next(name for name, times in counts.items() if times > 1))
+        raise repeated_field(next(name for name, times in counts.items() if times > 1))
     for name in fields:
         # Half of a surrogate pair is not text. Here the error message is clearer than further in.
         if not _is_encodable(name):

@@ -19,7 +19,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from hasse.service.errors import given_twice, invalid, shown, too_many, validated
+from hasse.service.errors import invalid, repeated_field, shortened, too_many, validated
 from hasse.service.schemas import kind_of
 
 # The parser logs errors of forms. Clients must not be able to fill the log.
@@ -67,11 +67,11 @@ class Form:
             raise invalid("image", "send a file, with a file name")
         for file in self.files:
             if file.name != "image":
-                raise invalid(shown(file.name), "there is no such file field")
+                raise invalid(shortened(file.name), "there is no such file field")
         if not self.files:
             raise invalid("image", "this file field is required")
         if len(self.files) > 1:
-            raise given_twice("image")
+            raise repeated_field("image")
         return self.files[0]
 
     def as_model(self, model: type[Model], picture: str) -> Model:
@@ -87,7 +87,7 @@ class Form:
             if kind is list:
                 values.setdefault(name, []).append(text)
             elif name in values:
-                raise given_twice(name)
+                raise repeated_field(name)
             # An empty text means the default, except in these two fields: no split, and no images.
             elif text or name in ("split", "image_ids"):
                 values[name] = _value(kind, name, text)

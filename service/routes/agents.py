@@ -1,4 +1,4 @@
-"""`/mcp`: tools for language-model agents, by the protocol's streamable HTTP."""
+"""The route `/mcp`: tools for language-model agents, by the Model Context Protocol over HTTP."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ router = APIRouter(include_in_schema=False)
 
 
 class _Exchange(Response):
-    """Hands a request to the protocol's own server. No session outlives a request."""
+    """Passes a request to the server of the `mcp` package. A session is one request."""
 
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Imported when an agent comes: the package takes half a second.
+        # Imported at the first request, because the import takes half a second.
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         services = self._services
@@ -36,6 +36,6 @@ class _Exchange(Response):
 
 @router.post("/mcp")
 async def exchange(request: Request, services: SearchServices) -> Response:
-    """Answer one message of an agent. Each counts as a search for the quota of its key."""
+    """Answer one message of an agent. It counts as a search for the quota of its key."""
     services.hosts.require_same_origin(request.headers)
     return _Exchange(services)

@@ -1,4 +1,4 @@
-"""Images and captions of the collection, by id."""
+"""Routes of images and captions of the collection, by id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KnownVersion = Annotated[
     Header(alias="If-None-Match", description="The ETag of the version the client has."),
 ]
 _PICTURE = {"schema": {"type": "string", "format": "binary"}}
-# What an operation that sends a picture answers in its place.
+# Answers without a picture, of operations that send one.
 _NO_PICTURE: dict[int | str, dict[str, Any]] = {
     304: {"description": "The client has this version"},
     **problems(
@@ -38,10 +38,10 @@ _NO_PICTURE: dict[int | str, dict[str, Any]] = {
     ),
 }
 
-# An id may come to mean another picture (a rebuilt collection, a deleted image), so a client
-# may cache a picture but revalidates it, and gets 304 without the bytes.
+# The picture of an id may change (a rebuilt collection, a deleted image). So a client may cache a
+# picture but must revalidate it, and gets 304 without the bytes.
 _CACHE_CONTROL = "public, no-cache"
-# Originals are files of strangers: a browser that opens one runs nothing of it.
+# Originals may come from strangers, so a browser that opens one must not run its scripts.
 _ORIGINAL_POLICY = "default-src 'none'; sandbox"
 
 
@@ -67,7 +67,7 @@ async def image(image_id: Id, services: ServicesHere) -> Response:
     responses={
         200: {
             "description": "The picture as it is stored",
-            "content": dict.fromkeys(sorted(each.media_type for each in FORMATS), _PICTURE),
+            "content": dict.fromkeys(sorted(format_.media_type for format_ in FORMATS), _PICTURE),
         },
         **_NO_PICTURE,
     },
@@ -75,13 +75,13 @@ async def image(image_id: Id, services: ServicesHere) -> Response:
 async def image_file(
     request: Request, image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
-    """Return the bytes of the picture; files are served by id only."""
+    """Return the bytes of the picture. Files are served by id only."""
     path, name = await records.picture_file(services.engine, image_id)
     version = version_of(path)
-    if _has(if_none_match, version):
-        return _unchanged(version)
+    if _matches(if_none_match, version):
+        return _not_modified(version)
     original = await services.engine.in_catalog(lambda: open_original(path))
-    request.scope["hasse.in_pieces"] = True  # it is not held in memory
+    request.scope["hasse.in_pieces"] = True  # the answer is not in memory as a whole
     return StreamingResponse(
         original.pieces(),
         media_type=original.format.media_type,
@@ -109,8 +109,8 @@ async def image_file(
 async def image_thumbnail(
     image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
-    """Return the thumbnail, made at the first request and remembered."""
-    return await _reduced(services, image_id, None, if_none_match)
+    """Return the thumbnail. It is made at the first request and cached in memory."""
+    return await _send_reduced(services, image_id, None, if_none_match)
 
 
 @router.get(
@@ -128,18 +128,18 @@ async def image_thumbnail(
 async def image_preview(
     image_id: Id, size: PreviewSize, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
-    """Return a preview, made at the first request and kept on disk. Every format has one."""
-    return await _reduced(services, image_id, size, if_none_match)
+    """Return a preview. It is made at the first request and cached on disk."""
+    return await _send_reduced(services, image_id, size, if_none_match)
 
 
-async def _reduced(
+async def _send_reduced(
     services: Services, image_id: int, size: PreviewSize | None, if_none_match: str | None
 ) -> Response:
     version, content = await records.reduced(
-        services.engine, image_id, size, lambda version: _has(if_none_match, version)
+        services.engine, image_id, size, lambda version: _matches(if_none_match, version)
     )
     if not content:
-        return _unchanged(version)
+        return _not_modified(version)
     media_type = THUMBNAIL_MEDIA_TYPE if size is None else PREVIEW_MEDIA_TYPE
     return Response(content, headers=_headers(version), media_type=media_type)
 
@@ -163,23 +163,23 @@ def _headers(version: str) -> dict[str, str]:
     return {"ETag": f'"{version}"', "Cache-Control": _CACHE_CONTROL}
 
 
-def _disposition(name: str, found: Format) -> str:
-    """Return the header that names a file (RFC 6266), and has it saved unless browsers show it."""
-    kind = "inline" if found.shown else "attachment"
+def _disposition(name: str, format_: Format) -> str:
+    """Return the header with the name of a file (RFC 6266), inline if browsers show the format."""
+    kind = "inline" if format_.shown else "attachment"
     name = name.rpartition("/")[2]
-    plain = "".join(each if " " <= each <= "~" and each not in '"\\%' else "_" for each in name)
+    plain = "".join(char if " " <= char <= "~" and char not in '"\\%' else "_" for char in name)
     encoded = quote(name.encode(errors="replace"), safe="")
     return f'{kind}; filename="{plain}"' + (
         f"; filename*=UTF-8''{encoded}" if plain != name else ""
     )
 
 
-def _has(if_none_match: str | None, version: str) -> bool:
+def _matches(if_none_match: str | None, version: str) -> bool:
     if if_none_match is None:
         return False
     known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
     return f'"{version}"' in known or "*" in known
 
 
-def _unchanged(version: str) -> Response:
+def _not_modified(version: str) -> Response:
     return Response(status_code=304, headers=_headers(version))

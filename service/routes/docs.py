@@ -1,4 +1,4 @@
-"""Documentation of the API at /docs: Swagger UI, with no request to another site."""
+"""Documentation of the API at /docs: Swagger UI, without requests to other sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hasse.service.settings import Settings, descriptions
 
 router = APIRouter(include_in_schema=False)
 
-# The package ships the files of Swagger UI; nothing else of it is used.
+# Only the files of Swagger UI in this package are used.
 SWAGGER_UI = Path(str(files("fastapi_swagger"))) / "resources"
 
 _POLICY = (
@@ -42,7 +42,7 @@ _PAGE = """<!doctype html>
 <p>An error is <code>application/problem+json</code> (RFC 9457) with one of these reasons.</p>
 <table>{errors}</table>
 <h2>Settings</h2>
-<p>Whoever runs the service sets these as environment variables.</p>
+<p>The operator of the service sets these as environment variables.</p>
 <table>{settings}</table>
 </main>
 </body>

@@ -1,4 +1,4 @@
-"""The hits of a search as a file."""
+"""Routes that send the hits of a search as a file."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ async def search_images_export(
     format: Annotated[Format, Query(description="zip: the pictures themselves.")],  # noqa: A002
 ) -> Response:
     """Answer a search by a caption with CSV, JSON lines, or a ZIP of the original pictures."""
-    asked = await services.bodies.json(request, SEARCH_IMAGES.request)
+    query = await services.bodies.json(request, SEARCH_IMAGES.request)
     engine = services.engine
     handler = HANDLERS[SEARCH_IMAGES]
-    hits = await run(engine, handler, asked, Stages(), lambda fields: fields["hits"])
+    hits = await run(engine, handler, query, Stages(), lambda fields: fields["hits"])
     return await as_file(request, services, hits, format)
 
 
@@ -62,8 +62,8 @@ async def as_file(
         content = b"".join(lines(rows, format_))
         return Response(content, 200, headers, media_type)
     originals = await engine.in_catalog(lambda: Originals(engine.index, rows))
-    most = services.settings.export_bytes
-    if originals.size > most:
-        raise invalid("k", f"the originals take {originals.size:,} bytes, of {most:,} at most")
-    request.scope["hasse.in_pieces"] = True  # it is not held in memory
-    return StreamingResponse(originals.zipped(), 200, headers, media_type)
+    limit = services.settings.export_bytes
+    if originals.size > limit:
+        raise invalid("k", f"the originals take {originals.size:,} bytes, of {limit:,} at most")
+    request.scope["hasse.in_pieces"] = True  # the answer is not in memory as a whole
+    return StreamingResponse(originals.zip_pieces(), 200, headers, media_type)

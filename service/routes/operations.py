@@ -23,7 +23,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
     "/livez",
     summary="Is the process alive?",
     response_model=Alive,
-    responses={200: {"description": "It is"}, **problems()},
+    responses={200: {"description": "The process is alive"}, **problems()},
 )
 async def livez() -> Response:
     """Answer at once, also while the model is being loaded."""
@@ -32,12 +32,12 @@ async def livez() -> Response:
 
 @router.get(
     "/readyz",
-    summary="Would a search be answered?",
+    summary="Are searches answered?",
     response_model=Ready,
-    responses={200: {"description": "It would"}, **problems("not_ready")},
+    responses={200: {"description": "Searches are answered"}, **problems("not_ready")},
 )
 async def readyz(services: ServicesHere) -> Response:
-    """Probe both encoders and the index; the answer is kept for a moment."""
+    """Probe both encoders and the index. The result is reused for `ready_seconds`."""
     return _json(await services.readiness.probe())
 
 
@@ -54,8 +54,8 @@ async def readyz(services: ServicesHere) -> Response:
     },
 )
 async def metrics(services: ServicesHere) -> Response:
-    """Return counters, gauges and histograms for Prometheus, after a probe as of `/readyz`."""
-    with suppress(ServiceError):  # which `hasse_ready` shows
+    """Return counters, gauges and histograms for Prometheus, after the probe of `/readyz`."""
+    with suppress(ServiceError):  # `hasse_ready` shows a failure
         await services.readiness.probe()
     return Response(services.metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
 
@@ -67,7 +67,7 @@ async def metrics(services: ServicesHere) -> Response:
     responses={200: {"description": "Release, model and collection"}, **problems()},
 )
 async def version(services: ServicesHere) -> Response:
-    """Name the release, the model and the collection."""
+    """Return the release, the model and the collection."""
     return _json(about.version(services.readiness.engine))
 
 

@@ -1,4 +1,4 @@
-"""The routes of all questions, made from their table."""
+"""Makes the routes of all questions from their table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hasse.service.questions.table import DIAGRAM, QUESTIONS, Question
 from hasse.service.schemas import CaptionText
 from hasse.service.services import SearchServices, Services
 
-_OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
+_PICTURE_REASONS = ("too_many_pixels", "not_a_picture", "damaged_picture")
 _TIMING = {
     "Server-Timing": {
         "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",
@@ -47,7 +47,9 @@ def question_routes() -> list[APIRoute]:
             _endpoint(by_json, by_form),
             name=path.strip("/").replace("/", "_"),
             methods=["POST"],
-            openapi_extra=takes(*(one.request if one else None for one in (by_json, by_form))),
+            openapi_extra=takes(
+                by_json.request if by_json else None, by_form.request if by_form else None
+            ),
         )
     _add(router, DIAGRAM.path, [DIAGRAM], caption_diagram, methods=["GET"])
     _add(
@@ -67,12 +69,12 @@ def _add(
     path: str,
     questions: Iterable[Question[Any, Any]],
     endpoint: Callable[..., Awaitable[Response]],
-    **other: Any,
+    **options: Any,
 ) -> None:
     first, *_ = questions
     reasons = [reason for question in questions for reason in question.reasons]
-    pictures = _OF_PICTURES if any(question.picture for question in questions) else ()
-    entry = {"summary": first.summary, "description": cleandoc(first.description)} | other
+    pictures = _PICTURE_REASONS if any(question.picture for question in questions) else ()
+    entry = {"summary": first.summary, "description": cleandoc(first.description)} | options
     router.add_api_route(
         path,
         endpoint,
@@ -89,18 +91,18 @@ def _add(
 def _endpoint(
     by_json: Question[Any, Any] | None, by_form: Question[Any, Any] | None
 ) -> Callable[..., Awaitable[Response]]:
-    """Return what answers the questions of one address: one is sent as JSON, one as a form."""
+    """Return the endpoint of one address, for a question as JSON, one as a form, or both."""
 
     async def answer(request: Request, services: SearchServices) -> Response:
         stages, bodies = Stages(), services.bodies
         if by_form is not None and (by_json is None or media_type(request) == FORM):
             form = await bodies.form(request)
             request_model = form.as_model(by_form.request, by_form.picture)
-            return await _answered(services, by_form, request_model, stages)
+            return await _answer(services, by_form, request_model, stages)
         if by_json is None:
             raise TypeError("a question is sent as JSON, as a form, or as both")
         request_model = await bodies.json(request, by_json.request)
-        return await _answered(services, by_json, request_model, stages)
+        return await _answer(services, by_json, request_model, stages)
 
     return answer
 
@@ -109,19 +111,19 @@ async def caption_diagram(
     services: SearchServices,
     caption: Annotated[CaptionText, Query(description="The caption in the middle.")],
 ) -> Response:
-    """Answer with the diagram around a caption."""
-    return await _answered(services, DIAGRAM, DiagramQuery(middle=caption), Stages())
+    """Return the diagram around a caption."""
+    return await _answer(services, DIAGRAM, DiagramQuery(middle=caption), Stages())
 
 
 async def image_diagram(services: SearchServices, image_id: Id) -> Response:
-    """Answer with the diagram around an image."""
-    return await _answered(services, DIAGRAM, DiagramQuery(middle=image_id), Stages())
+    """Return the diagram around an image."""
+    return await _answer(services, DIAGRAM, DiagramQuery(middle=image_id), Stages())
 
 
-async def _answered(
+async def _answer(
     services: Services, question: Question[Any, Any], request_model: Any, stages: Stages
 ) -> Response:
-    """Return the answer, which no cache may keep, with the time of its stages."""
+    """Answer a question, with the time of its stages; no cache may store the answer."""
     body = await run(services.engine, HANDLERS[question], request_model, stages, to_json)
     headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
     return Response(body, 200, headers, "application/json")

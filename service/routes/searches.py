@@ -1,4 +1,4 @@
-"""Searches that are kept by name: list, keep, run, forget, and follow as a feed."""
+"""Routes of saved searches: list, save, run, delete, and follow as a feed."""
 
 from __future__ import annotations
 
@@ -23,99 +23,99 @@ from hasse.service.services import SearchServices, ServicesHere, requires
 router = APIRouter()
 
 Name = Annotated[str, Path(pattern=saved.NAME_PATTERN, description="The name of the search.")]
-_FRESH = {"Cache-Control": "no-store"}
+_NO_STORE = {"Cache-Control": "no-store"}
 _WRITES = (*QUESTION_REASONS, *WRITE_REASONS)
 
 
 @router.get(
     "/searches",
     tags=["search"],
-    summary="List the searches that are kept",
+    summary="List the saved searches",
     response_model=SavedSearches,
-    responses={200: {"description": "All of them"}, **problems(*QUESTION_REASONS)},
+    responses={200: {"description": "All saved searches"}, **problems(*QUESTION_REASONS)},
 )
 async def searches(services: SearchServices) -> Response:
-    """Run every search that is kept: how many images it finds, and how many are new."""
-    found = await saved.listed(services.engine)
-    return _json({"searches": [one.fields() for one in found]})
+    """Run every saved search: how many images it finds, and how many of them are new."""
+    all_searches = await saved.listed(services.engine)
+    return _json({"searches": [search.fields() for search in all_searches]})
 
 
 @router.get(
     "/searches/{name}",
     tags=["search"],
-    summary="Run a search that is kept",
+    summary="Run a saved search",
     response_model=SavedAnswer,
-    responses={200: {"description": "Its hits"}, **problems(*QUESTION_REASONS, "not_found")},
+    responses={200: {"description": "The hits"}, **problems(*QUESTION_REASONS, "not_found")},
 )
 async def search(name: Name, services: SearchServices) -> Response:
-    """Answer a search that is kept, and say which images are new since somebody looked."""
+    """Answer a saved search, with the images that are new since its hits were last looked at."""
     engine = services.engine
-    one = await saved.current(engine, name)
-    answer = await run(engine, HANDLERS[SEARCH_IMAGES], one.request, Stages(), dict)
-    return _json(one.fields() | {"new_image_ids": one.new, "answer": answer})
+    current = await saved.current(engine, name)
+    answer = await run(engine, HANDLERS[SEARCH_IMAGES], current.request, Stages(), dict)
+    return _json(current.fields() | {"new_image_ids": current.new, "answer": answer})
 
 
 @router.put(
     "/searches/{name}",
     tags=["writing"],
-    summary="Keep a search by a name",
+    summary="Save a search under a name",
     status_code=201,
     response_model=SavedSearch,
     responses={
-        200: {"model": SavedSearch, "description": "It is in the place of the former one"},
-        201: {"description": "It is kept"},
+        200: {"model": SavedSearch, "description": "The search has replaced another one"},
+        201: {"description": "The search is saved"},
         **problems(*_WRITES),
     },
     openapi_extra=takes(SEARCH_IMAGES.request),
     dependencies=[requires("write")],
 )
 async def keep(request: Request, name: Name, services: ServicesHere) -> Response:
-    """Keep a search by a caption. What it finds now counts as seen."""
-    asked = await services.bodies.json(request, SEARCH_IMAGES.request)
-    one, is_new = await saved.save(services.engine, name, asked)
-    return _json(one.fields(), 201 if is_new else 200)
+    """Save a search by a caption. The images that it finds now count as seen."""
+    query = await services.bodies.json(request, SEARCH_IMAGES.request)
+    current, is_new = await saved.save(services.engine, name, query)
+    return _json(current.fields(), 201 if is_new else 200)
 
 
 @router.post(
     "/searches/{name}/looked",
     tags=["writing"],
-    summary="Note that somebody looked at what a search finds",
+    summary="Mark the hits of a saved search as seen",
     status_code=204,
     responses={
-        204: {"description": "Nothing of it is new any more"},
+        204: {"description": "None of its hits is new any more"},
         **problems(*_WRITES, "not_found"),
     },
     dependencies=[requires("write")],
 )
 async def looked(name: Name, services: ServicesHere) -> Response:
-    """Count what a search finds now as seen."""
+    """Count the images that a search finds now as seen."""
     engine = services.engine
     await saved.note_looked(engine, await saved.current(engine, name))
-    return Response(status_code=204, headers=_FRESH)
+    return Response(status_code=204, headers=_NO_STORE)
 
 
 @router.delete(
     "/searches/{name}",
     tags=["writing"],
-    summary="Forget a search",
+    summary="Delete a saved search",
     status_code=204,
-    responses={204: {"description": "It is gone"}, **problems(*_WRITES, "not_found")},
+    responses={204: {"description": "The search is deleted"}, **problems(*_WRITES, "not_found")},
     dependencies=[requires("write")],
 )
 async def forget(name: Name, services: ServicesHere) -> Response:
-    """Forget a search. The images stay."""
+    """Delete a saved search. The images stay."""
     await saved.forget(services.engine, name)
-    return Response(status_code=204, headers=_FRESH)
+    return Response(status_code=204, headers=_NO_STORE)
 
 
 @router.get(
     "/searches/{name}/feed",
     tags=["search"],
-    summary="Follow a search with a feed reader",
+    summary="Follow a saved search with a feed reader",
     response_class=Response,
     responses={
         200: {
-            "description": f"An Atom feed of the {ENTRIES} images that were added last",
+            "description": f"An Atom feed of the {ENTRIES} latest images",
             "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
         },
         **problems(*QUESTION_REASONS, "not_found"),
@@ -124,13 +124,13 @@ async def forget(name: Name, services: ServicesHere) -> Response:
 async def feed(name: Name, services: SearchServices) -> Response:
     """Return the images that a search finds as an Atom feed (RFC 4287), the newest first."""
     engine = services.engine
-    one = await saved.current(engine, name)
-    images = await engine.in_catalog(lambda: engine.index.catalog.described_images(one.found))
-    newest = sorted(images.values(), key=lambda image: (image.row.added or 0, image.row.id))
-    here = address(f"/searches/{quote(name, safe='')}/feed")
-    made = atom(name, here, newest[: -ENTRIES - 1 : -1], one.saved.looked)
-    return Response(made, 200, _FRESH, MEDIA_TYPE)
+    current = await saved.current(engine, name)
+    images = await engine.in_catalog(lambda: engine.index.catalog.described_images(current.found))
+    by_age = sorted(images.values(), key=lambda image: (image.row.added or 0, image.row.id))
+    url = address(f"/searches/{quote(name, safe='')}/feed")
+    document = atom(name, url, by_age[: -ENTRIES - 1 : -1], current.saved.looked)
+    return Response(document, 200, _NO_STORE, MEDIA_TYPE)
 
 
 def _json(fields: Fields, status: int = 200) -> Response:
-    return Response(to_json(fields), status, _FRESH, "application/json")
+    return Response(to_json(fields), status, _NO_STORE, "application/json")

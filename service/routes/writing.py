@@ -1,4 +1,4 @@
-"""Routes that add, annotate and remove images: durable before they answer."""
+"""Routes that add, annotate and remove images. A write is durable before its answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
 
-_LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "string"}}}
+_LOCATION = {"Location": {"description": "Its address.", "schema": {"type": "string"}}}
 
 
 @router.post(
@@ -25,7 +25,7 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
     responses={
         200: {
             "model": AddedImage,
-            "description": "The picture was there already; captions it lacked were added",
+            "description": "The picture existed already; captions that it lacked were added",
             "headers": _LOCATION,
         },
         201: {"description": "The image was added", "headers": _LOCATION},
@@ -48,8 +48,8 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
 async def add_image(request: Request, services: ServicesHere) -> Response:
     """Store the picture, encode it and its captions, and make them searchable.
 
-    A picture is known by its bytes: sent again, it is answered with the image it is already, and
-    only captions that this image lacks are added. So a request that got no answer can be repeated.
+    A picture is identified by its bytes. If it is sent again, the answer is the existing image, and
+    only captions that this image lacks are added. So a request without an answer can be repeated.
     """
     form = await services.bodies.form(request)
     fields, file_name = form.as_model(UploadForm, "image"), form.picture().file_name
@@ -65,7 +65,7 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
 _ANNOTATING: dict[str, Any] = {
     "status_code": 204,
     "responses": {
-        204: {"description": "It is done, and the next search sees it"},
+        204: {"description": "It is done, and visible to the next search"},
         **problems(
             "not_found",
             "malformed",
@@ -83,17 +83,19 @@ _ANNOTATING: dict[str, Any] = {
 
 @router.post("/annotations", summary="Add captions and keywords to images", **_ANNOTATING)
 async def annotate(request: Request, services: ServicesHere) -> Response:
-    """Give images captions and keywords that they lack. They stay when a file changes."""
+    """Add captions and keywords that images lack. They stay when the file of an image changes."""
     fields = await services.bodies.json(request, AnnotationFields)
     await services.engine.writing.annotate(fields)
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
-@router.post("/annotations/remove", summary="Take captions and keywords away", **_ANNOTATING)
+@router.post(
+    "/annotations/remove", summary="Remove captions and keywords from images", **_ANNOTATING
+)
 async def unannotate(request: Request, services: ServicesHere) -> Response:
-    """Take captions of people, and keywords that were added here, away from images.
+    """Remove human captions, and keywords that were added by `/annotations`, from images.
 
-    Keywords in files stay: Hasse does not change files.
+    Keywords in files stay, because Hasse does not change files.
     """
     fields = await services.bodies.json(request, AnnotationFields)
     await services.engine.writing.unannotate(fields)
@@ -105,11 +107,11 @@ async def unannotate(request: Request, services: ServicesHere) -> Response:
     summary="Remove an image and its captions",
     status_code=204,
     responses={
-        204: {"description": "It is gone, and the picture with it if it came by POST"},
+        204: {"description": "The image is removed, and its picture too if it came by POST"},
         **problems("not_found", "invalid", *WRITE_REASONS),
     },
 )
 async def remove_image(image_id: Id, services: ServicesHere) -> Response:
-    """Make an image and its captions unfindable, from the next search on."""
+    """Remove an image and its captions. The next search does not find them."""
     await services.engine.writing.remove(image_id)
     return Response(status_code=204, headers={"Cache-Control": "no-store"})

@@ -60,7 +60,7 @@ def test_zip_of_originals_has_each_file_once_and_names_the_missing(index: Index)
     originals = Originals(
         index, [{"image_id": at, "path": name} for at, name in enumerate(NAMES, 1)]
     )
-    with ZipFile(BytesIO(b"".join(originals.zipped()))) as archive:
+    with ZipFile(BytesIO(b"".join(originals.zip_pieces()))) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
         assert names == ["one.png", "sub/two, too.png", "two, too.png", "missing.txt"]
@@ -71,7 +71,7 @@ def test_zip_of_originals_has_each_file_once_and_names_the_missing(index: Index)
 
 def test_zip_is_made_in_small_pieces(index: Index) -> None:
     originals = Originals(index, [{"image_id": 1, "path": "one.png"}])
-    assert max(map(len, originals.zipped())) < 300_000
+    assert max(map(len, originals.zip_pieces())) < 300_000
 
 
 def test_links_lead_to_the_originals_and_overwrite_nothing(index: Index, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def _write_originals(index: Index, rows: list[Any], out: Path, *, zipped: bool) 
     for name in originals.missing:
         tell(f"{name}: not there: left out")
     if zipped:
-        _write(out, originals.zipped())
+        _write(out, originals.zip_pieces())
     else:
         originals.link(out)
     tell(count(len(originals.files), "picture"))
