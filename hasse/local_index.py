@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any, Self, TypeVar
 
 from hasse.models.errors import HasseError
-from hasse.service.client.call import Ask, Picture, file_of, is_picture, sendable, several
+from hasse.service.client.call import Ask, Picture, file_of, is_picture, list_of, plain_fields
 from hasse.service.client.calls import Blocking, Questions, embed_calls
 from hasse.service.client.errors import problem_error
 from hasse.service.core import records
@@ -81,7 +81,7 @@ class LocalIndex(Questions, Blocking):
 
     def make(self, asked: Ask[Result]) -> Result:
         """Answer a question, which may have any number of pictures."""
-        fields = {name: _read(value) for name, value in sendable(asked.fields).items()}
+        fields = {name: _read(value) for name, value in plain_fields(asked.fields).items()}
 
         async def answer() -> Any:
             request = validated(asked.question.request, fields)
@@ -112,7 +112,7 @@ class LocalIndex(Questions, Blocking):
         split: str = "",
     ) -> AddedImage:
         """Add a picture with its captions, or captions to a picture that is there already."""
-        given = {"caption": several(captions), "image_id": image_id, "split": split}
+        given = {"caption": list_of(captions), "image_id": image_id, "split": split}
         file_name, content = file_of(picture)
 
         async def add() -> AddedImage:
@@ -154,8 +154,8 @@ class LocalIndex(Questions, Blocking):
 def _annotation(
     image_ids: Iterable[int], captions: Iterable[str], keywords: Iterable[str]
 ) -> AnnotationFields:
-    texts = {"captions": several(captions), "keywords": several(keywords)}
-    return validated(AnnotationFields, {"image_ids": several(image_ids), **texts})
+    texts = {"captions": list_of(captions), "keywords": list_of(keywords)}
+    return validated(AnnotationFields, {"image_ids": list_of(image_ids), **texts})
 
 
 def _read(value: Any) -> Any:

@@ -18,7 +18,7 @@ from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
 from hasse.models.score import penalties_between
-from hasse.service.client.call import Picture, file_of, several
+from hasse.service.client.call import Picture, file_of, list_of
 from hasse.service.errors import validated
 from hasse.service.questions import describe as describing
 from hasse.service.questions.answers import Description, Entailment
@@ -60,7 +60,7 @@ class Model:
 
     def encode_captions(self, captions: Iterable[str]) -> Points:
         """Return the points of captions: (B, N) float32."""
-        return self._loaded.model.encode_captions(several(captions))
+        return self._loaded.model.encode_captions(list_of(captions))
 
     def encode_pictures(self, pictures: Iterable[Picture]) -> Points:
         """Return the points of pictures: (B, N) float32; raises HasseError for what is none."""

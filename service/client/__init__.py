@@ -1,5 +1,5 @@
 """Client for the service, which programs import from `hasse`.
 
 It needs httpx, pydantic and tenacity, and of this project only the requests, answers and table of
-`service.questions`: a question that the service gains is one of the client.
+`service.questions`. So each new question of the service is also one of the client.
 """

@@ -1,4 +1,4 @@
-"""One request of the service as a value, with how to read its answer."""
+"""A request to the service as a value, with a function that reads its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hasse.service.client.errors import (
     UnreadableError,
     UnsendableError,
     error_of,
-    shown,
+    without_password,
 )
 from hasse.service.questions.table import DIAGRAM, Answered_co, Question
 
@@ -38,7 +38,11 @@ Part: TypeAlias = "str | int | bytes | os.PathLike[str] | Image"
 
 @dataclass(slots=True)
 class Call(Generic[Result]):
-    """One request, with how to read its answer; it may be sent several times."""
+    """A request, with a function that reads its answer. It may be sent several times.
+
+    Attributes:
+        may_be_done: an earlier attempt had no answer or an error, and may have been carried out.
+    """
 
     method: str
     path: str
@@ -47,10 +51,10 @@ class Call(Generic[Result]):
     json: dict[str, Any] | None = None
     data: dict[str, Any] = field(default_factory=dict)
     picture: Picture | None = None
-    may_be_done: bool = False  # by an attempt without an answer, or with an error
+    may_be_done: bool = False
 
     def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Return the request to send; raises UnsendableError. Reads the file of a picture."""
+        """Return the request to send, with the bytes of a picture file; raises UnsendableError."""
         files = None if self.picture is None else {"image": file_of(self.picture)}
         try:
             return http.build_request(
@@ -65,50 +69,51 @@ class Call(Generic[Result]):
             raise UnsendableError(f"{self.path} cannot carry this request: {error}") from error
 
     def result(self, response: httpx.Response) -> Result:
-        """Return the content of an answer; raises ClientError for one without success."""
+        """Return the content of an answer; raises ClientError if it is an error."""
         if response.is_success:
             return self.read(response)
         error = error_of(response)
-        # An image that an earlier attempt removed is not found by the next one.
+        # If an earlier attempt removed the image, the next one does not find it.
         if self.method == "DELETE" and self.may_be_done and isinstance(error, NotFoundError):
             return self.read(response)
         if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
             self.may_be_done = True
         raise error
 
-    def lost(self, error: httpx.RequestError) -> UnreachableError:
-        """Return the error for an attempt without an answer that can be read."""
+    def unreachable(self, error: httpx.RequestError) -> UnreachableError:
+        """Return the error for an attempt without a readable answer."""
         self.may_be_done = True
         reason = str(error) or type(error).__name__
-        return UnreachableError(f"{shown(error.request.url)} did not answer: {reason}")
+        return UnreachableError(f"{without_password(error.request.url)} did not answer: {reason}")
 
 
 @dataclass(slots=True)
 class Ask(Generic[Result]):
-    """A question with the fields of its request, and how to convert its answer."""
+    """A question with the fields of its request, and a function that converts its answer."""
 
     question: Question[Any, Any]
     fields: dict[str, Any]
     convert: Callable[[Any], Result]
 
     def call(self) -> Call[Result]:
-        """Return its HTTP request.
+        """Return the HTTP request of the question.
 
         Raises:
-            UnsendableError: HTTP carries one picture, as the first part, beside captions alone.
+            UnsendableError: HTTP takes one picture, as the first part, and all others as captions.
         """
-        question, fields, read = self.question, sendable(self.fields), reads(self.question.answer)
+        question, fields = self.question, plain_fields(self.fields)
+        read_answer = reader_of(question.answer)
 
-        def converted(response: httpx.Response) -> Result:
-            return self.convert(read(response))
+        def read(response: httpx.Response) -> Result:
+            return self.convert(read_answer(response))
 
         if question is DIAGRAM:
             middle = fields["middle"]
             if isinstance(middle, str):
-                return Call("GET", question.path, converted, query={"caption": middle})
-            return Call("GET", f"/images/{middle}/diagram", converted)
+                return Call("GET", question.path, read, query={"caption": middle})
+            return Call("GET", f"/images/{middle}/diagram", read)
         if not any(map(_has_picture, fields.values())):
-            return Call("POST", question.path, converted, json=fields)
+            return Call("POST", question.path, read, json=fields)
         picture = fields.pop(question.picture, None)
         if isinstance(picture, list):
             picture, *fields[question.picture] = picture
@@ -116,11 +121,11 @@ class Ask(Generic[Result]):
         if not is_picture(picture) or any(map(is_picture, parts)):
             raise UnsendableError(f"{question.path} takes one picture, as the first part")
         options = {name: _text_of(value) for name, value in fields.items()}
-        return Call("POST", question.path, converted, data=options, picture=picture)
+        return Call("POST", question.path, read, data=options, picture=picture)
 
 
 def ask(question: Question[Any, Answered_co], **fields: Any) -> Ask[Answered_co]:
-    """Return a question whose answer is not converted."""
+    """Return a question whose answer is not read."""
     return Ask(question, fields, lambda answer: answer)
 
 
@@ -134,29 +139,29 @@ def picture_of(picture: Picture) -> Any:
     return Path(picture) if isinstance(picture, str) else picture
 
 
-def several(parts: Iterable[Result]) -> list[Result]:
-    """Return several captions or parts as a list; TypeError for a single text."""
-    if isinstance(parts, str):  # its characters would be taken for captions
+def list_of(parts: Iterable[Result]) -> list[Result]:
+    """Return captions or parts as a list; TypeError for a single text."""
+    if isinstance(parts, str):  # each character would become a caption
         raise TypeError("this takes several: put a single caption into a list")
     return list(parts)
 
 
-def sendable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with plain values and without those that are None; raises UnsendableError."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    for name, value in given.items():
+def plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not None, with plain values; raises UnsendableError."""
+    plain = {name: value for name, value in fields.items() if value is not None}
+    for name, value in plain.items():
         if isinstance(value, datetime):
-            # In UTC: some zones' old offsets have seconds, which RFC 3339 cannot write. A time
-            # without a zone is taken for local time.
+            # In UTC, because old offsets of some zones have seconds, which RFC 3339 cannot write. A
+            # time without a zone is local time.
             try:
                 by_wall_clock = name.startswith("taken")
                 moment = value.replace(tzinfo=UTC) if by_wall_clock else value.astimezone(UTC)
-                given[name] = moment.isoformat()
+                plain[name] = moment.isoformat()
             except (ValueError, OverflowError) as error:
-                raise UnsendableError(f"{name} cannot be converted to UTC: {error}") from error
-    if "image_ids" in given:
-        given["image_ids"] = [int(one) for one in given["image_ids"]]
-    return given
+                raise UnsendableError(f"{name} cannot be read to UTC: {error}") from error
+    if "image_ids" in plain:
+        plain["image_ids"] = [int(image_id) for image_id in plain["image_ids"]]
+    return plain
 
 
 def _has_picture(value: Any) -> bool:
@@ -164,15 +169,15 @@ def _has_picture(value: Any) -> bool:
 
 
 def _text_of(value: Any) -> str | list[str]:
-    """Return a value as a form sends it: ids with commas between them, texts repeated."""
+    """Return a value as a form sends it: ids comma-separated, texts as repeated fields."""
     if isinstance(value, list):
-        numbers = value and all(isinstance(one, int) for one in value)
-        return ",".join(map(str, value)) if numbers else value
+        are_ids = value and all(isinstance(item, int) for item in value)
+        return ",".join(map(str, value)) if are_ids else value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
-    """Return what reads an answer as `model`."""
+def reader_of(model: type[Model]) -> Callable[[httpx.Response], Model]:
+    """Return a function that reads an answer as `model`."""
 
     def read(response: httpx.Response) -> Model:
         try:
@@ -184,8 +189,8 @@ def reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
     return read
 
 
-def reads_bytes(media_type: str) -> Callable[[httpx.Response], bytes]:
-    """Return the reader of answers with this media type."""
+def bytes_reader(media_type: str) -> Callable[[httpx.Response], bytes]:
+    """Return a function that reads the bytes of an answer with this media type."""
 
     def read(response: httpx.Response) -> bytes:
         if not response.headers.get("Content-Type", "").startswith(media_type):
@@ -195,16 +200,15 @@ def reads_bytes(media_type: str) -> Callable[[httpx.Response], bytes]:
     return read
 
 
-def nothing(response: httpx.Response) -> None:
-    """Read an answer without content."""
+def read_nothing(response: httpx.Response) -> None:
+    """Check that an answer has no content."""
     if response.status_code not in (httpx.codes.NO_CONTENT, httpx.codes.NOT_FOUND):
         raise _unreadable(response)
 
 
 def _unreadable(response: httpx.Response) -> UnreadableError:
-    return UnreadableError(
-        f"{shown(response.url)} did not answer as this service does: is this its address?"
-    )
+    address = without_password(response.url)
+    return UnreadableError(f"{address} did not answer as this service does: is this its address?")
 
 
 def file_of(picture: Picture) -> tuple[str, bytes]:

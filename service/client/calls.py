@@ -1,4 +1,4 @@
-"""The methods of both clients and of an open index, written once."""
+"""The methods that both clients and an open index share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hasse.service.client.call import (
     Picture,
     Result,
     ask,
-    nothing,
+    bytes_reader,
+    list_of,
     picture_of,
-    reads,
-    reads_bytes,
-    sendable,
-    several,
+    plain_fields,
+    read_nothing,
+    reader_of,
 )
 from hasse.service.client.options import (
     DistinctOptions,
@@ -54,13 +54,13 @@ _TEXTS_BYTES = 60_000  # of the 65,536 of a body of JSON that a service reads by
 
 
 class Blocking:
-    """A client with blocking methods."""
+    """Base of clients with blocking methods."""
 
 
 class _Method(Generic[Arguments, Result]):
-    """Makes a function that returns a call a method that returns the answer.
+    """Decorator: turns a function that returns a call into a method that returns its answer.
 
-    An `AsyncClient` returns it to be awaited.
+    In an `AsyncClient` the method is a coroutine.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Questions:
 
     @_Method
     def search_images(self, caption: str, **options: Unpack[EvidenceOptions]) -> Ask[ImageAnswer]:
-        """Return the images a caption is true of, or that say it, the best first."""
+        """Return the images that a caption is true of, or whose texts say it, the best first."""
         return ask(table.SEARCH_IMAGES, caption=caption, **options)
 
     @_Method
@@ -96,7 +96,7 @@ class Questions:
         self, captions: Iterable[str], **options: Unpack[ImageOptions]
     ) -> Ask[list[ImageAnswer]]:
         """Return an answer for each of up to 32 captions, all over one generation."""
-        fields = {"captions": several(captions), **options}
+        fields = {"captions": list_of(captions), **options}
         return Ask(table.SEARCH_IMAGES_TOGETHER, fields, lambda answer: answer.answers)
 
     @_Method
@@ -126,14 +126,14 @@ class Questions:
         self, parts: Iterable[Part], **options: Unpack[ImageOptions]
     ) -> Ask[AllOfAnswer]:
         """Return the images that several captions, or what images show, are true of at once."""
-        return ask(table.SEARCH_ALL_OF, all_of=several(parts), **options)
+        return ask(table.SEARCH_ALL_OF, all_of=list_of(parts), **options)
 
     @_Method
     def search_common(
         self, parts: Iterable[Part], **options: Unpack[DistinctOptions]
     ) -> Ask[CommonAnswer]:
         """Return the captions that are true of several images, or follow from several captions."""
-        return ask(table.SEARCH_COMMON, common=several(parts), **options)
+        return ask(table.SEARCH_COMMON, common=list_of(parts), **options)
 
     @_Method
     def search_like(
@@ -146,23 +146,23 @@ class Questions:
         less: Iterable[Part] = (),
         **options: Unpack[ImageOptions],
     ) -> Ask[ImageAnswer]:
-        """Return images like some and less like others, with `plus` in the place of `minus`."""
+        """Return images like `like` and `also`, unlike `less`, with `plus` instead of `minus`."""
         parts = {"also": also, "less": less, "plus": plus, "minus": minus}
-        given = {name: several(some) for name, some in parts.items()}
-        return ask(table.SEARCH_LIKE, like=like, **given, **options)
+        lists = {name: list_of(values) for name, values in parts.items()}
+        return ask(table.SEARCH_LIKE, like=like, **lists, **options)
 
     @_Method
     def entails(self, premise: Part, hypothesis: str, *, where: bool = False) -> Ask[Entailment]:
-        """Tell whether a caption is true of an image or a picture, or follows from a caption.
+        """Return whether a caption is true of an image or a picture, or follows from a caption.
 
-        A premise that is a text is a caption, a number an image of the collection, and anything
-        else a picture. `where` asks where in it the things are that the caption names.
+        The premise is a caption if it is a text, an image of the collection if it is a number, and
+        else a picture. With `where`, the answer says where the things of the caption are.
         """
         return ask(table.ENTAILS, premise=premise, hypothesis=hypothesis, where=where)
 
     @_Method
     def entails_together(self, pairs: Iterable[tuple[str | int, str]]) -> Ask[list[Entailment]]:
-        """Tell of up to 64 pairs whether the second follows from the first."""
+        """Return for each of up to 64 pairs whether the second follows from the first."""
         body = [{"premise": premise, "hypothesis": hypothesis} for premise, hypothesis in pairs]
         return Ask(table.ENTAILS_TOGETHER, {"pairs": body}, lambda answer: answer.answers)
 
@@ -184,22 +184,22 @@ class Calls(Questions):
     @_Method
     def image(self, image_id: int) -> Call[ImageRecord]:
         """Return the record of an image."""
-        return Call("GET", f"/images/{image_id}", reads(ImageRecord))
+        return Call("GET", f"/images/{image_id}", reader_of(ImageRecord))
 
     @_Method
     def caption(self, caption_id: int) -> Call[CaptionRecord]:
         """Return the record of a caption."""
-        return Call("GET", f"/captions/{caption_id}", reads(CaptionRecord))
+        return Call("GET", f"/captions/{caption_id}", reader_of(CaptionRecord))
 
     @_Method
     def picture(self, image_id: int) -> Call[bytes]:
         """Return the stored picture of an image."""
-        return Call("GET", f"/images/{image_id}/file", reads_bytes("image/"))
+        return Call("GET", f"/images/{image_id}/file", bytes_reader("image/"))
 
     @_Method
     def thumbnail(self, image_id: int) -> Call[bytes]:
         """Return a small version of an image: a JPEG."""
-        return Call("GET", f"/images/{image_id}/thumbnail", reads_bytes("image/"))
+        return Call("GET", f"/images/{image_id}/thumbnail", bytes_reader("image/"))
 
     @_Method
     def add_image(
@@ -210,13 +210,13 @@ class Calls(Questions):
         image_id: int | None = None,
         split: str = "",
     ) -> Call[AddedImage]:
-        """Add a picture with its captions, or captions to a picture that is there already."""
-        data: dict[str, Any] = {"caption": several(captions)}
+        """Add a picture with its captions, or captions to a picture that exists already."""
+        data: dict[str, Any] = {"caption": list_of(captions)}
         if image_id is not None:
             data["image_id"] = str(image_id)
         if split:
             data["split"] = split
-        return Call("POST", "/images", reads(AddedImage), data=data, picture=picture)
+        return Call("POST", "/images", reader_of(AddedImage), data=data, picture=picture)
 
     @_Method
     def annotate(
@@ -225,8 +225,13 @@ class Calls(Questions):
         captions: Iterable[str] = (),
         keywords: Iterable[str] = (),
     ) -> Call[None]:
-        """Give images captions and keywords that they lack."""
-        return Call("POST", "/annotations", nothing, json=_texts(image_ids, captions, keywords))
+        """Add captions and keywords that images lack."""
+        return Call(
+            "POST",
+            "/annotations",
+            read_nothing,
+            json=_annotation_fields(image_ids, captions, keywords),
+        )
 
     @_Method
     def unannotate(
@@ -235,63 +240,63 @@ class Calls(Questions):
         captions: Iterable[str] = (),
         keywords: Iterable[str] = (),
     ) -> Call[None]:
-        """Take captions of people, and keywords given by `annotate`, away from images."""
-        fields = _texts(image_ids, captions, keywords)
-        return Call("POST", "/annotations/remove", nothing, json=fields)
+        """Remove human captions, and keywords that `annotate` added, from images."""
+        fields = _annotation_fields(image_ids, captions, keywords)
+        return Call("POST", "/annotations/remove", read_nothing, json=fields)
 
     @_Method
     def remove_image(self, image_id: int) -> Call[None]:
         """Remove an image and its captions."""
-        return Call("DELETE", f"/images/{image_id}", nothing)
+        return Call("DELETE", f"/images/{image_id}", read_nothing)
 
     @_Method
     def saved_searches(self) -> Call[list[SavedSearch]]:
-        """Return the searches that are kept by name, with what is new of each."""
-        read = reads(SavedSearches)
+        """Return the saved searches, with the number of new images of each."""
+        read = reader_of(SavedSearches)
         return Call("GET", "/searches", lambda response: read(response).searches)
 
     @_Method
     def saved_search(self, name: str) -> Call[SavedAnswer]:
-        """Return the hits of a search that is kept, and which of them are new."""
-        return Call("GET", f"/searches/{_quoted(name)}", reads(SavedAnswer))
+        """Return the hits of a saved search, and which of them are new."""
+        return Call("GET", f"/searches/{_quoted(name)}", reader_of(SavedAnswer))
 
     @_Method
     def save_search(
         self, name: str, caption: str, **options: Unpack[EvidenceOptions]
     ) -> Call[SavedSearch]:
-        """Keep a search for images by a name."""
-        fields = sendable({"caption": caption, **options})
-        return Call("PUT", f"/searches/{_quoted(name)}", reads(SavedSearch), json=fields)
+        """Save a search for images under a name."""
+        fields = plain_fields({"caption": caption, **options})
+        return Call("PUT", f"/searches/{_quoted(name)}", reader_of(SavedSearch), json=fields)
 
     @_Method
     def note_looked(self, name: str) -> Call[None]:
-        """Count what a search finds now as seen."""
-        return Call("POST", f"/searches/{_quoted(name)}/looked", nothing)
+        """Count the images that a search finds now as seen."""
+        return Call("POST", f"/searches/{_quoted(name)}/looked", read_nothing)
 
     @_Method
     def remove_search(self, name: str) -> Call[None]:
-        """Forget a search that is kept."""
-        return Call("DELETE", f"/searches/{_quoted(name)}", nothing)
+        """Delete a saved search."""
+        return Call("DELETE", f"/searches/{_quoted(name)}", read_nothing)
 
     @_Method
     def live(self) -> Call[Alive]:
-        """Return if the process answers at all."""
-        return Call("GET", "/livez", reads(Alive))
+        """Return the answer of /livez: the process answers."""
+        return Call("GET", "/livez", reader_of(Alive))
 
     @_Method
     def ready(self) -> Call[Ready]:
-        """Return if searches would be answered."""
-        return Call("GET", "/readyz", reads(Ready))
+        """Return the answer of /readyz: searches are answered."""
+        return Call("GET", "/readyz", reader_of(Ready))
 
     @_Method
     def version(self) -> Call[Version]:
-        """Return the release, the model and the collection that are served."""
-        return Call("GET", "/version", reads(Version))
+        """Return the release, the model and the collection of the service."""
+        return Call("GET", "/version", reader_of(Version))
 
     @_Method
     def metrics(self) -> Call[str]:
-        """Return the measurements, in Prometheus' text format."""
-        read = reads_bytes("text/plain")
+        """Return the metrics, in Prometheus' text format."""
+        read = bytes_reader("text/plain")
         return Call("GET", "/metrics", lambda response: read(response).decode())
 
 
@@ -303,7 +308,7 @@ def embed_calls(texts: Iterable[str]) -> Iterator[Ask[list[Embedding]]]:
     """Yield requests for the embeddings of any number of texts, each within the limits."""
     batch: list[str] = []
     size = 0
-    for text in several(texts):
+    for text in list_of(texts):
         length = len(json.dumps(text))
         if batch and (len(batch) == TEXTS_MAXIMUM or size + length > _TEXTS_BYTES):
             yield _embed_call(batch)
@@ -318,8 +323,8 @@ def _embed_call(texts: list[str]) -> Ask[list[Embedding]]:
     return Ask(table.EMBED, {"texts": texts}, lambda answer: answer.embeddings)
 
 
-def _texts(
+def _annotation_fields(
     image_ids: Iterable[int], captions: Iterable[str], keywords: Iterable[str]
 ) -> dict[str, Any]:
-    texts = {"captions": several(captions), "keywords": several(keywords)}
-    return sendable({"image_ids": several(image_ids), **texts})
+    texts = {"captions": list_of(captions), "keywords": list_of(keywords)}
+    return plain_fields({"image_ids": list_of(image_ids), **texts})

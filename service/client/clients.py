@@ -1,6 +1,6 @@
 """The clients: one for plain programs, one for programs with an event loop.
 
-Both make the calls of `service.client.calls`; they differ in how they send and wait.
+Both have the methods of `service.client.calls`. They differ in how they send and wait.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Transport = TypeVar("Transport")
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """When to repeat a request. Every request may be repeated: none does its work twice.
+    """When to repeat a request. Every request may be repeated, because all are idempotent.
 
     Attributes:
-        attempts: requests in all; 1 never repeats.
-        first_wait: seconds before the second request, doubled before each further one, and made
-            up to half as long by chance, so that clients do not come back together.
-        longest_wait: maximum seconds between two requests. A service that demands more with
-            `Retry-After` is not waited for.
+        attempts: maximum number of attempts; 1 never repeats.
+        first_wait: seconds before the second attempt, doubled before each further one, and made
+            up to half as long at random, so that clients do not come back at the same time.
+        longest_wait: maximum seconds between two attempts. If the service demands more with
+            `Retry-After`, the request is not repeated.
     """
 
     attempts: int = 4
@@ -49,15 +49,15 @@ class Retries:
     longest_wait: float = 10.0
 
     def rules(self) -> dict[str, Any]:
-        """Return them as arguments of tenacity's classes."""
+        """Return the arguments of tenacity's classes."""
         return {
             "stop": stop_after_attempt(self.attempts),
             "wait": self._wait,
-            "retry": retry_if_exception(self._helps),
+            "retry": retry_if_exception(self._should_retry),
             "reraise": True,
         }
 
-    def _helps(self, error: BaseException) -> bool:
+    def _should_retry(self, error: BaseException) -> bool:
         if not isinstance(error, ClientError):
             return False
         return error.is_passing and (error.retry_after or 0.0) <= self.longest_wait
@@ -66,8 +66,8 @@ class Retries:
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, ClientError) and error.retry_after is not None:
             return error.retry_after
-        half = {"multiplier": self.first_wait / 2, "max": self.longest_wait / 2}
-        return (wait_exponential(**half) + wait_random_exponential(**half))(state)
+        halves = {"multiplier": self.first_wait / 2, "max": self.longest_wait / 2}
+        return (wait_exponential(**halves) + wait_random_exponential(**halves))(state)
 
 
 class _Base(Calls, Generic[Http, Transport]):
@@ -82,12 +82,12 @@ class _Base(Calls, Generic[Http, Transport]):
         timeout: float = 30.0,
         transport: Transport | None = None,
     ) -> None:
-        """Ask the service at `url`, with a `key` if it wants one.
+        """Make a client of the service at `url`, with a `key` if it needs one.
 
-        An attempt ends after `timeout` seconds of silence.
+        An attempt ends after `timeout` seconds without data.
 
         Raises:
-            ValueError: `url` is not the address of a service, or no header can hold the key.
+            ValueError: `url` is not the address of a service, or the key does not fit in a header.
         """
         self._retries = retries or Retries()
         service = _address(url)
@@ -100,10 +100,10 @@ class _Base(Calls, Generic[Http, Transport]):
 class Client(_Base[httpx.Client, httpx.BaseTransport], Blocking):
     """Asks one service. Threads may share it; close it, or use it in a `with` block.
 
-    Every method raises a `ClientError`: a `ProblemError` with what the service answered,
+    Every method raises a `ClientError`: a `ProblemError` with the error of the service,
     `UnreachableError` without an answer, `UnreadableError` if something else answered,
-    `UnsendableError` if HTTP cannot carry the request. Requests that may succeed later are
-    repeated first.
+    `UnsendableError` if HTTP cannot carry the request. A request that may succeed later is first
+    repeated.
     """
 
     _kind = httpx.Client
@@ -119,8 +119,8 @@ class Client(_Base[httpx.Client, httpx.BaseTransport], Blocking):
         self._http.close()
 
     def embed(self, texts: Iterable[str]) -> list[Embedding]:
-        """Return the embeddings of any number of texts, by as many requests as they need."""
-        return [one for call in embed_calls(texts) for one in self.make(call)]
+        """Return the embeddings of any number of texts, with as many requests as they need."""
+        return [embedding for call in embed_calls(texts) for embedding in self.make(call)]
 
     def make(self, call: Call[Result] | Ask[Result]) -> Result:
         """Send a request until it is answered, and return the answer."""
@@ -131,7 +131,7 @@ class Client(_Base[httpx.Client, httpx.BaseTransport], Blocking):
             try:
                 response = self._http.send(request)
             except httpx.RequestError as error:
-                raise call.lost(error) from error
+                raise call.unreachable(error) from error
             return call.result(response)
 
         return Retrying(**self._retries.rules())(attempt)
@@ -140,7 +140,7 @@ class Client(_Base[httpx.Client, httpx.BaseTransport], Blocking):
 class AsyncClient(_Base[httpx.AsyncClient, httpx.AsyncBaseTransport]):
     """Asks one service from one event loop; close it, or use it in an `async with` block.
 
-    Its methods are those of `Client`, to be awaited.
+    It has the methods of `Client`, as coroutines.
     """
 
     _kind = httpx.AsyncClient
@@ -156,22 +156,22 @@ class AsyncClient(_Base[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         await self._http.aclose()
 
     async def embed(self, texts: Iterable[str]) -> list[Embedding]:
-        """Return the embeddings of any number of texts, by as many requests as they need."""
-        return [one for call in embed_calls(texts) for one in await self.make(call)]
+        """Return the embeddings of any number of texts, with as many requests as they need."""
+        return [embedding for call in embed_calls(texts) for embedding in await self.make(call)]
 
     async def make(self, call: Call[Result] | Ask[Result]) -> Result:
         """Send a request until it is answered, and return the answer."""
         call = call.call() if isinstance(call, Ask) else call
         if call.picture is None:
             request = call.request(self._http)
-        else:  # which may be a file to read
+        else:  # reading the file of a picture would block the event loop
             request = await asyncio.to_thread(call.request, self._http)
 
         async def attempt() -> Result:
             try:
                 response = await self._http.send(request)
             except httpx.RequestError as error:
-                raise call.lost(error) from error
+                raise call.unreachable(error) from error
             return call.result(response)
 
         return await AsyncRetrying(**self._retries.rules())(attempt)
@@ -191,7 +191,7 @@ def _key_header(key: str | None, url: httpx.URL) -> dict[str, str]:
     if not key:
         return {}
     if not (key.strip() and key.isascii() and key.isprintable()):
-        raise ValueError("this is no key: it is blank, or holds a line end or letters not of ASCII")
+        raise ValueError("this is no key: it is blank, or has a line end or non-ASCII letters")
     if url.username or url.password:  # these are sent as "Authorization"
         return {"X-API-Key": key}
     return {"Authorization": f"Bearer {key}"}

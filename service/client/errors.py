@@ -1,4 +1,4 @@
-"""What a client raises: one class for each thing a program may want to do about it."""
+"""The errors of a client: one class for each different reaction of a program."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hasse.service.schemas import Problem
 
 
 class ClientError(HasseError):
-    """The base of what a client raises.
+    """Base of the errors of a client.
 
     Attributes:
-        is_passing: whether the same request may succeed later.
-        retry_after: seconds to wait before another try, if the service named them.
+        is_passing: the same request may succeed later.
+        retry_after: seconds to wait before another attempt, if the service named them.
     """
 
     is_passing: bool = False
@@ -28,7 +28,7 @@ class UnreachableError(ClientError):
 
 
 class UnreadableError(ClientError):
-    """Something answered that is not this service."""
+    """The answer is not from this service."""
 
 
 class UnsendableError(ClientError):
@@ -36,10 +36,10 @@ class UnsendableError(ClientError):
 
 
 class ProblemError(ClientError):
-    """The service answered with a problem; its sentence is the message.
+    """The service answered with an error, whose detail is the message.
 
     Attributes:
-        problem: the answer: status, reason, the fields at fault, the id of the request.
+        problem: the answer: status, reason, invalid fields, the id of the request.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -53,11 +53,11 @@ class ProblemError(ClientError):
 
 
 class InvalidError(ProblemError):
-    """The request, or the picture in it, cannot be accepted as it is."""
+    """The request, or the picture in it, is not valid."""
 
 
 class AccessError(ProblemError):
-    """There is no key, it is not known, or it may not do this."""
+    """The key is missing, unknown, or not allowed to do this."""
 
 
 class NotFoundError(ProblemError):
@@ -88,19 +88,19 @@ _PASSING = frozenset({429, 502, 503, 504})
 
 
 def problem_error(problem: Problem) -> ProblemError:
-    """Return the error that a problem document means."""
+    """Return the error for a problem document."""
     return _CLASSES.get(problem.status, ProblemError)(problem)
 
 
 def error_of(response: httpx.Response) -> ClientError:
-    """Return the error that an answer without success means."""
+    """Return the error for an error answer."""
     error: ClientError
     try:
         error = problem_error(Problem.model_validate_json(response.content, extra="ignore"))
     except ValidationError:
         error = UnreadableError(
-            f"{shown(response.url)} answered {response.status_code} and no problem document: "
-            "is this the address of the service?"
+            f"{without_password(response.url)} answered {response.status_code} and no problem "
+            "document: is this the address of the service?"
         )
     error.is_passing = response.status_code in _PASSING
     seconds = response.headers.get("Retry-After", "")
@@ -108,6 +108,6 @@ def error_of(response: httpx.Response) -> ClientError:
     return error
 
 
-def shown(url: httpx.URL) -> str:
-    """Return an address as it may stand in a log: without its user name and password."""
+def without_password(url: httpx.URL) -> str:
+    """Return an address without its user name and password, for messages and logs."""
     return str(url.copy_with(userinfo=b""))

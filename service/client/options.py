@@ -1,6 +1,6 @@
 """The options of searches, for type checkers of programs that use a client.
 
-A test compares them with the fields of the requests, which are what a client sends.
+A test compares them with the fields of the requests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hasse.service.questions.requests import Evidence, Mode, Versions
 
 
 class Options(TypedDict, total=False):
-    """How to search. What is left out is the service's default; /docs describes each."""
+    """How to search. The service has a default for each option; /docs describes them."""
 
     k: int
     mode: Mode

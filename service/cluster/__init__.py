@@ -1,1 +1,1 @@
-"""Several machines: shards and their replicas on Ray, and the front ends that ask them."""
+"""Several machines: shards and their replicas on Ray, and front ends that send them searches."""

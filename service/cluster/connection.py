@@ -1,7 +1,7 @@
-"""Join or start a Ray cluster.
+"""Joins or starts a Ray cluster.
 
-Ray runs code for any client that reaches its ports. So the token authentication of Ray is on, and
-its usage statistics are off.
+Ray runs code for any client that reaches its ports, so token authentication is on. Ray's usage
+statistics are off.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"  # noqa: S105
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
-    # Ray gives its workers the lowest priority, but clients wait for replicas.
+    # By default Ray's workers have the lowest priority, but clients wait for replicas.
     "RAY_worker_niceness": "0",
-    # Requests go to replicas directly: half the time of Ray's calls of actors, and their loss is
-    # noticed at once.
+    # Requests go to replicas directly. This takes half the time of Ray's actor calls, and the loss
+    # of a replica is noticed at once.
     "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
 }
-_SECONDS = 5.0  # to reach the head
+_CONNECT_SECONDS = 5.0  # to reach the head
 
 
 class ClusterError(HasseError):
@@ -39,7 +39,7 @@ def ray_of() -> Any:
     """Import Ray, with its environment set.
 
     Raises:
-        ClusterError: it is not installed.
+        ClusterError: Ray is not installed.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -75,7 +75,7 @@ def connect(address: str | None = None) -> Any:
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         if address is not None:
             raise ClusterError(
-                f"the cluster at {address} does not take this process ({_line(error)}): copy "
+                f"the cluster at {address} does not take this process ({_one_line(error)}): copy "
                 "~/.ray/auth_token from its head, and let this machine join with 'ray start "
                 f"--address={address}'"
             ) from None
@@ -83,13 +83,13 @@ def connect(address: str | None = None) -> Any:
             "no Ray cluster runs on this machine: start one with 'hasse cluster serve INDEX "
             "--shards S --replicas R' or 'ray start --head', or name one with --address"
         ) from None
-    # It warns, many times a second, of a replica whose node was lost.
+    # Ray warns many times a second about a replica whose node was lost.
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     return ray
 
 
 def start_head() -> None:
-    """Start the head of a cluster on this machine, with a token in ~/.ray/auth_token if none is.
+    """Start the head of a cluster on this machine; make ~/.ray/auth_token if there is no token.
 
     Raises:
         ClusterError: Ray is missing or could not start.
@@ -101,20 +101,20 @@ def start_head() -> None:
 
 
 def has_token() -> bool:
-    """Tell whether this process has a token for clusters."""
+    """Return whether this process has a token for clusters."""
     named = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH)
     return bool(named) or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _ray(*command: str) -> None:
-    done = subprocess.run(  # noqa: S603 - of our own words
+    process = subprocess.run(  # noqa: S603 - the command is fixed
         [Path(sys.executable).with_name("ray"), *command],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        output = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no reason"]
+    if process.returncode:
+        output = (process.stderr.strip() or process.stdout.strip()).splitlines() or ["no reason"]
         raise ClusterError(
             f"'ray {' '.join(command)}' failed ({output[-1].strip()}): stop what runs with "
             "'ray stop', and repeat"
@@ -124,12 +124,12 @@ def _ray(*command: str) -> None:
 def _require_listener(address: str) -> None:
     host, _, port = address.rpartition(":")
     with suppress(ValueError, OSError):
-        socket.create_connection((host, int(port)), _SECONDS).close()
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
         return
     raise ClusterError(
         f"no cluster answers at {address}: start its head, or write the address as HOST:PORT"
     )
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:120]

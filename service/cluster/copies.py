@@ -1,4 +1,4 @@
-"""Copies of segments on a machine's own disk: resumable, and checked by SHA-256."""
+"""Copies segments to a machine's own disk: resumable, and checked by SHA-256."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BLOCK = 1 << 22
 
 
 def local_copy(source: Path, copies: Path, record: SegmentRecord) -> Path:
-    """Return the folder below `copies` that holds a copy of a segment; copy missing files.
+    """Copy the missing files of a segment; return the folder of the copy below `copies`.
 
-    A copy that was stopped goes on where it was; one that was changed since is made anew.
+    A repeated call continues a stopped copy. A changed copy is made anew.
 
     Raises:
-        ChecksumError: the source is damaged, or was not read or written right.
+        ChecksumError: the source is damaged, or was not read or written correctly.
         DiskFullError: there is no room.
     """
     target = copies / record.name
@@ -34,10 +34,10 @@ def local_copy(source: Path, copies: Path, record: SegmentRecord) -> Path:
     return target
 
 
-def remove_others(source: Path, copies: Path) -> None:
-    """Remove copies of segments that are not in `source` any more, where that can be read."""
+def remove_outdated(source: Path, copies: Path) -> None:
+    """Remove copies of segments that are not in `source` any more, if both can be read."""
     with suppress(OSError):
-        copied = list(copies.iterdir())  # first, since a copy finished by now had a source
+        copied = list(copies.iterdir())  # first, because a copy that exists now has a source
         present = {path.name for path in source.iterdir()}
         for path in copied:
             if path.name not in present:
@@ -54,19 +54,19 @@ def _is_whole(path: Path, file: FileRecord) -> bool:
 
 def _copy(source: Path, target: Path, file: FileRecord) -> None:
     partial = target.with_name(target.name + ".partial")
-    with partial.open("ab") as made:
-        fcntl.flock(made, fcntl.LOCK_EX)  # another replica on this machine may be at it
+    with partial.open("ab") as output:
+        fcntl.flock(output, fcntl.LOCK_EX)  # another replica on this machine may be copying
         if _is_whole(target, file):
             return
-        with source.open("rb") as given:
-            given.seek(made.seek(0, os.SEEK_END))
-            while block := given.read(_BLOCK):
-                made.write(block)
-        durable.sync(made)
+        with source.open("rb") as original:
+            original.seek(output.seek(0, os.SEEK_END))
+            while block := original.read(_BLOCK):
+                output.write(block)
+        durable.sync(output)
         if not _is_whole(partial, file):
             partial.unlink()
             raise ChecksumError(
                 f"the copy of {source} in {target.parent} differs from the checksum of the source",
-                "restore the source from a backup, or look whether the disks work",
+                "restore the source from a backup, or check the disks",
             )
         durable.rename(partial, target)

@@ -1,7 +1,7 @@
-"""Shards as deployments of Ray Serve: deploy, call, show and delete them.
+"""Deploys shards with Ray Serve, calls them, and shows and deletes them.
 
-Each shard is an application of its own, whose replicas lie on different nodes. Serve places them,
-sends requests to one that is free, and replaces those that end. Its HTTP proxy is not used.
+Each shard is a Serve application, whose replicas run on different nodes. Serve places the replicas,
+sends each request to a free one, and replaces those that end. Its HTTP proxy is not used.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from hasse.service.runtime.collector import traces_of
 Result = TypeVar("Result")
 Trace: TypeAlias = Mapping[str, str]  # headers of W3C Trace Context
 
-_SEARCHES = 2  # batches that one replica works on at a time
-_WAITING = 64  # batches that may wait for one replica
-_SAID = 300  # characters of a message of Serve that names no error
-_HEALTH_SECONDS = 5.0  # between two looks of Serve at a replica
+_THREADS = 2  # batches that one replica works on at a time
+_MAX_QUEUED = 64  # batches that may wait for one replica
+_MESSAGE_CHARACTERS = 300  # of a message of Serve without an error
+_HEALTH_SECONDS = 5.0  # between two health checks of a replica
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A service of shards.
+    """The shards and replicas of an index on a cluster.
 
     Attributes:
-        folder: of the index, on storage that all nodes share.
-        shards, replicas: how many shards there are, and how many replicas of each.
-        threads: that a search of one shard runs in; a replica reserves as many processors.
+        folder: the folder of the index, on storage that all nodes share.
+        shards, replicas: the number of shards, and of replicas of each.
+        threads: the threads of a search of one shard; a replica reserves as many processors.
         copies: a folder on each node that segments are copied to, or None.
     """
 
@@ -72,37 +72,39 @@ class Replica:
     def __init__(
         self, folder: str, number: int, shards: int, threads: int, copies: str | None
     ) -> None:
-        place = None if copies is None else Path(copies)
-        self._shard = Shard(Path(folder), number, shards, threads, place)
+        copies_path = None if copies is None else Path(copies)
+        self._shard = Shard(Path(folder), number, shards, threads, copies_path)
         self._number = number
-        self._pool = ThreadPoolExecutor(_SEARCHES)
+        self._pool = ThreadPoolExecutor(_THREADS)
         self.traces = traces_of()
 
     async def search(self, *arguments: Any, trace: Trace | None = None) -> Any:
         """See `Shard.search`."""
-        return await self._apart(self._traced, trace, self._shard.search, *arguments)
+        return await self._run_in_pool(self._run_traced, trace, self._shard.search, *arguments)
 
     async def points(self, *arguments: Any, trace: Trace | None = None) -> Any:
         """See `Shard.points`."""
-        return await self._apart(self._traced, trace, self._shard.points, *arguments)
+        return await self._run_in_pool(self._run_traced, trace, self._shard.points, *arguments)
 
     async def check_health(self) -> None:
-        """Keep the leases; Serve replaces the replica when this hangs."""
-        with suppress(HasseIndexError):  # without the catalog it goes on with its open generations
-            await self._apart(self._shard.look)
+        """Renew the leases. Serve replaces the replica if this hangs."""
+        with suppress(HasseIndexError):  # without the catalog, open generations are still searched
+            await self._run_in_pool(self._shard.renew_leases)
 
-    def _traced(self, trace: Trace | None, work: Callable[..., Result], *arguments: Any) -> Result:
+    def _run_traced(
+        self, trace: Trace | None, work: Callable[..., Result], *arguments: Any
+    ) -> Result:
         if self.traces is None or trace is None:
             return work(*arguments)
         with self.traces.part(trace, f"shard {work.__name__}", shard=self._number):
             return work(*arguments)
 
-    async def _apart(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def _run_in_pool(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
 
 def deploy(ray: Any, layout: Layout) -> None:
-    """Deploy all shards, or change the number of replicas; wait for them.
+    """Deploy all shards, or change the number of their replicas, and wait until they run.
 
     Raises:
         ClusterError: there are too few nodes, or a shard cannot be opened.
@@ -124,7 +126,7 @@ def deploy(ray: Any, layout: Layout) -> None:
             num_replicas=layout.replicas,
             max_replicas_per_node=1,
             ray_actor_options={"num_cpus": layout.threads},
-            max_ongoing_requests=_WAITING,
+            max_ongoing_requests=_MAX_QUEUED,
             health_check_period_s=_HEALTH_SECONDS,
             health_check_timeout_s=2 * _HEALTH_SECONDS,
             graceful_shutdown_timeout_s=10,
@@ -140,7 +142,7 @@ def deploy(ray: Any, layout: Layout) -> None:
 
 
 def _reason(status: Any, layout: Layout) -> str:
-    """Return the sentence of a shard that could not be opened."""
+    """Return the error of the first shard that could not be opened, or ""."""
     for number in range(layout.shards):
         application = status.applications.get(layout.application(number))
         for deployment in application.deployments.values() if application else ():
@@ -150,14 +152,14 @@ def _reason(status: Any, layout: Layout) -> str:
 
 
 def _sentence(message: str) -> str:
-    """Return the last error of the traces in a message of Serve, or nothing."""
+    """Return the last error in a message of Serve, or ""."""
     sentences = re.findall(r"^\S*Error: (.+)$", message or "", re.MULTILINE)
     return str(sentences[-1]) if sentences else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """State of a shard by Serve, and how many of its replicas run."""
+    """The state of a shard according to Serve, and the number of its running replicas."""
 
     application: str
     shard: int
@@ -169,17 +171,19 @@ class ShardStatus:
 
 
 def status(ray: Any, folder: Path) -> list[ShardStatus]:
-    """Return the state of each shard of an index, of all its services."""
+    """Return the state of each shard of an index, for every number of shards that is deployed."""
     shards = []
     for name, application in sorted(ray.serve.status().applications.items()):
         match = re.fullmatch(rf"{re.escape(prefix_of(folder))}-(\d+)-(\d+)", name)
         if match is None:
             continue
-        states = [one.replica_states for one in application.deployments.values()]
-        running = sum(one.get("RUNNING", 0) for one in states)
-        faults = [
-            _sentence(one.message) or " ".join(one.message.split())[:_SAID]
-            for one in application.deployments.values()
+        deployments = application.deployments.values()
+        states = [deployment.replica_states for deployment in deployments]
+        running = sum(state.get("RUNNING", 0) for state in states)
+        messages = [
+            _sentence(deployment.message)
+            or " ".join(deployment.message.split())[:_MESSAGE_CHARACTERS]
+            for deployment in deployments
         ]
         shards.append(
             ShardStatus(
@@ -188,17 +192,19 @@ def status(ray: Any, folder: Path) -> list[ShardStatus]:
                 int(match[1]),
                 str(getattr(application.status, "value", application.status)),
                 running,
-                sum(sum(one.values()) for one in states),
-                " ".join(faults),
+                sum(sum(state.values()) for state in states),
+                " ".join(messages),
             )
         )
     return shards
 
 
 def stop(ray: Any, folder: Path, shards: int | None = None) -> list[str]:
-    """Delete the shards of an index, or those of one number of shards; return their names."""
+    """Delete all shards of an index, or only those of one number of shards; return their names."""
     names = [
-        one.application for one in status(ray, folder) if shards is None or one.shards == shards
+        shard.application
+        for shard in status(ray, folder)
+        if shards is None or shard.shards == shards
     ]
     for name in names:
         ray.serve.delete(name)
@@ -206,11 +212,12 @@ def stop(ray: Any, folder: Path, shards: int | None = None) -> list[str]:
 
 
 class RayShards:
-    """Calls all shards at once; one that fails is called once more, on another replica.
+    """Calls all shards at once; a shard that fails is called once more, on another replica.
 
     Args:
-        layout: which shards.
-        seconds: that one attempt may take.
+        ray: the module, connected to the cluster.
+        layout: the shards.
+        seconds: the time limit of one attempt.
     """
 
     def __init__(self, ray: Any, layout: Layout, seconds: float) -> None:
@@ -226,25 +233,25 @@ class RayShards:
                 ) from None
         self._handles, self._seconds = handles, seconds
 
-    def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
-        """Call a method of every shard that `each` has arguments for; see `Shards`."""
+    def gather(self, method: str, arguments: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+        """Call a method of every shard that has arguments; see `Shards`."""
         with traced("shards"):
-            return self._gathered(method, each)
+            return self._gather(method, arguments)
 
-    def _gathered(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
-        results: list[Any] = [None] * len(each)
-        waiting = {at: args for at, args in enumerate(each) if args is not None}
+    def _gather(self, method: str, arguments: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+        results: list[Any] = [None] * len(arguments)
+        remaining = {at: args for at, args in enumerate(arguments) if args is not None}
         for _ in range(2):
-            sent = {at: self._send(at, method, args) for at, args in waiting.items()}
-            until = time.monotonic() + self._seconds
-            for at, response in sent.items():
+            responses = {at: self._send(at, method, args) for at, args in remaining.items()}
+            deadline = time.monotonic() + self._seconds
+            for at, response in responses.items():
                 try:
-                    results[at] = response.result(timeout_s=max(0.0, until - time.monotonic()))
-                    del waiting[at]
+                    results[at] = response.result(timeout_s=max(0.0, deadline - time.monotonic()))
+                    del remaining[at]
                 except Exception as error:
                     results[at] = error
                     response.cancel()
-            if not waiting:
+            if not remaining:
                 break
         return results
 

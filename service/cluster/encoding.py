@@ -1,4 +1,4 @@
-"""Encode pictures on all processors or GPUs of a cluster: the same bits, in the same order."""
+"""Encodes pictures on all processors or GPUs of a cluster, with the same bits in the same order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hasse.service.writing.image_source import EncodedImages, ImageSource
 Result = TypeVar("Result")
 Encode: TypeAlias = Callable[[list[Image]], Result]
 
-_AHEAD = 2  # batches that wait for each worker
-_NICENESS = 15  # searches on the same machine come first
+_AHEAD = 2  # queued batches for each worker
+_NICENESS = 15  # less important than searches on the same machine
 
 
-class Worker:
+class EncodingWorker:
     """A process on any machine that encodes batches of pictures."""
 
     def __init__(self, make: Callable[[], Encode[Any]]) -> None:
@@ -37,16 +37,16 @@ class Worker:
         return self._encode(images)
 
 
-def spread(
+def encode_on_cluster(
     address: str | None, make: Callable[[], Encode[Result]], batches: Iterable[list[Image]]
 ) -> Iterator[Result]:
-    """Yield the encoded batches, in their order; `make` makes the encoder of a worker.
+    """Yield the encoded batches, in order; `make` makes the encoder of a worker.
 
-    There is a worker for each GPU that is free, or else for each processor. A batch whose worker
-    is killed is given to a new one.
+    There is a worker for each free GPU, or else for each free processor. If a worker is killed, a
+    new one encodes its batch.
 
     Raises:
-        ClusterError: nothing is free.
+        ClusterError: no processor is free.
     """
     ray = connect(address)
     free = ray.available_resources()
@@ -57,26 +57,26 @@ def spread(
             "no processor of the cluster is free: add a machine with 'ray start', or stop what "
             "runs with 'hasse cluster stop'"
         )
-    needs = {"num_gpus": 1} if name == "GPU" else {"num_cpus": 1}
-    remote = ray.remote(Worker).options(max_restarts=-1, max_task_retries=-1, **needs)
+    resources = {"num_gpus": 1} if name == "GPU" else {"num_cpus": 1}
+    remote = ray.remote(EncodingWorker).options(max_restarts=-1, max_task_retries=-1, **resources)
     workers = [remote.remote(make) for _ in range(count)]
-    source, waiting = enumerate(batches), deque[Any]()
+    numbered, queue = enumerate(batches), deque[Any]()
     try:
         while True:
-            for at, batch in islice(source, _AHEAD * count - len(waiting)):
-                waiting.append(workers[at % count].encode.remote(batch))
-            if not waiting:
+            for at, batch in islice(numbered, _AHEAD * count - len(queue)):
+                queue.append(workers[at % count].encode.remote(batch))
+            if not queue:
                 return
-            yield ray.get(waiting.popleft())
+            yield ray.get(queue.popleft())
     finally:
         for worker in workers:
             ray.kill(worker)
 
 
-def _cut(images: Sequence[Image], size: int) -> Iterator[list[Image]]:
-    # Captions stay here: a batch goes through the network of the cluster.
-    source = (replace(image, captions=(), meaning=None) for image in images)
-    while batch := list(islice(source, size)):
+def _batches(images: Sequence[Image], size: int) -> Iterator[list[Image]]:
+    # Without captions, because a batch goes through the network of the cluster.
+    bare_images = (replace(image, captions=(), meaning=None) for image in images)
+    while batch := list(islice(bare_images, size)):
         yield batch
 
 
@@ -97,21 +97,21 @@ def points_of(
     address: str | None, checkpoint: Path, source: ImageSource
 ) -> Callable[[Sequence[Image]], Iterator[EncodedImages]]:
     """Return `ImageSource.cluster_batches` for a checkpoint that all machines have at one path."""
-    alone = ImageSource(None, source.batch_size, source.workers, limits=source.limits)
-    make = partial(_points_encoder, checkpoint.resolve(), alone)
+    worker_source = ImageSource(None, source.batch_size, source.workers, limits=source.limits)
+    make = partial(_points_encoder, checkpoint.resolve(), worker_source)
 
-    def encoded(images: Sequence[Image]) -> Iterator[EncodedImages]:
-        for own, batch in _with_own(
-            images, source.batch_size, lambda batches: spread(address, make, batches)
+    def encode(images: Sequence[Image]) -> Iterator[EncodedImages]:
+        for by_id, batch in _with_captions(
+            images, source.batch_size, lambda batches: encode_on_cluster(address, make, batches)
         ):
-            yield replace(batch, images=[own[image.id] for image in batch.images])
+            yield replace(batch, images=[by_id[image.id] for image in batch.images])
 
-    return encoded
+    return encode
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """Settings of an `Extractor` on other machines; the weights lie at one path on all of them."""
+    """Settings of an `Extractor` on other machines, which all have the weights at the same path."""
 
     backbone: str
     weights: Path | None
@@ -139,22 +139,22 @@ def features_of(
     """Return the `batches` of `extract`, which encodes pictures on a cluster."""
 
     def batches(images: Sequence[Image], size: int) -> Iterator[BatchFeatures]:
-        for own, batch in _with_own(
-            images, size, lambda cut: spread(address, extraction.encoder, cut)
+        for by_id, batch in _with_captions(
+            images, size, lambda cut: encode_on_cluster(address, extraction.encoder, cut)
         ):
-            skipped = [(own[image.id], line) for image, line in batch.skipped]
-            good = [own[image.id] for image in batch.images]
-            yield replace(batch, images=good, skipped=skipped)
+            skipped = [(by_id[image.id], line) for image, line in batch.skipped]
+            encoded = [by_id[image.id] for image in batch.images]
+            yield replace(batch, images=encoded, skipped=skipped)
 
     return batches
 
 
-def _with_own(
+def _with_captions(
     images: Sequence[Image],
     size: int,
     encode: Callable[[Iterable[list[Image]]], Iterator[Result]],
 ) -> Iterator[tuple[dict[int, Image], Result]]:
     """Yield the images of each batch by id, with their captions, and the encoded batch."""
     starts = range(0, len(images), size)
-    for at, result in zip(starts, encode(_cut(images, size)), strict=True):
+    for at, result in zip(starts, encode(_batches(images, size)), strict=True):
         yield {image.id: image for image in images[at : at + size]}, result

@@ -1,4 +1,4 @@
-"""A front end: the application of one machine, whose index is on shards."""
+"""Settings, model and index of a front end, whose searches go to shards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hasse.service.cluster.index import ClusterIndex, Shards
 from hasse.service.runtime import loading
 from hasse.service.settings import Settings
 
-# Batches that are on their way to the shards at a time: most of their time is waiting.
+# Batches that are sent to the shards at a time: a worker mostly waits for them.
 _SEARCH_WORKERS = 4
 
 
@@ -21,7 +21,7 @@ def settings_of(settings: Settings) -> Settings:
 
 
 def model_and_index(shards: Shards, count: int, settings: Settings) -> tuple[Checkpoint, Index]:
-    """Load the checkpoint and open the index on so many shards.
+    """Load the checkpoint and open the index on `count` shards.
 
     Raises:
         CheckpointError: this machine lacks the checkpoint.

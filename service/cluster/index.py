@@ -1,4 +1,4 @@
-"""The index of a front end: the catalog and the writer are here, the segments are on shards."""
+"""The index of a front end, with the catalog and the writer; its segments are on shards."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from hasse.index.segments.snapshot import Snapshot
 from hasse.index.shards import ShardPlan, no_plan, read_plan, require_server
 from hasse.index.store import Index
 from hasse.index.types import KINDS, Ids, Kind, Points
-from hasse.service.cluster.merging import distinct, merged
-from hasse.service.cluster.shard import Ask, View
+from hasse.service.cluster.merging import merge_answers, merge_texts
+from hasse.service.cluster.shard import SearchBatch, ShardView
 
-_ATTEMPTS = 8  # at a search, while the collection changes under it
-_SAMPLED = 10_000  # ids that are drawn from, for examples
+_ATTEMPTS = 8  # at a search, while the collection changes
+_SAMPLE = 10_000  # ids to draw examples from
 
 
 class Shards(Protocol):
     """Calls the shards of a plan."""
 
-    def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
-        """Call a method of every shard at once; None in `each` leaves one out.
+    def gather(self, method: str, arguments: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+        """Call a method of every shard at once; None in `arguments` leaves a shard out.
 
-        Returns the result of each, or the error for one that did not answer, by shard number.
+        Returns the result of each shard, or the error of one that did not answer, by its number.
         """
 
 
@@ -55,12 +55,14 @@ class ClusterSnapshot(Snapshot):
         """Return some ids of one kind."""
         column = (IMAGES if kind == "image" else CAPTIONS).c.id
         with self.catalog.reading() as connection:
-            sampled = connection.execute(sql.select(column).limit(_SAMPLED)).scalars()
+            sampled = connection.execute(sql.select(column).limit(_SAMPLE)).scalars()
             return np.fromiter(sampled, np.int64)
 
-    def view(self, shard: int) -> View:
-        """Return the generation as one shard needs it."""
-        return View(self.generation, self.model, self.plan.of(shard, self.records), self.deleted)
+    def view(self, shard: int) -> ShardView:
+        """Return the part of the generation that one shard needs."""
+        return ShardView(
+            self.generation, self.model, self.plan.of(shard, self.records), self.deleted
+        )
 
 
 class _ClusterLoader(Loader):
@@ -89,8 +91,8 @@ class _ClusterLoader(Loader):
                 raise no_plan(self._folder, self._shards)
             deleted = deletions_of(state)
             if isinstance(before, ClusterSnapshot):
-                # An id that was deleted twice stays twice, which has the same meaning.
-                deleted = {kind: _joined(before.deleted[kind], deleted[kind]) for kind in KINDS}
+                # An id that was deleted twice stays twice, which means the same.
+                deleted = {kind: _join(before.deleted[kind], deleted[kind]) for kind in KINDS}
             return ClusterSnapshot(
                 state.generation,
                 state.model,
@@ -103,7 +105,7 @@ class _ClusterLoader(Loader):
             )
 
 
-def _joined(first: tuple[Ids, Ids], second: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
+def _join(first: tuple[Ids, Ids], second: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
     pairs = np.unique(np.concatenate([np.stack(first), np.stack(second)], axis=1), axis=1)
     return pairs[0], pairs[1]
 
@@ -112,10 +114,10 @@ class ClusterIndex(Index):
     """An index whose searches go to shards. Everything else is as on one machine.
 
     Args:
-        folder: of the index, on storage that all machines share.
-        shards: asks them.
-        count: how many there are.
-        partial: whether a search is answered without the shards that do not answer.
+        folder: the folder of the index, on storage that all machines share.
+        shards: calls the shards.
+        count: the number of shards.
+        partial: answer a search without the shards that do not answer.
 
     Raises:
         HasseIndexError: there is no index, or no plan of it for so many shards.
@@ -132,7 +134,7 @@ class ClusterIndex(Index):
             catalog.close()
             raise
         self._shards, self._count, self._partial = shards, count, partial
-        self._sent = [0] * count  # the newest generation that was sent to each shard
+        self._sent_generations = [0] * count  # the newest generation that was sent to each shard
 
     def check_counts(self) -> None:
         """Leave the counts as they are: the rows of the segments are on shards."""
@@ -142,9 +144,9 @@ class ClusterIndex(Index):
 
         Raises:
             BadQueryError: a point is out of range.
-            ShardUnreachableError: a shard does not answer, and it is not done without.
+            ShardUnreachableError: a shard does not answer, and answers are not `partial`.
         """
-        return self._answers(Ask(query, checked_queries(points, self.model)))
+        return self._answers(SearchBatch(query, checked_queries(points, self.model)))
 
     def search_jointly(self, query: Query, parts: ArrayLike) -> Answer:
         """Return the rows whose worst violation over `parts` is smallest.
@@ -155,17 +157,17 @@ class ClusterIndex(Index):
         points = checked_queries(parts, self.model)
         if not len(points):
             raise BadQueryError("there are no parts to search by: give at least one")
-        return self._answers(Ask(query, points, joint=True))[0]
+        return self._answers(SearchBatch(query, points, joint=True))[0]
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
-        """Return the stored points (N,) of those of `ids` that there are, by id."""
+        """Return the stored points (N,) by id; ids without a row are left out."""
         self.refresh()
         parts = self._gather("points", self._snapshot(), (kind, list(ids)))
         self._refuse_missing(parts)
         return {id_: point for part in parts for id_, point in part.items()}
 
     def info(self) -> IndexInfo:
-        """Describe what the index holds, without its segments."""
+        """Describe the index, without its segments."""
         snapshot, counts = self._snapshot(), self.catalog.counts()
         return IndexInfo(
             self.folder,
@@ -182,14 +184,14 @@ class ClusterIndex(Index):
     def _snapshot(self) -> ClusterSnapshot:
         return cast(ClusterSnapshot, self.snapshot)
 
-    def _answers(self, ask: Ask) -> list[Answer]:
-        query = ask.query
+    def _answers(self, batch: SearchBatch) -> list[Answer]:
+        query = batch.query
         for _ in range(_ATTEMPTS):
-            # What any front end has acknowledged is seen by the next search through every other.
+            # A write that any front end has acknowledged is visible to the next search of all.
             self.refresh()
             snapshot = self._snapshot()
-            parts = self._gather("search", snapshot, (ask,))
-            # Shards narrow their part by the catalog as it is by then.
+            parts = self._gather("search", snapshot, (batch,))
+            # Shards apply filters by the current catalog, which may be newer than the snapshot.
             if not query.narrows or self.catalog.generation() == snapshot.generation:
                 break
         else:
@@ -198,48 +200,55 @@ class ClusterIndex(Index):
             )
         if not self._partial:
             self._refuse_missing(parts)
-        answered = [one for one in parts if not isinstance(one, Exception)]
-        if not answered:
+        present = [part for part in parts if not isinstance(part, Exception)]
+        if not present:
             self._refuse_missing(parts)
-        whole = len(answered) == len(parts)
-        texts = query.selection is not None and query.selection.distinct_texts
-        # Captions of one text may be hits of several shards.
-        k = query.k * len(answered) if texts and query.kind == "caption" else query.k
-        answers = [merged(each, k, whole=whole) for each in zip(*answered, strict=True)]
+        complete = len(present) == len(parts)
+        distinct = query.selection is not None and query.selection.distinct_texts
+        # Several shards may have captions with the same text among their hits.
+        k = query.k * len(present) if distinct and query.kind == "caption" else query.k
+        answers = [
+            merge_answers(of_query, k, complete=complete) for of_query in zip(*present, strict=True)
+        ]
         if k == query.k:
             return answers
-        rows = self.catalog.captions(sorted({hit for one in answers for hit in one.ids.tolist()}))
-        read = {row.id: one_text(row.text) for row in rows.values()}
-        return [distinct(one, read, query.k) for one in answers]
+        ids = {hit for answer in answers for hit in answer.ids.tolist()}
+        rows = self.catalog.captions(sorted(ids))
+        texts = {row.id: one_text(row.text) for row in rows.values()}
+        return [merge_texts(answer, texts, query.k) for answer in answers]
 
     def _gather(
         self, method: str, snapshot: ClusterSnapshot, arguments: tuple[Any, ...]
     ) -> list[Any]:
-        """Call every shard for one generation, and send it to those that lack it."""
+        """Call every shard for one generation, and send the generation to shards that lack it."""
         generation = snapshot.generation
-        each: list[tuple[Any, ...] | None] = [
-            (generation, *arguments, snapshot.view(at) if self._sent[at] < generation else None)
+        calls: list[tuple[Any, ...] | None] = [
+            (
+                generation,
+                *arguments,
+                snapshot.view(at) if self._sent_generations[at] < generation else None,
+            )
             for at in range(self._count)
         ]
-        parts = self._shards.gather(method, each)
-        lacking = [at for at, one in enumerate(parts) if one is None]
+        parts = self._shards.gather(method, calls)
+        lacking = [at for at, part in enumerate(parts) if part is None]
         if lacking:
-            again = [
+            repeated_calls = [
                 (generation, *arguments, snapshot.view(at)) if at in lacking else None
                 for at in range(self._count)
             ]
-            for at, one in enumerate(self._shards.gather(method, again)):
+            for at, part in enumerate(self._shards.gather(method, repeated_calls)):
                 if at in lacking:
-                    parts[at] = one
-        for at, one in enumerate(parts):
-            if not isinstance(one, Exception):
-                self._sent[at] = max(self._sent[at], generation)
+                    parts[at] = part
+        for at, part in enumerate(parts):
+            if not isinstance(part, Exception):
+                self._sent_generations[at] = max(self._sent_generations[at], generation)
         return parts
 
     def _refuse_missing(self, parts: Sequence[Any]) -> None:
-        for at, one in enumerate(parts):
-            if isinstance(one, Exception):
+        for at, part in enumerate(parts):
+            if isinstance(part, Exception):
                 raise ShardUnreachableError(
-                    f"shard {at} of {self._count} does not answer ({one}): look at it with "
+                    f"shard {at} of {self._count} does not answer ({part}): look at it with "
                     "'hasse cluster status'"
-                ) from one
+                ) from part

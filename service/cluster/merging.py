@@ -1,4 +1,4 @@
-"""Merge the answers of shards into that of the whole index, by (violation, id)."""
+"""Merges the answers of shards into the answer of the whole index, by (violation, id)."""
 
 from __future__ import annotations
 
@@ -10,65 +10,65 @@ import numpy as np
 
 from hasse.index.search.query import Answer, RowCounts, Seconds
 
-_SAME = 100  # other captions of a text that are named at most
+_MAX_SAME = 100  # captions with the text of a hit that an answer names
 
 
-def merged(answers: Sequence[Answer], k: int, *, whole: bool = True) -> Answer:
-    """Return the k best hits of one query over all shards that answered.
+def merge_answers(answers: Sequence[Answer], k: int, *, complete: bool = True) -> Answer:
+    """Return the k best hits of one query over the answers of shards.
 
-    It is certified where each shard proved its part, and `whole` says that all shards answered.
+    The result is certified if it is `complete`, with the answers of all shards, and all are.
     """
-    ids = np.concatenate([one.ids for one in answers])
-    violations = np.concatenate([one.violations for one in answers])
+    ids = np.concatenate([answer.ids for answer in answers])
+    violations = np.concatenate([answer.violations for answer in answers])
     order = np.lexsort((ids, violations))[:k]
-    joint = answers[0].parts is not None
-    each = [one.parts for one in answers if one.parts is not None]
+    parts = [answer.parts for answer in answers if answer.parts is not None]
     return replace(
         answers[0],
         ids=ids[order],
         violations=violations[order],
-        certified=whole and all(one.certified for one in answers),
-        searched=sum(one.searched for one in answers),
-        rescored=sum(one.rescored for one in answers),
-        plan=_plan(answers),
-        work=RowCounts(*np.sum([one.work for one in answers], axis=0).tolist()),
-        seconds=Seconds(*np.max([one.seconds for one in answers], axis=0).tolist()),
-        parts=np.concatenate(each)[order] if joint else None,
-        same={hit: others for one in answers for hit, others in one.same.items()},
+        certified=complete and all(answer.certified for answer in answers),
+        searched=sum(answer.searched for answer in answers),
+        rescored=sum(answer.rescored for answer in answers),
+        plan=_merge_plans(answers),
+        work=RowCounts(*np.sum([answer.work for answer in answers], axis=0).tolist()),
+        seconds=Seconds(*np.max([answer.seconds for answer in answers], axis=0).tolist()),
+        parts=np.concatenate(parts)[order] if parts else None,
+        same={hit: same for answer in answers for hit, same in answer.same.items()},
     )
 
 
-def distinct(answer: Answer, texts: Mapping[int, str], k: int) -> Answer:
-    """Return the k best of an answer with one hit for each text; `same` names the others.
+def merge_texts(answer: Answer, texts: Mapping[int, str], k: int) -> Answer:
+    """Return the k best of an answer with one hit for each text; `same` names the other captions.
 
-    Each shard answers with one caption for each text of its own. `texts` are by caption id.
+    Within a shard, texts are distinct already. `texts` are by caption id.
     """
     first: dict[str, int] = {}
     same = {hit: list(others) for hit, others in answer.same.items()}
-    keep: list[int] = []
+    rows: list[int] = []
     for at, hit in enumerate(answer.ids.tolist()):
-        text = texts.get(hit, f"\0{hit}")  # one that was removed since has its own
-        known = first.setdefault(text, hit)
-        if known == hit:
-            keep.append(at)
+        text = texts.get(hit, f"\0{hit}")  # a caption that was removed since stays a hit
+        first_hit = first.setdefault(text, hit)
+        if first_hit == hit:
+            rows.append(at)
         else:
-            same[known] = sorted({*same.get(known, []), hit, *same.pop(hit, [])})[:_SAME]
-    places = keep[:k]
-    ids = answer.ids[places]
+            others = {*same.get(first_hit, []), hit, *same.pop(hit, [])}
+            same[first_hit] = sorted(others)[:_MAX_SAME]
+    rows = rows[:k]
+    ids = answer.ids[rows]
     return replace(
         answer,
         ids=ids,
-        violations=answer.violations[places],
-        parts=None if answer.parts is None else answer.parts[places],
+        violations=answer.violations[rows],
+        parts=None if answer.parts is None else answer.parts[rows],
         same={hit: same.get(hit, []) for hit in ids.tolist()},
     )
 
 
-def _plan(answers: Sequence[Answer]) -> str:
-    """Return how all segments were searched: each shard says "2 scan, 1 heaviest+bounds"."""
-    ways: Counter[str] = Counter()
-    for one in answers:
-        for part in filter(None, one.plan.split(", ")):
-            number, way = part.split(" ", 1)
-            ways[way] += int(number)
-    return ", ".join(f"{ways[way]} {way}" for way in sorted(ways))
+def _merge_plans(answers: Sequence[Answer]) -> str:
+    """Add the numbers of segments in plans such as "2 scan, 1 heaviest+bounds"."""
+    segments: Counter[str] = Counter()
+    for answer in answers:
+        for part in filter(None, answer.plan.split(", ")):
+            number, method = part.split(" ", 1)
+            segments[method] += int(number)
+    return ", ".join(f"{segments[method]} {method}" for method in sorted(segments))

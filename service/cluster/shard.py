@@ -1,4 +1,4 @@
-"""One shard: searches its segments of an index, in any generation that a front end names."""
+"""A shard, which searches its segments of an index in any generation that a front end names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.shards import no_plan, read_plan, require_server
 from hasse.index.types import Kind, ModelIdentity, Points
-from hasse.service.cluster.copies import local_copy, remove_others
+from hasse.service.cluster.copies import local_copy, remove_outdated
 
-_HELD = 8  # generations: front ends may lag behind each other
+_MAX_OPEN = 8  # generations, because front ends may lag behind each other
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One generation as one shard needs it."""
+class ShardView:
+    """The part of a generation that one shard needs."""
 
     generation: int
     model: ModelIdentity
@@ -38,8 +38,8 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Searches that go to a shard together: points (B, N), or the parts of one joint search."""
+class SearchBatch:
+    """Searches that are sent to a shard together: points (B, N), or the parts of a joint search."""
 
     query: Query
     points: Points
@@ -50,10 +50,10 @@ class Shard:
     """An open part of an index. Any number of threads may search it.
 
     Args:
-        folder: of the index, on storage that all machines share.
-        number, shards: which shard it is, of how many.
-        threads: that a search runs in.
-        copies: a folder of this machine, for this index alone, that segments are copied to first;
+        folder: the folder of the index, on storage that all machines share.
+        number, shards: the number of this shard, and of all shards.
+        threads: the threads of a search.
+        copies: a folder of this machine for segments of this index, which are copied there first;
             None maps them where they are.
 
     Raises:
@@ -70,13 +70,13 @@ class Shard:
         self._search = CompiledSearch(self._workers, MEASURED, None)
         self._narrowing = Narrowing(folder, self._catalog)
         self._opening = threading.Lock()
-        self._held: OrderedDict[int, Snapshot] = OrderedDict()
+        self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
 
         def locate(record: SegmentRecord) -> Path:
-            place = folder / SEGMENTS_FOLDER / record.name
-            return place if copies is None else local_copy(place, copies, record)
+            original = folder / SEGMENTS_FOLDER / record.name
+            return original if copies is None else local_copy(original, copies, record)
 
-        # A copy has been compared with its checksums when it is located.
+        # `local_copy` has compared a copy with its checksums.
         verify: Verify = "checksums" if copies is None else "sizes"
         self._loader = Loader(folder, self._catalog, verify, locate)
         try:
@@ -91,10 +91,14 @@ class Shard:
     @property
     def generations(self) -> list[int]:
         """The open generations."""
-        return sorted(self._held)
+        return sorted(self._snapshots)
 
-    def search(self, generation: int, ask: Ask, view: View | None = None) -> list[Answer] | None:
-        """Answer each query over this part of a generation; None if it is neither open nor given.
+    def search(
+        self, generation: int, batch: SearchBatch, view: ShardView | None = None
+    ) -> list[Answer] | None:
+        """Answer each query over this part of a generation.
+
+        Returns None if the generation is not open and there is no `view` to open it by.
 
         Raises:
             DamagedIndexError: a segment was changed since it was written.
@@ -102,55 +106,55 @@ class Shard:
         snapshot = self._snapshot(generation, view)
         if snapshot is None:
             return None
-        query = ask.query
+        query = batch.query
         snapshot = self._narrowing.narrowed(snapshot, query)
-        if ask.joint:
-            answers = [self._search.joint_answer(snapshot, ask.points, query)]
+        if batch.joint:
+            answers = [self._search.joint_answer(snapshot, batch.points, query)]
         else:
-            answers = self._search.answers(snapshot, ask.points, query)
+            answers = self._search.answers(snapshot, batch.points, query)
         return list(self._narrowing.with_same(query, answers))
 
     def points(
-        self, generation: int, kind: Kind, ids: Sequence[int], view: View | None = None
+        self, generation: int, kind: Kind, ids: Sequence[int], view: ShardView | None = None
     ) -> dict[int, Points] | None:
-        """Return the points of those of `ids` that are here; None as `search` does."""
+        """Return the points of `ids` on this shard, by id; None as `search`."""
         snapshot = self._snapshot(generation, view)
         return None if snapshot is None else snapshot.points(kind, ids)
 
-    def look(self) -> None:
-        """Keep the leases of the generations that are held."""
+    def renew_leases(self) -> None:
+        """Renew the leases of the open generations."""
         self._catalog.shared_locks.renew()
 
     def close(self) -> None:
         """Close all generations."""
-        self._held.clear()
+        self._snapshots.clear()
         self._catalog.close()
         self._workers.close()
 
-    def _snapshot(self, generation: int, view: View | None) -> Snapshot | None:
-        held = self._held.get(generation)
-        if held is None and view is not None:
-            held = self._open(view)
-        return held
+    def _snapshot(self, generation: int, view: ShardView | None) -> Snapshot | None:
+        snapshot = self._snapshots.get(generation)
+        if snapshot is None and view is not None:
+            snapshot = self._open(view)
+        return snapshot
 
-    def _open(self, view: View) -> Snapshot:
+    def _open(self, view: ShardView) -> Snapshot:
         with self._opening:
-            held = self._held.get(view.generation)
-            if held is not None:
-                return held
-            # The front end that names the generation holds a lease of it until it is answered.
+            snapshot = self._snapshots.get(view.generation)
+            if snapshot is not None:
+                return snapshot
+            # Until it is answered, the front end holds a lease of the generation too.
             lease = leased(self._folder, self._catalog, view.generation)
             state = State(view.model, view.generation, view.segments, ())
-            before = next(reversed(self._held.values()), None)
-            held = self._loader.snapshot(state, view.deleted, before, lease)
-            self._held[view.generation] = held
-            for old in sorted(self._held)[:-_HELD]:
-                del self._held[old]
+            before = next(reversed(self._snapshots.values()), None)
+            snapshot = self._loader.snapshot(state, view.deleted, before, lease)
+            self._snapshots[view.generation] = snapshot
+            for old in sorted(self._snapshots)[:-_MAX_OPEN]:
+                del self._snapshots[old]
             if self._copies is not None:
-                remove_others(self._folder / SEGMENTS_FOLDER, self._copies)
-            return held
+                remove_outdated(self._folder / SEGMENTS_FOLDER, self._copies)
+            return snapshot
 
-    def _newest(self) -> View:
+    def _newest(self) -> ShardView:
         while True:
             generation = self._catalog.generation()
             lease = leased(self._folder, self._catalog, generation)
@@ -159,6 +163,6 @@ class Shard:
                 raise no_plan(self._folder, self._shards)
             state = self._catalog.state()
             if state.generation == generation:
-                own = plan.of(self._number, state.segments)
-                return View(generation, state.model, own, deletions_of(state))
+                segments = plan.of(self._number, state.segments)
+                return ShardView(generation, state.model, segments, deletions_of(state))
             lease.release()

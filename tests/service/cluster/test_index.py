@@ -23,7 +23,7 @@ from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
 from hasse.service.cluster.deployment import Layout, RayShards, Replica
 from hasse.service.cluster.index import ClusterIndex
-from hasse.service.cluster.shard import Ask, Shard
+from hasse.service.cluster.shard import SearchBatch, Shard
 from hasse.service.runtime.traces import Traces
 from tests.index.samples import embeddings, model
 from tests.postgresql import new_database, place_catalog
@@ -143,9 +143,9 @@ def test_shard_answers_for_an_older_generation_than_its_newest(
         index.remove([2])
         assert len(index.search(query, point).ids) == len(before.ids) - 1
         for shard in shards.shards:
-            del shard._held[old.generation]
+            del shard._snapshots[old.generation]
         index._reader.snapshot = old
-        found = index._gather("search", old, (Ask(query, point[None]),))
+        found = index._gather("search", old, (SearchBatch(query, point[None]),))
         assert sum(len(one[0].ids) for one in found) == len(before.ids)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,7 +80,7 @@ def test_new_pictures_are_hashed_so_that_duplicates_reads_only_pairs(
 def test_sidecar_that_changes_comes_or_goes_is_followed_once(
     index: Index, root: Path, sync: Callable[..., Counts]
 ) -> None:
-    sync()
+    sync(seen_at=time.time() + 100)  # as if the pictures had been at rest
     sidecar = root / "a" / "one.xmp"
     sidecar.write_text(SIDECAR.format(stars=2, title="Summer"))
     assert sync() == Counts(present=3)
