@@ -49,12 +49,14 @@ def images_of(index: Index, image_ids: Sequence[int], paths: ShownPaths) -> Iter
         block = index.catalog.described_images(image_ids[at : at + _BLOCK])
         for id_, image in sorted(block.items()):
             row = image.row
-            shown = paths.shown(row.file_name, [(path.path, path.folder) for path in image.paths])
+            shown_paths = paths.shown(
+                row.file_name, [(path.path, path.folder) for path in image.paths]
+            )
             yield {
                 "image_id": id_,
                 "file_name": row.file_name,
-                "path": shown[0],
-                "paths": shown,
+                "path": shown_paths[0],
+                "paths": shown_paths,
                 "width": row.width,
                 "height": row.height,
                 "split": row.split,
@@ -102,13 +104,13 @@ class Originals:
     """
 
     def __init__(self, index: Index, rows: Sequence[Fields]) -> None:
-        known = index.catalog.images([row["image_id"] for row in rows])
+        images_by_id = index.catalog.images([row["image_id"] for row in rows])
         self.files: list[tuple[str, Path]] = []
         self.missing: list[str] = []
         self.size = 0
         used_names: set[str] = set()
         for row in rows:
-            original = _original(index, known.get(row["image_id"]))
+            original = _original(index, images_by_id.get(row["image_id"]))
             if original is None:
                 self.missing.append(row["path"])
                 continue

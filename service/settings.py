@@ -210,9 +210,9 @@ class Settings(BaseSettings):
         """The SHA-256 of each key that may write, by name."""
         return keys_of(self.write_keys) | dict(self.keys_file.writers if self.keys_file else {})
 
-    def adopt(self, other: Settings) -> None:
+    def adopt(self, new_settings: Settings) -> None:
         """Change the settings in `RELOADED` in place: all parts of a service share this value."""
-        vars(self).update({name: getattr(other, name) for name in RELOADED})
+        vars(self).update({name: getattr(new_settings, name) for name in RELOADED})
 
     @field_validator(
         *("library", "model", "captioner", "settings_file"),

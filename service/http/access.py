@@ -135,13 +135,13 @@ class Quota:
         bucket.tokens -= 1
 
 
-def _match(key: str, known: Mapping[str, str]) -> str:
+def _match(key: str, digests: Mapping[str, str]) -> str:
     """Return the name of a key, or "", in constant time."""
-    if not known:
+    if not digests:
         return ""
     key_digest = fingerprint(key)
     key_name = ""
-    for name, digest in known.items():
+    for name, digest in digests.items():
         if hmac.compare_digest(key_digest, digest):
             key_name = name
     return key_name

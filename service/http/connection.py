@@ -294,7 +294,7 @@ class Connection(HttpToolsProtocol):
             reason=error.reason,
         )
 
-    def _parse_as_plain(self, rest: bytes) -> None:
+    def _parse_as_plain(self, remaining: bytes) -> None:
         """Parse a request again without its `Upgrade` header, with the bytes after its head.
 
         No other protocol is supported, but some clients (Java's) offer HTTP/2 with each request,
@@ -306,7 +306,7 @@ class Connection(HttpToolsProtocol):
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
-        self.data_received(b"\r\n".join((*lines, b"", rest)))
+        self.data_received(b"\r\n".join((*lines, b"", remaining)))
 
 
 def connections_of(services: Services, searches: Sequence[APIRoute]) -> type[Connection]:

@@ -167,8 +167,8 @@ class _Exchange:
         if len(hosts) != 1:
             return _MISSING_HOST
         connected_to = (self._scope.get("server") or ("",))[0]
-        known = self._services.hosts.knows(hosts[0].decode("latin-1"), connected_to)
-        return None if known else WRONG_HOST
+        is_known = self._services.hosts.knows(hosts[0].decode("latin-1"), connected_to)
+        return None if is_known else WRONG_HOST
 
     async def _receive_withheld(self) -> Message:
         self._withheld = False

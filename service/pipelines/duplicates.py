@@ -91,8 +91,8 @@ def hash_pictures(index: Index, limits: PictureLimits, report: Progress) -> None
 
     A repeated call continues a stopped one.
     """
-    known = index.catalog.versions()
-    remaining = [row for row in index.catalog.all_rows()[0] if row.id not in known]
+    hashed = index.catalog.versions()
+    remaining = [row for row in index.catalog.all_rows()[0] if row.id not in hashed]
     with ThreadPoolExecutor(thread_name_prefix="hasse-decode") as pool:
         for start in range(0, len(remaining), _BLOCK):
             block = remaining[start : start + _BLOCK]

@@ -117,8 +117,8 @@ def read_pictures(
 
 def _unread_images(index: Index) -> list[ImageRow]:
     with index.catalog.reading() as connection:
-        known = documents.images_with(connection, SOURCE)
-    return [row for row in index.catalog.all_rows()[0] if row.id not in known]
+        read_ids = documents.images_with(connection, SOURCE)
+    return [row for row in index.catalog.all_rows()[0] if row.id not in read_ids]
 
 
 def _decode(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Image | None:

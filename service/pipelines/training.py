@@ -172,9 +172,9 @@ def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
     """
     if not dataset.has_splits():
         held_out = held_out_images(dataset)
-        known = {image.id for image in held_out.images}
-        rest = tuple(image for image in dataset.images if image.id not in known)
-        return replace(dataset, images=rest), held_out
+        held_out_ids = {image.id for image in held_out.images}
+        training_images = tuple(image for image in dataset.images if image.id not in held_out_ids)
+        return replace(dataset, images=training_images), held_out
     return dataset.split(train), dataset.split(val)
 
 

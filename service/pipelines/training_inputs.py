@@ -66,11 +66,12 @@ def from_features(
     config = replace(config, model=model, preprocessing=store.maker.preprocessing)
     backbone = build_backbone(store.maker.backbone, weights)
     if backbone.fingerprint() != store.maker.weights:
-        other = f"other weights of {backbone.name} than {weights}"
-        made = other if weights else f"weights of {backbone.name} that are not noted beside them"
+        actual = f"weights of {backbone.name} that are not noted beside them"
+        if weights:
+            actual = f"other weights of {backbone.name} than {weights}"
         raise FeaturesError(
-            f"the features in {folder} were made with {made}: name them with --weights, since the "
-            f"checkpoint holds them, to encode new pictures with"
+            f"the features in {folder} were made with {actual}: name them with --weights, since "
+            f"the checkpoint holds them, to encode new pictures with"
         )
     views = store.views(regions=regions)
     rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
@@ -81,9 +82,9 @@ def from_features(
 def _tell_missing(
     store: FeatureStore, collections: Collections, skipped: Callable[[str], None]
 ) -> None:
-    known = set(store.image_ids.tolist())
+    featured_ids = set(store.image_ids.tolist())
     captioned = [image for part in collections for image in part.images if image.captions]
-    missing = [image for image in captioned if image.id not in known]
+    missing = [image for image in captioned if image.id not in featured_ids]
     if missing:
         first = missing[0].subject
         skipped(

@@ -177,8 +177,8 @@ def _disposition(name: str, format_: Format) -> str:
 def _matches(if_none_match: str | None, version: str) -> bool:
     if if_none_match is None:
         return False
-    known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
-    return f'"{version}"' in known or "*" in known
+    known_tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return f'"{version}"' in known_tags or "*" in known_tags
 
 
 def _not_modified(version: str) -> Response:

@@ -50,7 +50,7 @@ def make_previews(index: Index, settings: Settings, tried: set[tuple[int, str]])
     and SHA-256, are skipped, because each access to a file costs disk time. Others are added to it.
     """
     cache = PreviewCache(index.folder / FOLDER, settings.preview_cache_bytes)
-    made = 0
+    count = 0
     rows, _ = index.catalog.all_rows()
     for row in reversed(rows):
         if (row.id, row.sha256) in tried:
@@ -58,9 +58,9 @@ def make_previews(index: Index, settings: Settings, tried: set[tuple[int, str]])
         if cache.is_full():
             break
         with suppress(ServiceError, PictureError, OSError):
-            made += _make(index, settings, cache, row)
+            count += _make(index, settings, cache, row)
             tried.add((row.id, row.sha256))
-    return made
+    return count
 
 
 def _make(index: Index, settings: Settings, cache: PreviewCache, row: ImageRow) -> bool:

@@ -250,7 +250,7 @@ class Supervisor(Multiprocess):
         worker.replace_at = time.monotonic() + (
             0 if worker.startup_message else self._retry_seconds
         )
-        if not worker.startup_message and not any(other.is_serving for other in self.processes):
+        if not worker.startup_message and not any(process.is_serving for process in self.processes):
             self.failure = reason
             self.should_exit.set()
 

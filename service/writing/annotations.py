@@ -42,12 +42,12 @@ class Annotations:
 
     def apply(self, operation: AnnotationOperation, annotation: Annotation) -> ServiceError | None:
         """Apply an annotation to all its images, or to none if one of them is missing."""
-        known = self._index.catalog.images(annotation.image_ids)
+        rows = self._index.catalog.images(annotation.image_ids)
         for image_id in annotation.image_ids:
-            if image_id not in known:
+            if image_id not in rows:
                 return no_image(image_id)
-        self._load_texts([image_id for image_id in known if image_id not in self._texts])
-        for image_id in known:
+        self._load_texts([image_id for image_id in rows if image_id not in self._texts])
+        for image_id in rows:
             if operation == "annotate":
                 self._add_texts(image_id, annotation)
             else:

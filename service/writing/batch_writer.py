@@ -98,9 +98,9 @@ class BatchWriter:
         if batch.has_changes:
             self._on_change()
         ids = [result.image.row.id for result in results if isinstance(result, StoredImage)]
-        known = self._index.catalog.described_images(ids)
+        images_by_id = self._index.catalog.described_images(ids)
         return [
-            replace(result, image=known.get(result.image.row.id, result.image))
+            replace(result, image=images_by_id.get(result.image.row.id, result.image))
             if isinstance(result, StoredImage)
             else result
             for result in results
@@ -161,7 +161,7 @@ class BatchWriter:
             event("picture not removed", logging.WARNING, path=path, error=str(error))
 
     def _is_in_use(self, path: str, sha256: str) -> bool:
-        """Tell whether a stored picture is the file of an image of the collection."""
+        """Return whether a stored picture is the file of an image of the collection."""
         image = self._index.catalog.image_of(sha256)
         return image is not None and image.path == path
 

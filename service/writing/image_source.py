@@ -131,12 +131,12 @@ class ImageSource:
         store = FeatureStore.open(folder)
         require_features_of(model, store, folder)
         store.require_names(images)
-        known = set(store.image_ids.tolist())
+        ids_with_features = set(store.image_ids.tolist())
         remaining = iter(images)
         while batch := list(islice(remaining, 1024)):
-            with_features = [image for image in batch if image.id in known]
+            with_features = [image for image in batch if image.id in ids_with_features]
             for image in batch:
-                if image.id not in known:
+                if image.id not in ids_with_features:
                     self.skipped(f"{image.subject}: no features: skipped")
             if with_features:
                 regions = model.config.image_pooling == "regions"

@@ -57,8 +57,8 @@ class CatalogState:
     def _read(cls, index: Index, folders: Iterable[FolderRow]) -> CatalogState:
         catalog = index.catalog
         generation, sha256 = catalog.generation(), catalog.sha256s()
-        before = catalog.locations(index.folder)
-        locations = before.updated(folders)
+        locations_before = catalog.locations(index.folder)
+        locations = locations_before.updated(folders)
         paths: dict[int, list[PathRow]] = {id_: [] for id_ in sha256}
         files: dict[str, list[PathRow]] = {}
         for row in sorted(catalog.all_paths(), key=lambda row: row.path):
@@ -70,7 +70,7 @@ class CatalogState:
             sha256,
             paths,
             locations,
-            tuple(before.folders.values()),
+            tuple(locations_before.folders.values()),
             *catalog.removed(),
             {
                 locations.absolute(file.path): file
@@ -126,8 +126,8 @@ class CatalogState:
         rows += [
             locations.folder(path, None) for path in parents if locations.root_of(str(path)) is None
         ]
-        known = set(self.folders_before)
-        return [row for row in dict.fromkeys(rows) if row not in known]
+        known_rows = set(self.folders_before)
+        return [row for row in dict.fromkeys(rows) if row not in known_rows]
 
 
 def row_with_stamp(file: SeenFile, rows: Sequence[PathRow]) -> PathRow | None:

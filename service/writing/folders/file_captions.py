@@ -20,9 +20,9 @@ def texts_of(rows: Sequence[PathRow]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def update_captions(before: str, texts: Mapping[str, Sequence[str]]) -> str:
+def update_captions(captions_before: str, texts: Mapping[str, Sequence[str]]) -> str:
     """Replace the captions of the sources in `texts`; those of other sources stay."""
-    captions = {**json.loads(before), **texts}
+    captions = {**json.loads(captions_before), **texts}
     nonempty = {source: captions[source] for source in sorted(captions) if captions[source]}
     return json.dumps(nonempty, ensure_ascii=False)
 

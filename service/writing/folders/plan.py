@@ -244,14 +244,14 @@ class _Planner:
         return self._digests.get(file.path)
 
     def _row(self, id_: int, file: SeenFile, matching: Sequence[PathRow]) -> PathRow:
-        before = next((row for row in matching if row.image_id == id_), None)
-        if before is None:
+        row_before = next((row for row in matching if row.image_id == id_), None)
+        if row_before is None:
             return path_row(self._state, id_, file, self._scan.seen_at, "{}")
-        folder = before.folder if file.folder is None else self._stored_folder(file.folder)
-        if row_with_stamp(file, [before]) is not None:
-            captions = update_captions(before.captions, file.captions)
-            return before._replace(folder=folder, captions=captions)
-        row = path_row(self._state, id_, file, self._scan.seen_at, before.captions)
+        folder = row_before.folder if file.folder is None else self._stored_folder(file.folder)
+        if row_with_stamp(file, [row_before]) is not None:
+            captions = update_captions(row_before.captions, file.captions)
+            return row_before._replace(folder=folder, captions=captions)
+        row = path_row(self._state, id_, file, self._scan.seen_at, row_before.captions)
         return row._replace(folder=folder)
 
     def _stored_folder(self, folder: Path) -> str:

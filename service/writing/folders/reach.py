@@ -42,9 +42,9 @@ class Reach:
 
         Only named folders, and disks that are or were mounted within them, can be out of reach.
         """
-        before = {Path(row.path): row.device for row in self._state.folders_before}
-        for folder, device in self._devices(before).items():
-            reason = self._reason(folder, device, before.get(folder))
+        devices_before = {Path(row.path): row.device for row in self._state.folders_before}
+        for folder, device in self._devices(devices_before).items():
+            reason = self._reason(folder, device, devices_before.get(folder))
             if reason:
                 yield (
                     folder,
@@ -52,10 +52,10 @@ class Reach:
                     "or give --allow-empty if its pictures are gone for good",
                 )
 
-    def _devices(self, before: dict[Path, int | None]) -> dict[Path, int | None]:
+    def _devices(self, devices_before: dict[Path, int | None]) -> dict[Path, int | None]:
         scan = self._scan
         devices: dict[Path, int | None] = {**scan.named_folders, **scan.mounts}
-        for folder, device in before.items():
+        for folder, device in devices_before.items():
             around = [
                 scan.named_folders[named]
                 for named in scan.named_folders

@@ -144,14 +144,14 @@ class FolderSync:
 
     def _note_known_unreadable(self) -> None:
         """Count unreadable files that have not changed since an earlier sync; forget the others."""
-        for path, known in self._state.unreadable_files.items():
+        for path, row in self._state.unreadable_files.items():
             file = self.scan.files.get(path)
             if file is not None and self._state.is_unreadable(file):
                 self.scan.skipped.passed_over["unreadable file, named before"] += 1
             elif file is not None or any(
                 Path(path).is_relative_to(folder) for folder in self.scan.named_folders
             ):
-                self._unreadable_files[known.path] = None
+                self._unreadable_files[row.path] = None
 
     def _decoding_error(self, sha256: str) -> PictureError | None:
         limits = self._encoders.source().limits
@@ -295,9 +295,11 @@ class FolderSync:
         for part in parts(plan.removed_images, IMAGES_PER_CHANGE):
             self._write(Change(removed_images=part))
             self._counts.removed += len(part)
-        before = {file.path: file for file in self._state.unreadable_files.values()}
+        files_before = {file.path: file for file in self._state.unreadable_files.values()}
         unreadable = {
-            path: file for path, file in self._unreadable_files.items() if file != before.get(path)
+            path: file
+            for path, file in self._unreadable_files.items()
+            if file != files_before.get(path)
         }
         self._unreadable_files = {}
         folders = self._state.changed_folders(self.scan, plan.unreachable)
@@ -337,9 +339,9 @@ class FolderSync:
 
     def _change_images(self, paths: Mapping[int, list[PathRow]]) -> None:
         change = self._with_captions(Draft(self._index.catalog), paths)
-        known = self._index.catalog.images(list(paths))
-        rows = [self._updated_row(row, paths[id_]) for id_, row in known.items()]
-        self._write(replace(change, rows=[row for row in rows if row != known[row.id]]))
+        rows_before = self._index.catalog.images(list(paths))
+        rows = [self._updated_row(row, paths[id_]) for id_, row in rows_before.items()]
+        self._write(replace(change, rows=[row for row in rows if row != rows_before[row.id]]))
 
     def _updated_row(self, row: ImageRow, paths: Sequence[PathRow]) -> ImageRow:
         """Return the row of an image for its new files."""

@@ -128,25 +128,25 @@ class FolderWatch:
         """Sync once; return whether files are still being written."""
         locations = self._index.catalog.locations(self._index.folder, find_missing=True)
         self._folders = locations.followed
-        seen = scan(
+        scan_result = scan(
             self._folders,
             locations=locations,
             index_folder=self._index.folder,
             is_still=self.is_still,
         )
         # A file that is moved disappears from the old path before it is still at the new one.
-        remove = not seen.unsettled_files
-        sync = FolderSync(self._index, seen, remove=remove)
-        before = self._index.catalog.generation()
+        remove = not scan_result.unsettled_files
+        sync = FolderSync(self._index, scan_result, remove=remove)
+        generation_before = self._index.catalog.generation()
         counts = sync.apply(self._encoders)
         self._warn_once([*sync.scan.skipped.lines, *sync.plan.unreachable.values()])
-        if self._index.generation != before:
+        if self._index.generation != generation_before:
             self._on_change(counts, self._index.generation)
             with suppress(HasseIndexError):  # another process may be merging
                 self._index.compact()
-        if not seen.unsettled_files:
+        if not scan_result.unsettled_files:
             self._first_seen.clear()
-        return bool(seen.unsettled_files)
+        return bool(scan_result.unsettled_files)
 
     def is_still(self, path: str, stamp: FileStamp) -> bool:
         """Return whether a file has not changed for a second.
