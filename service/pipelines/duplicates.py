@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -16,6 +16,7 @@ from PIL import Image
 from hasse.index.kernels.threads import Workers
 from hasse.index.search.self_join import self_join
 from hasse.index.segments.change import Change
+from hasse.index.segments.compaction import ProgressCallback
 from hasse.index.store import Index
 from hasse.index.types import ImageRow, PathRow, Points, VersionRow
 from hasse.models.images.decoding import open_picture
@@ -36,7 +37,6 @@ _BURST_NEAR = 0.45
 _SAMPLE = 1000  # pairs of pictures, to estimate the median
 
 Sameness = Literal["bytes", "picture", "burst"]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class DisjointSets:
         return [group for group in sets.values() if len(group) > 1]
 
 
-def hash_pictures(index: Index, limits: PictureLimits, report: Progress) -> None:
+def hash_pictures(index: Index, limits: PictureLimits, report: ProgressCallback) -> None:
     """Store the perceptual hash of each readable picture that has none.
 
     A repeated call continues a stopped one.
@@ -107,7 +107,7 @@ def hash_pictures(index: Index, limits: PictureLimits, report: Progress) -> None
                 _store_versions(index, rows, {row.id: row for row in block})
 
 
-def find_versions(index: Index, limits: PictureLimits, report: Progress) -> None:
+def find_versions(index: Index, limits: PictureLimits, report: ProgressCallback) -> None:
     """Store which of the images that have a hash show the same picture.
 
     `report` receives the number of compared pairs, and of pairs whose hashes are near.
