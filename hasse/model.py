@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hasse.models.captioning import DRAWS
-from hasse.models.captioning.writing import Describer, writer_of
+from hasse.models.captioning.writing import Describer, load_writer
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
@@ -73,7 +73,7 @@ class Model:
 
     @cached_property
     def _writer(self) -> Describer:
-        return writer_of(self._loaded, Settings().captioner)
+        return load_writer(self._loaded, Settings().captioner)
 
     def _opened(self, picture: Picture) -> Image.Image:
         size = self._loaded.model.preprocessing.resize

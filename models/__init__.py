@@ -1,1 +1,1 @@
-"""Learn: turn pixels and words into embeddings. Imports nothing from index or service."""
+"""Models: from pixels and words to embeddings. Imports nothing from index or service."""

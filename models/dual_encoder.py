@@ -1,6 +1,6 @@
-"""A pretrained encoder of pictures and one of texts that share a space, without training.
+"""A pretrained encoder of pictures and one of texts with a common space, without training.
 
-Their points are compared by the cosine, as they were trained.
+Their points are compared by the cosine, as in their training.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DualEncoderConfig:
-    """Names the encoders, and says what `ModelConfig` says of other models.
+    """The names of the encoders, and fields of `ModelConfig`.
 
     Attributes:
-        encoder: the name of both, as of `hasse.models.encoders.registry`.
-        weights: the SHA-256 of the file that their weights came from.
+        encoder: the name of both in `hasse.models.encoders.registry`.
+        weights: the SHA-256 of the file of their weights.
     """
 
     encoder: str
@@ -52,10 +52,10 @@ class DualEncoder(EncodesPictures, Ungrounded, nn.Module):
     """An encoder of pictures and one of captions; points have unit length and keep their signs.
 
     Attributes:
-        config: names the encoders.
-        architecture: how they are built.
-        preprocessing: how pictures are prepared.
-        references: None, as no training pictures are known.
+        config: the names of the encoders.
+        architecture: of both encoders.
+        preprocessing: of pictures.
+        references: None, because the training pictures are unknown.
     """
 
     references = None
@@ -71,12 +71,12 @@ class DualEncoder(EncodesPictures, Ungrounded, nn.Module):
     @classmethod
     def build(cls, config: dict[str, Any], architecture: open_clip.Architecture) -> DualEncoder:
         """Build both encoders with random weights."""
-        own = DualEncoderConfig(**config)
-        return cls(own, open_clip.build(own.encoder, architecture))
+        shape = DualEncoderConfig(**config)
+        return cls(shape, open_clip.build(shape.encoder, architecture))
 
     @property
     def vocabulary(self) -> Words:
-        """Tells which words the tokenizer has learned."""
+        """The words that the tokenizer knows."""
         return self.texts
 
     @property
@@ -86,7 +86,7 @@ class DualEncoder(EncodesPictures, Ungrounded, nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.texts.parameters()).device
 
     def pixel_points(self, pixels: Tensor) -> Tensor:

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from hasse.models.encoders.model_config import ImagePooling
 
 Points = NDArray[np.float32]
-# Pictures that go through a network together on a processor. The layers of 32 are too large for
-# memory that is kept, and a third of the time goes into asking the system for it.
-TOGETHER = 4
+# Pictures in a batch of a network on a processor. Activations of 32 pictures are too large for the
+# allocator's cache, and allocating memory from the system takes a third of the time.
+PIXEL_BATCH = 4
 
 
 class Words(Protocol):
-    """The words that a model knows."""
+    """The vocabulary of a model."""
 
     def knows(self, text: str) -> bool:
-        """Tell whether any word is known; texts without one are all alike to the model."""
+        """Return whether any word is known; the model cannot tell texts without one apart."""
         ...
 
-    def unknown(self, text: str) -> list[str]:
-        """List the words that are not known, each once, in order."""
+    def unknown_words(self, text: str) -> list[str]:
+        """List the unknown words, each once, in order."""
         ...
 
 
@@ -59,25 +59,25 @@ class Network(Protocol):
     def name(self) -> str: ...
     @property
     def dtype(self) -> object:
-        """The type that it computes in."""
+        """The type of the computation."""
         ...
 
     def fingerprint(self) -> str:
-        """Return the SHA-256, in hexadecimal, over the name and all that features depend on."""
+        """Return the SHA-256, in hexadecimal, of the name and the weights."""
         ...
 
 
 class EmbeddingModel(Protocol):
-    """Captions and pictures to points: `OrderEmbedding`, or `DualEncoder` of another library.
+    """Encodes captions and pictures: `OrderEmbedding`, or `DualEncoder` of another library.
 
-    `PictureModel` is the first without torch.
+    `PictureModel` is an `OrderEmbedding` without torch.
     """
 
     preprocessing: Preprocessing
 
     @property
     def references(self) -> Points | None:
-        """Points of training pictures (R, N), which tell how specific a text is, or None."""
+        """Points of training pictures (R, N), to measure how specific a text is, or None."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class EmbeddingModel(Protocol):
 
     @property
     def device(self) -> torch.device | str:
-        """Where the weights are."""
+        """The device of the weights."""
         ...
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
@@ -103,7 +103,7 @@ class EmbeddingModel(Protocol):
         ...
 
     def as_premises(self, points: Points) -> Points:
-        """Return points of captions as those that other captions may follow from: (B, N)."""
+        """Return the points of captions as premises of other captions: (B, N)."""
         ...
 
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
@@ -138,49 +138,49 @@ class Ungrounded:
     """Base class of models whose coordinates do not stand for things."""
 
     def mass(self, text: str) -> float:
-        """Return 0, as no text is known to only name things."""
+        """Return 0: without demands, no text is known to only name things."""
         return 0.0
 
     def as_premises(self, points: Points) -> Points:
-        """Return points of captions as they are: (B, N)."""
+        """Return the points unchanged: (B, N)."""
         return points
 
 
-def encoders_beside_each_other(model: EmbeddingModel) -> tuple[int, Callable[[], object]]:
-    """Return how many threads should encode batches at a time, and what each calls first.
+def parallel_encoders(model: EmbeddingModel) -> tuple[int, Callable[[], object]]:
+    """Return the number of threads that encode batches in parallel, and their initializer.
 
-    The layers of small networks are too short to be shared by threads, which wait for each other:
-    on two busy cores two batches side by side take a third of the processor time of two in turn.
+    Threads that share the layers of a small network mostly wait for each other: on two busy cores,
+    two batches in parallel take a third of the processor time of two batches one after the other.
     """
     if not on_processor(model):
         return 1, lambda: None
     encoders = encoder_threads()
     if (torch := sys.modules.get("torch")) is None:
         return encoders, lambda: None
-    # Of the calling thread.
+    # The initializer sets the number of threads of the calling thread alone.
     return encoders, partial(torch.set_num_threads, processor_threads() // encoders)
 
 
-def in_full_batches(encode: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
-    """Return the points that `encode` makes of features: (B, ...) -> (B, N).
+def encode_padded(encode: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+    """Encode features in batches that are never small: (B, ...) -> (B, N).
 
-    Products of matrices with few rows round otherwise, so it is given TOGETHER pictures at least:
-    a picture has the same bits alone and among others.
+    Matrix products with few rows round differently, so `encode` gets at least PIXEL_BATCH rows,
+    filled up with zeros: the bits of a point do not depend on the batch.
     """
-    filled = features.new_zeros(max(TOGETHER, len(features)), *features.shape[1:])
-    filled[: len(features)] = features
-    return encode(filled)[: len(features)]
+    padded = features.new_zeros(max(PIXEL_BATCH, len(features)), *features.shape[1:])
+    padded[: len(features)] = features
+    return encode(padded)[: len(features)]
 
 
 def encode_pixel_blocks(
     model: EmbeddingModel, encode: Callable[[Tensor], Tensor], pixels: Sequence[Pixels]
 ) -> Points:
-    """Return what `encode` makes of preprocessed pictures, as many at a time as are quickest."""
-    return encode_blocks(model, encode, pixels, TOGETHER if on_processor(model) else len(pixels))
+    """Encode preprocessed pictures in batches of the fastest size for the device."""
+    return encode_blocks(model, encode, pixels, PIXEL_BATCH if on_processor(model) else len(pixels))
 
 
 def on_processor(model: EmbeddingModel) -> bool:
-    """Tell whether a model encodes on the processor, and not on a card."""
+    """Return whether a model encodes on the processor, not on a card."""
     return str(model.device) == "cpu"
 
 
@@ -190,7 +190,7 @@ def encode_blocks(
     items: NDArray[np.floating] | Sequence[Pixels],
     batch_size: int,
 ) -> NDArray[np.float32]:
-    """Return what `encode` makes of arrays of one shape, block by block: (B, ...) float32."""
+    """Encode arrays of one shape, block by block: (B, ...) float32."""
     import torch
 
     if not len(items):

@@ -1,4 +1,4 @@
-"""The base of every error that is meant for a user. Standard library only."""
+"""The base class of every error for users. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _CLONE = Path(__file__).resolve().parents[1]
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that installs an extra here: in a clone, or beside the installed wheel.
+    """Return the command that installs an extra: in a clone, or for an installed wheel.
 
-    The package index lists somebody else's package as `hasse`; this one is `hasse-search`.
+    The distribution is `hasse-search`; the package index has another project's `hasse`.
     """
     if (_CLONE / "pyproject.toml").is_file():
         return f'pip install -e ".[{extra}]"'
@@ -18,7 +18,7 @@ def pip_install(extra: str) -> str:
 
 
 class HasseError(Exception):
-    """What went wrong and what to do about it, in words for people.
+    """An error for users: what went wrong, and what to do about it.
 
     Attributes:
         message: what went wrong; it may name the remedy itself.

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and folders that one process at a time writes."""
+"""Files written whole or not at all, and locks of folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hasse.models.errors import HasseError
 
 
 class FolderLockedError(HasseError):
-    """A folder that another process is writing to."""
+    """Another process is writing to a folder."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -22,12 +22,12 @@ class FolderLockedError(HasseError):
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder, made if it is missing, against others that call this.
+    """Lock a folder, made if it is missing, against other calls of this function.
 
     The kernel releases the lock when the process ends, however it ends.
 
     Raises:
-        FolderLockedError: another process holds it.
+        FolderLockedError: another process has locked it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
@@ -42,24 +42,24 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file in one step that survives a crash: readers see all of it or none."""
+    """Write a file so that readers see all of it or none, also after a crash."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(content)
     publish_file(partial, path)
 
 
-def write_at(path: Path, at: int, block: bytes) -> None:
-    """Write a block to the disk at a place of a file, and cut off all that is beyond it."""
+def write_at(path: Path, offset: int, block: bytes) -> None:
+    """Write a block to the disk at an offset of a file, and truncate the file after it."""
     with path.open("r+b" if path.exists() else "w+b") as file:
-        file.truncate(at)
-        file.seek(at)
+        file.truncate(offset)
+        file.seek(offset)
         file.write(block)
         file.flush()
         os.fsync(file.fileno())
 
 
 def publish_file(partial: Path, path: Path) -> None:
-    """Rename a finished file to its name; its data reaches the disk before the name does."""
+    """Rename a finished file to its name, after its data has reached the disk."""
     with partial.open("rb") as file:
         os.fsync(file.fileno())
     partial.replace(path)

@@ -1,4 +1,4 @@
-"""The folder in which Hasse keeps what belongs to a user and to no collection."""
+"""The folder of a user's data that belongs to no collection."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from platformdirs import user_data_path
 
 
 def home() -> Path:
-    """Return the folder that `HASSE_HOME` names, else the platform's, as `~/.local/share/hasse`."""
-    named = os.environ.get("HASSE_HOME")
-    return Path(named) if named else user_data_path("hasse", appauthor=False)
+    """Return the folder in `HASSE_HOME`, else the platform's, such as `~/.local/share/hasse`."""
+    folder = os.environ.get("HASSE_HOME")
+    return Path(folder) if folder else user_data_path("hasse", appauthor=False)

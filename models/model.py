@@ -1,4 +1,4 @@
-"""The order-embedding: one encoder for captions, one for pictures, one space."""
+"""The order embedding: an encoder of captions and one of pictures, with a common space."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hasse.models.embedding_model import (
     Points,
     Ungrounded,
     encode_blocks,
+    encode_padded,
     encode_pixel_blocks,
-    in_full_batches,
 )
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.hubness_weights import HubnessWeights
@@ -29,7 +29,7 @@ from hasse.models.encoders.text_encoder import (
     CaptionEncoder,
     Ensemble,
     encode_captions,
-    padded,
+    pad_captions,
     text_inference,
 )
 from hasse.models.encoders.text_inference import TextInference
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
-    """Both encoders of a model, its words, and the preprocessing of its pictures.
+    """Both encoders of a model, its vocabulary, and the preprocessing of pictures.
 
-    Points have unit length. Captions whose length is learned are shorter, and in evaluation mode
-    hubness correction changes lengths. For the order scores coordinates are non-negative (the
-    absolute value is taken); cosine needs the signs and keeps them.
+    Points have unit length. Captions with a learned length are shorter, and in evaluation mode
+    hubness correction changes lengths. For the order scores coordinates are non-negative, by their
+    absolute value; the cosine keeps signs.
 
     Attributes:
-        images: missing where the model was made without, or has none.
+        images: missing if the model has no encoder of pictures, or was made without it.
     """
 
     images: ImageEncoder
@@ -61,7 +61,7 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         *,
         with_pictures: bool = True,
     ) -> None:
-        """Make both encoders with random weights, or that of captions alone."""
+        """Make both encoders, or that of captions alone, with random weights."""
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
@@ -85,9 +85,9 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         self._correction: HubnessCorrection | None = None
 
     def for_inference(self, dtype: torch.dtype = torch.float32, *, one_off: bool = False) -> None:
-        """Prepare to encode only: weights and device may not change any longer.
+        """Prepare for encoding only: after this, weights and device may not change.
 
-        The network of pictures computes in `dtype`. With `one_off` it is prepared to encode few.
+        The network of pictures computes in `dtype`. `one_off` prepares for a few items.
         """
         if self.has_images:
             self.images.backbone = self.images.backbone.for_inference(dtype)
@@ -98,16 +98,16 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
 
     @property
     def has_images(self) -> bool:
-        """Whether it has an encoder of pictures."""
+        """Whether the model has an encoder of pictures."""
         return hasattr(self, "images")
 
     @property
     def references(self) -> Points | None:
-        """Points of training images that correct hubness: (R, N), or None."""
+        """Points of training images in the hubness correction: (R, N), or None."""
         if self.hubness is None or not bool(self.hubness.inverse_temperature):
             return None
-        found: Points = self.hubness.images.cpu().numpy()
-        return found
+        points: Points = self.hubness.images.cpu().numpy()
+        return points
 
     @property
     def backbone(self) -> Backbone:
@@ -115,20 +115,20 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         return self.images.backbone
 
     def set_matmul_dtype(self, dtype: torch.dtype) -> None:
-        """Choose the type in which the encoders multiply matrices."""
+        """Set the type of the encoders' matrix products."""
         self.captions.matmul_dtype = dtype
         if self.has_images:
             self.images.matmul_dtype = dtype
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.captions.encoders[0].embedding.weight.device
 
     def to_points(self, encoded: Tensor) -> Tensor:
-        """Put raw encodings into the embedding space: (..., N) -> (..., N), unit length."""
-        shares = encoded.reshape(*encoded.shape[:-1], self.config.ensemble, -1)
-        unit = normalize(shares, dim=-1).flatten(-2) / math.sqrt(self.config.ensemble)
+        """Normalise raw encodings to points: (..., N) -> (..., N), of unit length."""
+        parts = encoded.reshape(*encoded.shape[:-1], self.config.ensemble, -1)
+        unit = normalize(parts, dim=-1).flatten(-2) / math.sqrt(self.config.ensemble)
         return unit if self.config.score == "cosine" else unit.abs()
 
     def split_ensemble(self, points: Tensor) -> tuple[Tensor, ...]:
@@ -136,9 +136,9 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         return (points * math.sqrt(self.config.ensemble)).chunk(self.config.ensemble, -1)
 
     def heaviest_first(self, points: Points) -> Tensor:
-        """Return the order (N,) of coordinates by falling mean square over `points` (B, N).
+        """Return the order (N,) of coordinates by decreasing mean square over `points` (B, N).
 
-        It is for `renumber`: each member of the ensemble keeps its coordinates.
+        Coordinates stay within their member of the ensemble, as `renumber` needs.
         """
         mean = torch.from_numpy(np.square(points).mean(0))
         weights = mean.reshape(self.config.ensemble, -1)
@@ -147,9 +147,9 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         return (order + first).flatten()
 
     def renumber(self, order: Tensor) -> None:
-        """Give the coordinates of all points a new order (N,), in place: i becomes order[i].
+        """Permute the coordinates of all points in place: new coordinate i is old order[i], (N,).
 
-        No violation depends on it, except by rounding. Members of an ensemble keep theirs.
+        Violations do not change, except by rounding. Coordinates stay within their member.
         """
         self.images.renumber(order.to(self.device))
         self.captions.renumber(order.to(self.device))
@@ -157,25 +157,25 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
             self.hubness.renumber(order.to(self.device))
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Number the words of captions: -> (B, T) padded, (B,) lengths with the end mark."""
-        return padded([torch.tensor(numbers) for numbers in self._numbered(texts)])
+        """Return the tokens of captions: -> (B, T) padded, (B,) lengths with the end mark."""
+        return pad_captions([torch.tensor(numbers) for numbers in self._word_numbers(texts)])
 
-    def _numbered(self, texts: Sequence[str]) -> list[list[int]]:
+    def _word_numbers(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.vocabulary.encode(text, self.config.max_words) for text in texts]
 
     def caption_points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Encode numbered captions: (B, T), (B,) -> (B, N)."""
-        return self._corrected(self.captions.points(tokens.to(self.device), lengths), "caption")
+        """Encode captions, as tokens: (B, T), (B,) -> (B, N)."""
+        return self._correct(self.captions.points(tokens.to(self.device), lengths), "caption")
 
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
-        return in_full_batches(self.feature_points, self.images.features(pixels))
+        return encode_padded(self.feature_points, self.images.features(pixels))
 
     def feature_points(self, features: Tensor) -> Tensor:
-        """Encode backbone features: (B, F), or (B, cells, F) of cells or regions, -> (B, N)."""
-        return self._corrected(self.to_points(self.images.project(features)), "image")
+        """Encode features of the backbone: (B, F), or (B, cells, F), -> (B, N)."""
+        return self._correct(self.to_points(self.images.project(features)), "image")
 
-    def _corrected(self, points: Tensor, kind: Kind) -> Tensor:
+    def _correct(self, points: Tensor, kind: Kind) -> Tensor:
         if self.hubness is None or self.training:
             return points
         correction = self._correction or self.hubness.correction()
@@ -186,14 +186,14 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32; see `TextInference`."""
-        numbered = self._numbered(texts)
-        # Who only adds pictures needs no packed weights, nor the compiled kernels that read them.
+        numbered = self._word_numbers(texts)
+        # Packed here, on demand: a process that only adds pictures needs no compiled kernels.
         self._text_inference = self._text_inference or self._pack_texts()
         if self._text_inference is not None:
             points = self._text_inference.points(numbered, batch_size)
         else:
             points = encode_captions(self.captions, numbered, batch_size)
-        corrected: Points = self._corrected(torch.from_numpy(points), "caption").numpy()
+        corrected: Points = self._correct(torch.from_numpy(points), "caption").numpy()
         return corrected
 
     def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
@@ -211,5 +211,5 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
 
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of features: (B, F), or (B, REGIONS, F), -> (B, N) float32."""
-        encode = partial(in_full_batches, self.feature_points)
+        encode = partial(encode_padded, self.feature_points)
         return encode_blocks(self, encode, features, batch_size)

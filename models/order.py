@@ -1,4 +1,4 @@
-"""The partial order that everything else is built on.
+"""The partial order of points: the mathematics of all models and searches.
 
 Points live in the non-negative orthant. The *reversed product order* (Vendrov et al.,
 "Order-Embeddings of Images and Language", equation 1) says that x precedes y when every
@@ -26,8 +26,8 @@ from torch import Tensor
 
 from hasse.models.kernels import cpu_violations
 
-# Elements of the B x C x N cube that exist at one time where no kernel can be used: 2^18 of four
-# bytes are 1 MB, which stay in the cache of one core.
+# Elements of a block of the B x C x N cube, if no kernel can be used: 2^18 of four bytes are 1 MB,
+# which fits in the cache of one core.
 BLOCK_ELEMENTS = 1 << 18
 
 
@@ -37,9 +37,9 @@ def violation(x: Tensor, y: Tensor) -> Tensor:
 
 
 def precedes(x: Tensor, y: Tensor, tolerance: float = 0.0) -> Tensor:
-    """Tell whether x is at least as specific as y: (..., N), (..., N) -> (...) of bool.
+    """Return whether x is at least as specific as y: (..., N), (..., N) -> (...) of bool.
 
-    `tolerance` is the largest shortfall in one coordinate that is ignored.
+    `tolerance` is the largest ignored shortfall in one coordinate.
     """
     return (x >= y - tolerance).all(-1)
 
@@ -57,10 +57,9 @@ def meet(x: Tensor, y: Tensor) -> Tensor:
 def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
     """Return the matrix of E(x[b], y[c]): (B, N), (C, N) -> (B, C), differentiable in both.
 
-    The B x C x N cube of differences never exists, forward or backward: kernels of
-    `models.kernels` keep a gap in a register on a GPU, and on a CPU in float32. Otherwise blocks
-    of `BLOCK_ELEMENTS` are computed. Sums have the type of the points; raises ValueError on unequal
-    dimensions.
+    The B x C x N cube of differences is never stored, forward or backward: `models.kernels` keep
+    gaps in registers, on a GPU and, for float32, on a CPU. Otherwise blocks of `BLOCK_ELEMENTS` are
+    computed. Sums have the type of the points. Raises ValueError if dimensions differ.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
@@ -83,9 +82,9 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
 
 
 def blocked_violation(x: Tensor, y: Tensor, block_elements: int = BLOCK_ELEMENTS) -> Tensor:
-    """Return what `pairwise_violation` does, on any device, by blocks of the cube of differences.
+    """Compute `pairwise_violation` on any device, by blocks of the cube of differences.
 
-    `block_elements` bounds the elements of the cube that exist at one time.
+    `block_elements` is the maximum number of elements of a block.
     """
     result: Tensor = _BlockedViolation.apply(x, y, block_elements)
     return result
@@ -139,14 +138,14 @@ def _gaps(x: Tensor, y: Tensor, block_elements: int) -> Iterator[tuple[slice, sl
     caller may change it.
     """
     count, dimension = max(1, y.shape[0]), max(1, x.shape[1])
-    across = min(count, max(1, block_elements // dimension))
-    down = min(max(1, x.shape[0]), max(1, block_elements // (across * dimension)))
-    memory = x.new_empty(down * across * x.shape[1])
-    for at in range(0, y.shape[0], across):
-        part = y[at : at + across]
-        for start in range(0, x.shape[0], down):
-            rows = x[start : start + down]
+    block_columns = min(count, max(1, block_elements // dimension))
+    block_rows = min(max(1, x.shape[0]), max(1, block_elements // (block_columns * dimension)))
+    memory = x.new_empty(block_rows * block_columns * x.shape[1])
+    for at in range(0, y.shape[0], block_columns):
+        part = y[at : at + block_columns]
+        for start in range(0, x.shape[0], block_rows):
+            rows = x[start : start + block_rows]
             shape = (len(rows), len(part), x.shape[1])
             gap = memory[: shape[0] * shape[1] * shape[2]].view(shape)
             torch.sub(part[None], rows[:, None], out=gap).clamp_(min=0)
-            yield slice(start, start + down), slice(at, at + across), gap
+            yield slice(start, start + block_rows), slice(at, at + block_columns), gap

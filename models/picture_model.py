@@ -21,7 +21,7 @@ Features = NDArray[np.float32]
 
 
 class PictureModel(EncodesPictures, TextModel):
-    """Encodes as `OrderEmbedding` does with the same weights, to the rounding of its network.
+    """Encodes as `OrderEmbedding` with the same weights, up to rounding of the network.
 
     Attributes:
         backbone: the network of pictures.
@@ -39,7 +39,7 @@ class PictureModel(EncodesPictures, TextModel):
         *,
         one_off: bool = False,
     ) -> None:
-        """Take what a `TextModel` takes, and the network."""
+        """Make a model of the parts of a `TextModel`, and a network."""
         super().__init__(config, vocabulary, preprocessing, weights, one_off=one_off)
         self.backbone = network
         rows = REGIONS if config.image_pooling == "regions" else 1
@@ -53,14 +53,14 @@ class PictureModel(EncodesPictures, TextModel):
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
         """Return the points of features, one by one: (B, F), or (B, REGIONS, F), -> (B, N)."""
         points = np.empty((len(features), self.config.dimension), np.float32)
-        for row, each in enumerate(features):
-            points[row] = self._unit_point(np.atleast_2d(np.asarray(each, np.float32)))
-        return self._corrected(points, "image")
+        for row, picture in enumerate(features):
+            points[row] = self._unit_point(np.atleast_2d(np.asarray(picture, np.float32)))
+        return self._correct(points, "image")
 
     def picture_features(self, pixels: Sequence[Pixels]) -> Features:
         """Return the features of preprocessed pictures: (B, F), or (B, REGIONS, F)."""
-        each = [self._features(one) for one in pixels]
-        return np.stack(each) if each else np.empty((0, 1), np.float32)
+        features = [self._features(picture) for picture in pixels]
+        return np.stack(features) if features else np.empty((0, 1), np.float32)
 
     def cells(self, pixels: Pixels) -> Features:
         """Return the features of all cells of a picture of any size: (1, 3, H, W) -> (S * S, F)."""
@@ -68,7 +68,7 @@ class PictureModel(EncodesPictures, TextModel):
         return np.asarray(cells)
 
     def _features(self, pixels: Pixels) -> Features:
-        """Return what `ImageEncoder.features` does of a picture."""
+        """Compute `ImageEncoder.features` of one picture: (crops, 3, H, W) -> (R, F) or (F,)."""
         features = self.backbone.features(pixels)
         if self.config.image_pooling == "regions":
             features = np.stack([region_means(cells) for cells in features])
@@ -77,7 +77,7 @@ class PictureModel(EncodesPictures, TextModel):
         return features.reshape(-1, features.shape[-1])
 
     def _unit_point(self, features: Features) -> Points:
-        """Return what `ImageEncoder.project` and `OrderEmbedding.to_points` do: (R, F) -> (N,)."""
+        """Compute `ImageEncoder.project` and `OrderEmbedding.to_points`: (R, F) -> (N,)."""
         raw = self._projection.of(unit(features)) + self._bias
         signed = self.config.score == "cosine"
         if self.config.image_pooling != "average" and not signed:

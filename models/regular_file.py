@@ -1,4 +1,4 @@
-"""Opens regular files without waiting. Standard library only."""
+"""Opens regular files without blocking. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-# Errors of the system, which say nothing about the file: no more open files or memory, or a
-# disk on another machine that is gone. A sector that cannot be read is damage.
+# Errors of the system, not of the file: out of file descriptors or memory, or a network disk is not
+# reachable. An unreadable sector is damage of the file.
 _SYSTEM_ERRORS = frozenset(
     {
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
@@ -26,7 +26,7 @@ def open_regular(path: Path) -> BufferedReader:
     """Open a regular file, or a link to one, to read its bytes.
 
     Raises:
-        NotRegularFile: it is no regular file.
+        NotRegularFile: it is not a regular file.
         OSError: there is no such file, or it cannot be opened.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -37,7 +37,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def is_system_error(error: BaseException) -> bool:
-    """Tell whether an error of reading a file is the system's, not the file's."""
+    """Return whether an error of reading a file is the system's, not the file's."""
     return isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS
 
 

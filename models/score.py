@@ -1,11 +1,11 @@
-"""How a model compares an image with a caption: a penalty, lower is better.
+"""The penalty of an image with a caption by a model's score; lower is better.
 
 `order` is the paper's choice, E(image, caption): captions are more general than the images they
 describe. `order-reversed` puts images above captions, and `cosine` is symmetric; both are the
-paper's controls (Table 2). The score is a property of a checkpoint: its encoders were trained for
+paper's controls (Table 2). The score is a property of a checkpoint: its encoders are trained for
 it.
 
-torch and numba are imported by the functions that use them: an index needs only the names.
+Functions import torch and numba themselves, because an index needs only the names of scores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Score = Literal["order", "order-reversed", "cosine"]
 SCORES: tuple[Score, ...] = get_args(Score)
 
-# Which of the two is the more general, the y of E(x, y); the cosine has no direction.
+# The more general of the two, the y of E(x, y); the cosine has no direction.
 MORE_GENERAL: Mapping[Score, Literal["image", "caption"] | None] = {
     "order": "caption",
     "order-reversed": "image",
@@ -33,7 +33,7 @@ MORE_GENERAL: Mapping[Score, Literal["image", "caption"] | None] = {
 def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
     """Return every image's penalty with every caption: (I, N), (C, N) -> (I, C).
 
-    The order scores lie in [0, inf). Cosine is 1 - x.y, which is in [0, 2] for unit points.
+    Those of the order scores are in [0, inf). That of the cosine is 1 - x.y, in [0, 2].
     """
     from hasse.models.order import pairwise_violation
 
@@ -54,7 +54,7 @@ def penalties_between(
     general = MORE_GENERAL[score]
     if general is None:
         return np.float32(1) - images @ captions.T
-    images, captions = (np.ascontiguousarray(one, np.float32) for one in (images, captions))
+    images, captions = (np.ascontiguousarray(points, np.float32) for points in (images, captions))
     return violations(images, captions) if general == "caption" else violations(captions, images).T
 
 
@@ -63,7 +63,7 @@ def penalties_of(
 ) -> NDArray[np.float32]:
     """Return the penalties of an image (N,) with captions (C, N), without compiled kernels: (C,).
 
-    A caption's bits do not depend on those beside it.
+    The bits of a penalty do not depend on the other captions.
     """
     general = MORE_GENERAL[score]
     if general is None:
@@ -75,9 +75,9 @@ def penalties_of(
 def violation(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return E(x, y) of points (N,) or rows of points (R, N), also one of each: -> () or (R,).
 
-    A row's bits do not depend on the rows beside it: a product of matrices would round by them.
+    The bits of a row do not depend on the other rows, as they would in a matrix product.
     """
     gaps = y - x
     np.maximum(gaps, 0, out=gaps)
-    found: NDArray[np.float32] = np.einsum("...n,...n->...", gaps, gaps)
-    return found
+    sums: NDArray[np.float32] = np.einsum("...n,...n->...", gaps, gaps)
+    return sums

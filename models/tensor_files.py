@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-def below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the tensors or arrays whose names have a prefix, by the rest of their names."""
+def with_prefix(prefix: str, tensors: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the tensors whose names have a prefix, by their names without it."""
     return {
-        key.removeprefix(prefix): value for key, value in named.items() if key.startswith(prefix)
+        key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
     }
 
 
@@ -34,7 +34,7 @@ def write_weights(
     `notes` are stored in its header.
 
     Raises:
-        OSError: it cannot be written; nothing is left of it.
+        OSError: the file cannot be written; it is deleted.
     """
     from safetensors.torch import save_file
 
@@ -46,17 +46,17 @@ def write_weights(
     except (SafetensorError, OSError):
         partial.unlink(missing_ok=True)  # a full disk has no room for half a file
         raise
-    partial.chmod(0o644)  # safetensors lets only the owner read; a container runs as another user
+    partial.chmod(0o644)  # safetensors allows only the owner; a container runs as another user
     files.publish_file(partial, path)
 
 
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Raise the system's errors that safetensors and torch hide while they read or write `path`.
+    """Raise OSErrors that safetensors and torch hide when they read or write `path`.
 
     Raises:
-        OSError: with its number, which is in the text of theirs; or `path` is there and cannot be
-            opened, which safetensors calls "no such file".
+        OSError: the library's message has an error number; or `path` exists and cannot be opened,
+            which safetensors reports as "no such file".
     """
     try:
         yield

@@ -1,8 +1,7 @@
 """Words and their numbers.
 
-A word that is not known as it is written is looked up without accents, then as a form of a known
-word: "cafe" for "café", "giraffe" for "giraffes", "break" for "broke". Training and queries do
-the same.
+An unknown word is looked up without accents, then as a form of a known word: "cafe" for "café",
+"giraffe" for "giraffes", "break" for "broke". Training and queries do the same.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
-_ENCODED = range(0x300, 0x1F000)  # where Unicode has combining marks
+_MARK_CODES = range(0x300, 0x1F000)  # with all combining marks of Unicode
 
 _INVISIBLE = "\u00ad\u2060\ufeff"  # soft hyphen, word joiner, byte-order mark
 _SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))  # of variants of a glyph
@@ -35,7 +34,7 @@ _PLAIN_LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
 )
 
-# Endings of regular English forms, and the endings of the word that each is a form of.
+# Endings of regular English forms, and of their base forms.
 _ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ies", ("y", "ie")),
     ("ves", ("f", "fe")),
@@ -50,7 +49,7 @@ _ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ier", ("y",)),
     ("er", ("e", "")),
 )
-# Irregular forms that captions say seldom; those they say often are words of their own.
+# Rare irregular forms; frequent ones are in vocabularies themselves.
 _PAIRS = """
     arisen:arise arose:arise awoke:awake awoken:awake bade:bid bidden:bid blew:blow broke:break
     clung:cling crept:creep dreamt:dream dwelt:dwell forgot:forget forgotten:forget froze:freeze
@@ -64,24 +63,24 @@ _PAIRS = """
 """
 _IRREGULAR = {form: base for form, _, base in (pair.partition(":") for pair in _PAIRS.split())}
 _INFLECTIONS = ("s", "es", "ing", "ed", "d")
-_SHORTEST = 3  # letters; of shorter beginnings, too much else ends like a form
+_SHORTEST = 3  # letters of a base form; many short words only look like forms
 
 
 def words(text: str) -> list[str]:
     """Split a caption into lower-case words, without punctuation.
 
-    Chinese and Japanese put no spaces between words: each ideograph is a word there, and so is a
-    run of one kana. Marks, such as vowels in Hindi and Thai, belong to the letter before them.
+    Chinese and Japanese have no spaces between words: each ideograph is a word, and so is a run of
+    hiragana or of katakana. Marks, such as vowels in Hindi and Thai, belong to the letter before.
     """
     if text.isascii():
         return _WORD.findall(text.lower())
-    # Unicode has two ways to write a letter with an accent: use one.
-    whole = unicodedata.normalize("NFC", text.translate(_SPELLING).lower())
-    return _word_of_any_script().findall(whole)
+    # Unicode can write an accented letter in two ways: use one.
+    composed = unicodedata.normalize("NFC", text.translate(_SPELLING).lower())
+    return _word_of_any_script().findall(composed)
 
 
 def fold(word: str) -> str:
-    """Return a word without accents, ligatures and letters of full width."""
+    """Return a word without accents, ligatures and full-width letters."""
     if word.isascii():
         return word
     plain = unicodedata.normalize("NFKD", word.casefold()).translate(_ACCENTS)
@@ -89,7 +88,7 @@ def fold(word: str) -> str:
 
 
 def forms(word: str) -> Iterator[str]:
-    """Yield words that an English word may be a form of, then other forms of them."""
+    """Yield possible base forms of an English word, then other forms of them."""
     bases = list(_bases(word))
     yield from bases
     for base in (word, *bases):
@@ -115,23 +114,23 @@ def _bases(word: str) -> Iterator[str]:
 
 @cache
 def _word_of_any_script() -> re.Pattern[str]:
-    kinds = ((chr(code), unicodedata.category(chr(code))) for code in _ENCODED)
+    kinds = ((chr(code), unicodedata.category(chr(code))) for code in _MARK_CODES)
     marks = "".join(mark for mark, kind in kinds if kind in {"Mn", "Mc"})
     letters = rf"[^\W_{_HAN}{_HIRAGANA}{_KATAKANA}]"
     part = rf"{letters}+(?:[{marks}]+{letters}*)*"
-    # Two zero-width joiners inside words change only how letters are drawn.
-    spelled = rf"{part}(?:['\u200c\u200d]{part})*"
-    return re.compile(rf"[{_HAN}]|[{_HIRAGANA}]+|[{_KATAKANA}]+|{spelled}")
+    # Zero-width joiners inside words affect only how letters are drawn.
+    word = rf"{part}(?:['\u200c\u200d]{part})*"
+    return re.compile(rf"[{_HAN}]|[{_HIRAGANA}]+|[{_KATAKANA}]+|{word}")
 
 
 class Vocabulary:
-    """A fixed list of known words; all others are one unknown word."""
+    """A fixed list of known words. All other words have the number of the unknown word."""
 
     def __init__(self, known: Sequence[str]) -> None:
         """Number `known` words in the order given.
 
         Raises:
-            ValueError: there are no words, or one is named twice.
+            ValueError: there are no words, or there is a duplicate.
         """
         if not known:
             raise ValueError("a vocabulary needs at least one word")
@@ -153,40 +152,39 @@ class Vocabulary:
         return cls(sorted(frequent, key=lambda word: (-counts[word], word)))
 
     def __len__(self) -> int:
-        """Return how many numbers are in use, special ones included."""
+        """Return the number of words, special ones included."""
         return len(SPECIAL) + len(self.words)
 
     def encode(self, text: str, max_words: int) -> list[int]:
         """Return the numbers of the first `max_words` words, then `END`."""
         return [self._number(word) for word in self._words(text)[:max_words]] + [END]
 
-    def unknown(self, text: str) -> list[str]:
-        """List the words of a caption that are not known, each once, in order."""
+    def unknown_words(self, text: str) -> list[str]:
+        """List the unknown words of a caption, each once, in order."""
         return [word for word in dict.fromkeys(self._words(text)) if self._number(word) == UNKNOWN]
 
     def knows(self, text: str) -> bool:
-        """Tell whether any word of a caption is known; captions without one are all alike."""
+        """Return whether any word of a caption is known; captions without one are all alike."""
         return any(self._number(word) != UNKNOWN for word in self._words(text))
 
     def _number(self, word: str) -> int:
-        """Return the number of a word, or of the known word that it is a spelling or form of."""
+        """Return the number of a word, or of a known word with another spelling or form of it."""
         if (number := self._index.get(word)) is not None:
             return number
         plain = fold(word)
         english = plain.isascii() and plain.isalpha()
         spellings = (plain, *forms(plain)) if english else (plain,)
-        return next((self._index[one] for one in spellings if one in self._index), UNKNOWN)
+        return next((self._index[known] for known in spellings if known in self._index), UNKNOWN)
 
     def _words(self, text: str) -> list[str]:
-        """Return the words of a caption as training data writes them.
+        """Return the words of a caption, spelled as in training data.
 
-        "dog's" may be known as such. Where it is not and "dog" is, it is read as "dog 's", the way
-        Flickr8k writes it.
+        If "dog's" is unknown but "dog" is known, it is read as "dog 's", as in Flickr8k.
         """
-        found = words(text)
-        if not any("'" in word for word in found):
-            return found
-        return [part for word in found for part in self._parts(word)]
+        caption_words = words(text)
+        if not any("'" in word for word in caption_words):
+            return caption_words
+        return [part for word in caption_words for part in self._parts(word)]
 
     def _parts(self, word: str) -> list[str]:
         parts = word.split("'")
@@ -200,7 +198,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read a file that `to_bytes` made; raises ValueError for any other."""
+        """Read a file with the result of `to_bytes`; raises ValueError for any other."""
         known = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(known, list) or not all(isinstance(word, str) for word in known):
             raise ValueError(f"{path} is not a list of words")

@@ -161,11 +161,11 @@ class PairRun(Run[Batch, Threshold], Generic[Batch, Model]):
         """Choose the threshold on the validation pairs."""
         return best_threshold(*self.validate())
 
-    def quality(self, measured: Threshold) -> float:
+    def quality(self, measurement: Threshold) -> float:
         """Compare epochs by accuracy."""
-        return measured.accuracy
+        return measurement.accuracy
 
-    def keep(self, measured: Threshold) -> None:
+    def save_model(self, measurement: Threshold) -> None:
         """Copy and save the model."""
-        self.best = copy.deepcopy(self.model), measured
+        self.best = copy.deepcopy(self.model), measurement
         self.save_best(*self.best)

@@ -32,9 +32,9 @@ from benchmarks.reliability import collection
 from benchmarks.report import parser_of, table
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.encoders.hubness_weights import HubnessWeights
-from hasse.models.encoders.text_encoder import CaptionEncoder, padded
+from hasse.models.encoders.text_encoder import CaptionEncoder, pad_captions
 from hasse.models.encoders.text_inference import TextInference
-from hasse.models.kernels.cpu_gru import packed
+from hasse.models.kernels.cpu_gru import pack
 from hasse.models.training.recipe import Recipe, find
 
 BATCHES = (1, 8, 32, 256)
@@ -60,10 +60,10 @@ class Row:
 
 def contenders(encoder: CaptionEncoder) -> dict[str, Callable[[list[list[int]]], object]]:
     """Return what reads numbered captions: each takes them to their last states, or points."""
-    reader, theirs = TextInference([encoder.packed()]), torch_gru(encoder.gru)
+    reader, theirs = TextInference([encoder.packed_encoder()]), torch_gru(encoder.gru)
 
     def read(captions: list[list[int]]) -> object:
-        numbers, lengths = padded([torch.tensor(caption) for caption in captions])
+        numbers, lengths = pad_captions([torch.tensor(caption) for caption in captions])
         with torch.inference_mode():
             ragged = pack_padded_sequence(
                 encoder.embedding(numbers), lengths, batch_first=True, enforce_sorted=False
@@ -79,7 +79,7 @@ def measure(
     """Return the lines of one encoder."""
     ways = contenders(encoder)
     weight = encoder.gru.recurrent_weight.detach()
-    size = packed(weight.numpy()).itemsize * weight.numel()
+    size = pack(weight.numpy()).itemsize * weight.numel()
     draw = random.Random(0)
     rows = []
     for batch in BATCHES:
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    built_in = checkpoint.load(named_models.pretrained()).trained
+    built_in = checkpoint.load(named_models.pretrained()).order_embedding
     assert isinstance(built_in.captions, CaptionEncoder)
     numbered = [
         built_in.vocabulary.encode(text, built_in.config.max_words)

@@ -37,7 +37,7 @@ from benchmarks.search.clock import wait
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.models.encoders.gru import GRU
 from hasse.models.encoders.mixed_precision import supports_bfloat16
-from hasse.models.encoders.text_encoder import CaptionEncoder, padded
+from hasse.models.encoders.text_encoder import CaptionEncoder, pad_captions
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.distributed import World
@@ -207,7 +207,7 @@ def plain(data: MadeUpData, batches: list[Rows], device: str) -> Steps:
         wait(device)
         clock, processor = time.perf_counter(), time.process_time()
         words = [numbered[row] for row in rows]
-        tokens, lengths = padded(words)
+        tokens, lengths = pad_captions(words)
         features = torch.from_numpy(data.features[rows]).to(device)
         points = network(features, tokens.to(device), lengths.to(device))
         loss = plain_loss(plain_violation(*points), config.margin)

@@ -1,8 +1,8 @@
 """Draw captions for a picture, all at once.
 
-As in Kiros et al., a draw is a content u, a structure that some training caption has, and the
-likeliest words for both. u is the point of the picture, or the mean or the join of the training
-captions nearest to it. `models.captioning.ranking` chooses among the texts.
+As in Kiros et al., a draw is a content u, the structure of a training caption, and the likeliest
+words for both. u is the point of the picture, or the mean or the join of the training captions
+nearest to it. `models.captioning.ranking` chooses among the texts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hasse.models.captioning.words import ACTIONS, CONTENT, NOUNS
 from hasse.models.embedding_model import Points
 from hasse.models.vocabulary import PADDING, SPECIAL, Vocabulary, words
 
-NEAREST = 5  # training captions that u is made of, as in the paper
+NEAREST = 5  # training captions in u, as in the paper
 _IN_PHRASE = frozenset({"determiner", "adjective", "other"})  # before its noun
-SHORTEST, LONGEST = 4, 12  # words of a caption that is written, as in the paper
+SHORTEST, LONGEST = 4, 12  # words of a generated caption, as in the paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Candidates:
 
     Attributes:
         subjects: (C,), the noun that a text is about, or "" for none.
-        acts: (C,), whether a text says what somebody or something does.
+        acts: (C,), whether a text names an action.
         evidence: (C, 2), the log-probability of its content words given the point of the picture,
-            and that of the least likely of them.
+            and that of the least likely one.
         fluency: (C, 2), the mean log-probability of its words under the trigrams, and the least.
-        in_training: (C,), whether it stands among the training captions.
+        in_training: (C,), whether it is a training caption.
     """
 
     texts: list[str]
@@ -56,7 +56,7 @@ class Captioner:
     Attributes:
         tags: names of the parts of speech; number 0 is `NO_TAG`.
         templates: (S, LONGEST), the structures of captions of 4 to 12 words.
-        counts: (S,), how many captions have each.
+        counts: (S,), how many captions have each structure.
         references: (R, N), the joint points of the captions of training pictures.
         hashes: (M,), of the training captions, rising.
     """
@@ -72,7 +72,7 @@ class Captioner:
         references: Tensor,
         hashes: NDArray[np.int64],
     ) -> None:
-        """Take the parts; `models.captioning.checkpoint` writes and reads them."""
+        """Make a captioner from its parts, which `models.captioning.checkpoint` stores."""
         self.model, self.vocabulary, self.tags = model.eval(), vocabulary, tuple(tags)
         self.templates, self.counts = templates, counts
         self.trigrams, self.references, self.hashes = trigrams, references, hashes
@@ -86,18 +86,18 @@ class Captioner:
     def draw(self, point: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for the point of a picture (N,), the same ones every time."""
         point_here = unit(point[None])
-        kinds = self._contents(point_here)
-        chosen = self._choose(-(-draws // len(kinds)))
-        tags = self.templates[chosen].repeat(len(kinds), 1)[:draws]
-        contents = kinds.repeat_interleave(len(chosen), 0)[:draws]
-        written = self.model.decode(tags, contents)
-        _, first = np.unique(written.numpy(), axis=0, return_index=True)
+        contents = self._contents(point_here)
+        structures = self._choose(-(-draws // len(contents)))
+        tags = self.templates[structures].repeat(len(contents), 1)[:draws]
+        content_rows = contents.repeat_interleave(len(structures), 0)[:draws]
+        decoded = self.model.decode(tags, content_rows)
+        _, first = np.unique(decoded.numpy(), axis=0, return_index=True)
         rows = torch.from_numpy(np.sort(first))
-        written, tags = written[rows], tags[rows]
-        scores = self.model(written, tags, point_here.expand(len(written), -1)).log_softmax(-1)
-        each = scores.gather(2, written[..., None])[..., 0]
-        each = torch.where(torch.isin(tags, self._content), each, 0)
-        numbers = [row[: row.index(PADDING)] if PADDING in row else row for row in written.tolist()]
+        decoded, tags = decoded[rows], tags[rows]
+        scores = self.model(decoded, tags, point_here.expand(len(decoded), -1)).log_softmax(-1)
+        log_probability = scores.gather(2, decoded[..., None])[..., 0]
+        log_probability = torch.where(torch.isin(tags, self._content), log_probability, 0)
+        numbers = [row[: row.index(PADDING)] if PADDING in row else row for row in decoded.tolist()]
         texts = [
             " ".join(self.vocabulary.words[at - len(SPECIAL)] for at in row) for row in numbers
         ]
@@ -105,23 +105,23 @@ class Captioner:
             texts,
             [self._subject(text, row) for text, row in zip(texts, tags.tolist(), strict=True)],
             torch.isin(tags, self._numbers(ACTIONS)).any(1).numpy(),
-            torch.stack((each.sum(1), each.amin(1)), 1).double().numpy(),
+            torch.stack((log_probability.sum(1), log_probability.amin(1)), 1).double().numpy(),
             np.array([self.trigrams.fluency(row) for row in numbers]),
             self.in_training(texts),
         )
 
     def in_training(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Tell which texts (C,) have the words of a training caption."""
+        """Return which texts (C,) have the words of a training caption."""
         return np.isin(hash_of(texts), self.hashes)
 
     def _subject(self, text: str, tags: Sequence[int]) -> str:
-        """Return the first noun that no preposition leads to, or ""."""
-        led = False
+        """Return the first noun that is not in a prepositional phrase, or ""."""
+        in_preposition = False
         for word, number in zip(text.split(), tags, strict=False):
             tag = self.tags[number - 1]
-            if tag in NOUNS and not led:
+            if tag in NOUNS and not in_preposition:
                 return word
-            led = tag == "preposition" or (led and tag in _IN_PHRASE)
+            in_preposition = tag == "preposition" or (in_preposition and tag in _IN_PHRASE)
         return ""
 
     def _contents(self, point: Tensor) -> Tensor:
@@ -133,20 +133,20 @@ class Captioner:
         )
 
     def _choose(self, number: int) -> Tensor:
-        """Draw distinct structures, as often as captions have them; half of them have a verb."""
+        """Draw distinct structures, common ones more often; half of them have a verb."""
         draw = torch.Generator().manual_seed(0)
         draws = []
         for share, has_verb in ((number // 2, True), (number - number // 2, False)):
             counts = torch.where(self._acts == has_verb, self.counts, 0).float()
-            there = int((counts > 0).sum())
-            if there:
-                size = min(max(share, 1), there)
+            available = int((counts > 0).sum())
+            if available:
+                size = min(max(share, 1), available)
                 draws.append(torch.multinomial(counts, size, generator=draw))
         return torch.cat(draws)
 
 
 def hash_of(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return 64 bits of each text, which depend on its words alone."""
+    """Return a hash of 64 bits of each text's words."""
     digests = [hashlib.blake2b(" ".join(words(text)).encode(), digest_size=8) for text in texts]
     joined = b"".join(digest.digest() for digest in digests)
     return np.frombuffer(joined, dtype=np.int64)

@@ -1,9 +1,9 @@
 """A captioner on disk: a folder of four files, none of which can run code.
 
 model.safetensors   weights, templates, trigrams, and hashes of the training captions
-config.json         the encoder it writes for, how it was trained, and what it measured
+config.json         the encoder, how the captioner was trained, and its metrics
 vocabulary.json     the words
-SHA256SUMS          the checksums of all
+SHA256SUMS          the checksums of all files
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import VOCABULARY, WEIGHTS, CheckpointError, ModelKind
 from hasse.models.checkpoints.weights import quantize, tensors, weights
-from hasse.models.tensor_files import below
+from hasse.models.tensor_files import with_prefix
 from hasse.models.vocabulary import Vocabulary
 
 KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
@@ -37,7 +37,7 @@ class CaptionerCheckpoint:
     Attributes:
         encoder: the fingerprint of the model whose points it reads.
         training: how it was trained, with the sizes of the language model as "model".
-        judgement: where the truth of written captions was known.
+        judgement: predicts truth; None if the truth of generated captions is unknown in training.
         fingerprint: SHA-256 of its weights, "" before it is saved.
     """
 
@@ -59,11 +59,11 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
         "judgement": checkpoint.judgement is not None,
         "metrics": dict(checkpoint.metrics),
     }
-    learned = {_WEIGHTS + key: value for key, value in captioner.model.state_dict().items()}
+    learned_weights = {_WEIGHTS + key: value for key, value in captioner.model.state_dict().items()}
     if checkpoint.judgement is not None:
-        judged = checkpoint.judgement.state_dict()
-        learned |= {_JUDGEMENT + key: value for key, value in judged.items()}
-    stored = quantize(learned | {"references": captioner.references}, "float16") | {
+        judgement_weights = checkpoint.judgement.state_dict()
+        learned_weights |= {_JUDGEMENT + key: value for key, value in judgement_weights.items()}
+    stored = quantize(learned_weights | {"references": captioner.references}, "float16") | {
         "templates": captioner.templates.to(torch.uint8),
         "counts": captioner.counts,
         "trigrams": torch.from_numpy(captioner.trigrams.grams),
@@ -74,11 +74,11 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
 
 
 def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
-    """Read the captioner of a model, or of the trained model that a grounded one stands on.
+    """Read the captioner of a model; of a grounded model, that of the trained model below it.
 
     Raises:
-        CheckpointError: a file is missing, damaged, or of another kind or format, and named; or it
-            was trained for another model.
+        CheckpointError: a file is missing, damaged, or of another kind or format (the message
+            names it), or the captioner was trained for another model.
     """
     model = model.base or model
     with KIND.open(folder) as (config, sums):
@@ -96,10 +96,10 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         judgement = Judgement(dimension).eval() if config["judgement"] else None
         language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
         with weights(folder) as arrays:
-            found = tensors(arrays)
-            language_model.load_state_dict(below(_WEIGHTS, found))
+            stored = tensors(arrays)
+            language_model.load_state_dict(with_prefix(_WEIGHTS, stored))
             if judgement is not None:
-                judgement.load_state_dict(below(_JUDGEMENT, found))
+                judgement.load_state_dict(with_prefix(_JUDGEMENT, stored))
             trigrams = Trigrams(
                 arrays["trigrams"],
                 arrays["trigram_counts"].astype(np.int64),
@@ -109,10 +109,10 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
                 language_model,
                 vocabulary,
                 tags,
-                found["templates"].long(),
-                found["counts"],
+                stored["templates"].long(),
+                stored["counts"],
                 trigrams,
-                found["references"],
+                stored["references"],
                 arrays["hashes"],
             )
     return CaptionerCheckpoint(

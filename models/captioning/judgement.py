@@ -1,7 +1,7 @@
-"""Predict whether a generated caption is true, by a network that learned from known truth.
+"""Predict whether a generated caption is true, by a network trained on known truth.
 
-A calibration knows the captions of a collection. Written ones are harder to judge: the model that
-wrote them has chosen words that fit the picture.
+A calibration is fitted to the captions of a collection. Generated captions are harder to judge,
+because the language model chooses words that fit the picture.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Floats = NDArray[np.float64]
 FACTS, HIDDEN = 8, 128
 
 
-class Seen(NamedTuple):
+class JudgementInputs(NamedTuple):
     """Inputs of a judgement: points of the picture (N,) and of texts (C, N), and their facts.
 
-    Facts (C, FACTS) are the violation, how much of the picture the text leaves out, the logarithms
-    of the share of other pictures that the text is true of and of its number of words, the
-    evidence, and how well it reads.
+    Facts (C, FACTS) are the violation, how much of the picture the text leaves out, two logarithms
+    (of the share of other pictures that the text is true of, and of its number of words), the
+    evidence, and the fluency.
     """
 
     picture: NDArray[np.float32]
@@ -34,25 +34,25 @@ class Seen(NamedTuple):
     facts: Floats
 
 
-def see(
+def judgement_inputs(
     picture: NDArray[np.float32],
     candidates: Candidates,
     points: Points,
     violations: Floats,
     shares: Floats,
-) -> Seen:
+) -> JudgementInputs:
     """Gather the inputs of a judgement."""
     distances = np.square(picture - points).sum(1)
     words = [len(text.split()) for text in candidates.texts]
     columns = (violations, distances - violations, np.log(shares + 1e-9), np.log(words))
     facts = np.column_stack((*columns, candidates.evidence, candidates.fluency))
-    return Seen(picture, points, facts.astype(np.float64))
+    return JudgementInputs(picture, points, facts.astype(np.float64))
 
 
 class Judgement(nn.Module):
     """A network of one hidden layer.
 
-    It reads the facts, what a text has and the picture lacks, and what both have.
+    Its inputs are the facts, where the text exceeds the picture, and the meet of both.
     """
 
     mean: Tensor
@@ -75,15 +75,15 @@ class Judgement(nn.Module):
         """Return the logits of truth: (C, N) or (1, N), (C, N), (C, FACTS) -> (C,)."""
         facts = (facts - self.mean) / self.spread
         scale = math.sqrt(points.shape[1])  # of a coordinate about 1
-        lacking = scale * (points - pictures).clamp(min=0)
-        common = scale * torch.minimum(points, pictures)
-        logits = self.linear(facts) + self.hidden(torch.cat((facts, lacking, common), 1))
+        shortfall = scale * (points - pictures).clamp(min=0)
+        meet = scale * torch.minimum(points, pictures)
+        logits = self.linear(facts) + self.hidden(torch.cat((facts, shortfall, meet), 1))
         return torch.as_tensor(logits[:, 0])
 
     @torch.inference_mode()
-    def probability(self, seen: Seen) -> Floats:
+    def probability(self, inputs: JudgementInputs) -> Floats:
         """Return the probability that each text is true: (C,)."""
-        pictures, points = torch.from_numpy(seen.picture[None]), torch.from_numpy(seen.points)
-        logits: Tensor = self(pictures, points, torch.from_numpy(seen.facts).float())
+        pictures, points = torch.from_numpy(inputs.picture[None]), torch.from_numpy(inputs.points)
+        logits: Tensor = self(pictures, points, torch.from_numpy(inputs.facts).float())
         probabilities: Floats = logits.sigmoid().double().numpy()
         return probabilities

@@ -2,7 +2,7 @@
 
 It predicts word n of a caption from three things: the words before it, the parts of speech of it
 and of the words after it (structure), and a point u of the embedding space (content). With K, G and
-F as the paper has them, and f the factors:
+F as in the paper, and f the factors:
 
     E = (W^fk)^T W^fv                                 K x V, word representations
     r = sum_i C^(i) E(:, w_(n-i))                     K, i = 1 .. context
@@ -10,8 +10,8 @@ F as the paper has them, and f the factors:
     f = (W^fk r) * (W^fd u^)                          F
     P(w_n = w) = softmax(f . W^fv(:, w) + b_w)
 
-r is needed in W^fk r only, which is sum_i (W^fk C^(i) (W^fk)^T) W^fv(:, w_(n-i)). So the matrices
-in brackets, F x F, are made once for a batch, and each word costs little.
+r occurs only in W^fk r, which is sum_i (W^fk C^(i) (W^fk)^T) W^fv(:, w_(n-i)). The matrices in
+brackets, F x F, are computed once for a batch, so each word costs little.
 
 Shapes: B captions of at most T words, V words, N coordinates of a point.
 """
@@ -31,16 +31,16 @@ NO_TAG = 0  # after the last word
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelConfig:
-    """The sizes of a model, the paper's by default; it does not give `context` and `ahead`.
+    """The sizes of a model, by default the paper's, which does not state `context` and `ahead`.
 
     Attributes:
         word_dimension: K, of a word's representation and of a part of speech.
         slices: G, of the structure and content together.
         factors: F.
-        context: words before the predicted one that count.
-        ahead: parts of speech after that of the predicted word that count.
-        structure, content: whether the model is given parts of speech, and a point. Without one of
-            them it is a control to compare with.
+        context: number of words before the predicted one.
+        ahead: number of parts of speech after that of the predicted word.
+        structure, content: whether parts of speech, and a point, are inputs. A model without one
+            of them is a control to compare with.
     """
 
     word_dimension: int = 300
@@ -52,7 +52,7 @@ class LanguageModelConfig:
     content: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are no sizes (ValueError)."""
+        """Refuse sizes that are too small (ValueError)."""
         if min(self.word_dimension, self.slices, self.factors, self.context) < 1 or self.ahead < 0:
             raise ValueError("the sizes of a language model are at least 1, and ahead at least 0")
 
@@ -61,7 +61,7 @@ class LanguageModel(nn.Module):
     """The model of the module's docstring, with random weights."""
 
     def __init__(self, config: LanguageModelConfig, words: int, tags: int, dimension: int) -> None:
-        """Make a model of so many words (special ones included), tags and coordinates."""
+        """Make a model for numbers of words (special ones included), tags and coordinates."""
         super().__init__()
         self.config = config
         k, g, f = config.word_dimension, config.slices, config.factors
@@ -73,14 +73,14 @@ class LanguageModel(nn.Module):
         self.tags = nn.Parameter(torch.randn(tags, k))  # t
         self.structure = nn.Parameter(torch.randn(1 + config.ahead, g, k) * k**-0.5)  # T
         self.content = nn.Parameter(torch.randn(g, dimension))  # T^(u); points have unit length
-        # Where nothing else is given, a slice of 0 would never learn.
-        given = config.structure or config.content
-        self.bias = nn.Parameter(torch.zeros(g) if given else torch.ones(g))
+        # Without other inputs, a slice of 0 would never learn.
+        has_inputs = config.structure or config.content
+        self.bias = nn.Parameter(torch.zeros(g) if has_inputs else torch.ones(g))
 
     def history(self) -> Tensor:
-        """Return the factors that each word adds, by its distance: (context, V, F)."""
-        across = self.word_factors @ self.context @ self.word_factors.T  # (context, F, F)
-        return self.words @ across.transpose(1, 2)
+        """Return the factors of each word at each distance before another: (context, V, F)."""
+        between = self.word_factors @ self.context @ self.word_factors.T  # (context, F, F)
+        return self.words @ between.transpose(1, 2)
 
     def conditions(self, tags: Tensor, points: Tensor, drop: float = 0.0) -> Tensor:
         """Return W^fd u^ of each word: (B, T) tags, (B, N) -> (B, T, F)."""
@@ -113,18 +113,18 @@ class LanguageModel(nn.Module):
     def decode(self, tags: Tensor, points: Tensor) -> Tensor:
         """Return the likeliest words for sequences of tags: (B, T), (B, N) -> (B, T).
 
-        Each word is the likeliest after those before it. Where a tag is `NO_TAG`, there is no word.
+        Each word is the likeliest after the words before it. A tag `NO_TAG` gives no word.
         """
         history, conditions = self.history(), self.conditions(tags, points)
-        written = torch.full(tags.shape, PADDING)
+        decoded = torch.full(tags.shape, PADDING)
         for at in range(tags.shape[1]):
             factors = torch.zeros(1)
             for distance, table in enumerate(history, start=1):
                 words = (
-                    written[:, at - distance] if distance <= at else written.new_zeros(len(tags))
+                    decoded[:, at - distance] if distance <= at else decoded.new_zeros(len(tags))
                 )
                 factors = factors + table[words]
             scores = self.scores(factors * conditions[:, at])
             scores[:, : len(SPECIAL)] = -torch.inf
-            written[:, at] = torch.where(tags[:, at] == NO_TAG, PADDING, scores.argmax(1))
-        return written
+            decoded[:, at] = torch.where(tags[:, at] == NO_TAG, PADDING, scores.argmax(1))
+        return decoded

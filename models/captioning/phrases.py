@@ -1,8 +1,8 @@
-"""Captions put together from phrases that a picture surely shows.
+"""Captions composed of phrases that a picture surely shows.
 
-A phrase names somebody, a thing, what somebody does, or where. Each is compared with the picture
-by itself, and those that are sure are put together: "a sheep in a field". A text that is not true
-as a whole is left out, so a picture of which little is sure gets a short caption or none.
+A phrase names a person, a thing, an action or a place. Each phrase is compared with the picture
+separately, and the sure ones are composed: "a sheep in a field". A text that is not true as a whole
+is left out, so a picture with few sure phrases gets a short caption or none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.ranking import WrittenCaption
+from hasse.models.captioning.ranking import GeneratedCaption
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind
 from hasse.models.checkpoints.weights import tensors, weights
 from hasse.models.score import penalties_between, penalties_of
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 PHRASES = "phrases.json"
 KIND = ModelKind("phrases", "hasse study photographs phrases", 1, (PHRASES,))
 
-# Probabilities from which a thing, and a general word for things, are sure by themselves. Below
-# them many a picture without the thing is taken for one with it.
+# Lowest probability of a thing, and of a general word for things. With lower ones, captions name
+# things that are not in the picture.
 SURE, SURE_IN_GENERAL = 0.93, 0.85
-# Of a phrase that few other pictures are as near to, and of a whole caption; what somebody does is
-# taken for something else more often.
+# Lowest probability of a limited phrase or a whole caption, and of an action, which is wrong more
+# often.
 TRUE, ACTING = 0.5, 0.6
-# Share of other pictures that may be as near to what somebody does, or where.
+# Share of other pictures that may be nearer to a limited phrase.
 NEAREST = 0.01
 _SOMEBODY = "a person"
 
@@ -44,11 +44,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Phrases by what they say.
+    """Phrases by kind.
 
     Attributes:
         people, things, general: with an article. `general` are words for many things.
-        actions: what somebody does, as "running".
+        actions: such as "running".
         places: with a preposition.
     """
 
@@ -60,20 +60,20 @@ class Phrases:
 
     @property
     def limited(self) -> list[str]:
-        """The texts of phrases that few pictures have to be nearer to."""
+        """The texts of limited phrases: few other pictures may be as near to them."""
         acts = [f"{_SOMEBODY} {action}" for action in self.actions]
         return [*self.people, *acts, *self.places]
 
     @property
     def texts(self) -> list[str]:
-        """The texts of all phrases, those of limited ones first."""
+        """The texts of all phrases, limited ones first."""
         return [*self.limited, *self.things, *self.general]
 
     @classmethod
     def read(cls, content: bytes) -> Self:
         """Read JSON; raises ValueError or TypeError for anything else."""
-        found = json.loads(content)
-        return cls(**{name: tuple(map(str, phrases)) for name, phrases in found.items()})
+        document = json.loads(content)
+        return cls(**{name: tuple(map(str, phrases)) for name, phrases in document.items()})
 
     def to_bytes(self) -> bytes:
         """Return JSON."""
@@ -85,8 +85,8 @@ class PhraseFile:
     """Phrases of a folder.
 
     Attributes:
-        limits: (L,), the violation that a share of `NEAREST` of other pictures is below, of each
-            of the limited phrases.
+        limits: (L,), for each limited phrase the violation that a share of `NEAREST` of other
+            pictures is below.
         fingerprint: SHA-256 of the limits.
     """
 
@@ -98,8 +98,8 @@ class PhraseFile:
 def limits_of(phrases: Phrases, pictures: Points, model: Checkpoint) -> NDArray[np.float32]:
     """Return the limits of phrases: pictures (P, N) that show all kinds of things -> (L,)."""
     points = model.model.encode_captions(phrases.limited)
-    found = penalties_between(model.model.config.score, pictures, points)
-    return np.quantile(found, NEAREST, axis=0).astype(np.float32)
+    penalties = penalties_between(model.model.config.score, pictures, points)
+    return np.quantile(penalties, NEAREST, axis=0).astype(np.float32)
 
 
 def save(folder: Path, phrases: Phrases, limits: NDArray[np.float32], model: Checkpoint) -> None:
@@ -113,7 +113,7 @@ def load(folder: Path, model: Checkpoint) -> PhraseFile:
     """Read the phrases for a model.
 
     Raises:
-        CheckpointError: a file is missing or damaged, or they were made for another model.
+        CheckpointError: a file is missing or damaged, or the phrases are for another model.
     """
     with KIND.open(folder) as (config, sums):
         if config["encoder"]["fingerprint"] != model.fingerprint:
@@ -125,97 +125,101 @@ def load(folder: Path, model: Checkpoint) -> PhraseFile:
         with weights(folder) as arrays:
             limits = arrays["limits"]
         if limits.shape != (len(phrases.limited),):
-            raise ValueError("there is not a limit for each phrase")
+            raise ValueError("the numbers of limits and of phrases differ")
     return PhraseFile(phrases, limits, sums[WEIGHTS])
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
-    """Texts that were put together for a picture, those that say most first."""
+class ComposedTexts:
+    """Texts composed for a picture, the most specific first."""
 
     texts: list[str]
 
 
 class PhraseWriter:
-    """Writes captions for pictures, given by their points."""
+    """Writes captions for points of pictures, by composing phrases."""
 
     def __init__(self, encoder: Checkpoint, stored: PhraseFile) -> None:
-        """Take a calibrated model and phrases for it.
+        """Make a writer from a calibrated model and phrases for it.
 
         Raises:
             CheckpointError: the model is not calibrated.
         """
-        known = encoder.calibration.image
-        if known is None:
+        calibration = encoder.calibration.image
+        if calibration is None:
             raise CheckpointError(f"{encoder.folder} is not calibrated: calibrate it first")
         self.encoder, self.fingerprint = encoder, stored.fingerprint
-        self._phrases, self._limits, self._calibration = stored.phrases, stored.limits, known
+        self._phrases, self._limits, self._calibration = stored.phrases, stored.limits, calibration
 
     @cached_property
     def _points(self) -> Points:
         return self.encoder.model.encode_captions(self._phrases.texts)
 
-    def draw(self, picture: NDArray[np.float32], draws: int = 0) -> Composed:
-        """Put texts together for a picture (N,), from phrases that it surely shows.
+    def draw(self, picture: NDArray[np.float32], draws: int = 0) -> ComposedTexts:
+        """Compose texts for a picture (N,) from phrases that it surely shows.
 
         At most `draws`, or all of them if that is 0.
         """
         phrases, texts = self._phrases, self._phrases.texts
         violations = self._violations(picture, self._points)
-        each = np.array(self._calibration.of_each(texts, violations))
-        limited = len(phrases.limited)
-        near = (each[:limited] >= TRUE) & (violations[:limited] <= self._limits)
-        first = dict(zip(phrases.limited, near.tolist(), strict=True))
-        likely = dict(zip(texts, each.tolist(), strict=True))
-        composed = list(dict.fromkeys(_composed(phrases, first, likely)))
-        return Composed(composed[:draws] if draws else composed)
+        probabilities = np.array(self._calibration.rounded_probabilities(texts, violations))
+        count = len(phrases.limited)
+        near = (probabilities[:count] >= TRUE) & (violations[:count] <= self._limits)
+        near_phrases = dict(zip(phrases.limited, near.tolist(), strict=True))
+        likely = dict(zip(texts, probabilities.tolist(), strict=True))
+        composed = list(dict.fromkeys(_compose(phrases, near_phrases, likely)))
+        return ComposedTexts(composed[:draws] if draws else composed)
 
-    def ranked(
-        self, picture: NDArray[np.float32], drawn: Composed, points: Points
-    ) -> list[WrittenCaption]:
+    def rank(
+        self, picture: NDArray[np.float32], drawn: ComposedTexts, points: Points
+    ) -> list[GeneratedCaption]:
         """Return the texts that are true as a whole, with points (C, N), in their order."""
         violations = self._violations(picture, points)
-        each = self._calibration.of_each(drawn.texts, violations)
+        probabilities = self._calibration.rounded_probabilities(drawn.texts, violations)
         return [
-            WrittenCaption(text, float(violation), probability, in_training=False)
-            for text, violation, probability in zip(drawn.texts, violations, each, strict=True)
+            GeneratedCaption(text, float(violation), probability, in_training=False)
+            for text, violation, probability in zip(
+                drawn.texts, violations, probabilities, strict=True
+            )
             if probability >= TRUE
         ]
 
-    def describe(self, picture: NDArray[np.float32], draws: int = 0) -> list[WrittenCaption]:
-        """Return captions for a picture (N,), those that say most first; none if nothing is sure.
+    def describe(self, picture: NDArray[np.float32], draws: int = 0) -> list[GeneratedCaption]:
+        """Return captions for a picture (N,), the most specific first; none if nothing is sure.
 
-        What they say is sure part by part, and each is true as a whole.
+        Each phrase of a caption is sure, and the caption is true as a whole.
         """
         drawn = self.draw(picture, draws)
         if not drawn.texts:
             return []
-        return self.ranked(picture, drawn, self.encoder.model.encode_captions(drawn.texts))
+        return self.rank(picture, drawn, self.encoder.model.encode_captions(drawn.texts))
 
     def _violations(self, picture: NDArray[np.float32], points: Points) -> Floats:
         score = self.encoder.model.config.score
         return penalties_of(score, picture, points).astype(np.float64)
 
 
-def _composed(
+def _compose(
     phrases: Phrases, near: Mapping[str, bool], likely: Mapping[str, float]
 ) -> Iterator[str]:
-    """Yield texts of phrases that are sure, those that say most first."""
+    """Yield texts of sure phrases, the most specific first."""
     things = _above(SURE, phrases.things, likely)
-    people = _above(TRUE, (one for one in phrases.people if near[one]), likely)
-    # Where a thing is sure and nobody is, the thing does it: a dolphin, and nobody, is in the sea.
-    acts = {f"{_SOMEBODY} {one}": one for one in phrases.actions if people or not things}
-    acting = _above(ACTING, (one for one in acts if near[one]), likely)
-    places = _above(TRUE, (one for one in phrases.places if near[one]), likely)
-    subjects = [f"{who} {acts[one]}" for one in acting[:1] for who in (*people[:1], _SOMEBODY)]
+    people = _above(TRUE, (text for text in phrases.people if near[text]), likely)
+    # If a thing is sure and no person is, the action is the thing's: a dolphin swims.
+    acts = {f"{_SOMEBODY} {text}": text for text in phrases.actions if people or not things}
+    acting = _above(ACTING, (text for text in acts if near[text]), likely)
+    places = _above(TRUE, (text for text in phrases.places if near[text]), likely)
+    subjects = [
+        f"{person} {acts[text]}" for text in acting[:1] for person in (*people[:1], _SOMEBODY)
+    ]
     subjects += [*(things or _above(SURE_IN_GENERAL, phrases.general, likely)), *people]
     for place in places[:1]:
-        yield from (f"{one} {place}" for one in subjects if place.split()[-1] not in one.split())
+        yield from (f"{text} {place}" for text in subjects if place.split()[-1] not in text.split())
     yield from subjects
     yield from (place.split(" ", 1)[1] for place in places)
 
 
-def _above(least: float, phrases: Iterable[str], likely: Mapping[str, float]) -> list[str]:
-    """Return the phrases of at least a probability, the likeliest first."""
-    sure = [one for one in phrases if likely[one] >= least]
-    return sorted(sure, key=lambda one: -likely[one])
+def _above(lowest: float, phrases: Iterable[str], likely: Mapping[str, float]) -> list[str]:
+    """Return the phrases with at least the lowest probability, the likeliest first."""
+    sure = [phrase for phrase in phrases if likely[phrase] >= lowest]
+    return sorted(sure, key=lambda phrase: -likely[phrase])

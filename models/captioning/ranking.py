@@ -1,10 +1,10 @@
-"""Choose among the texts that were drawn for a picture: as the paper does, or by the order.
+"""Choose among the texts drawn for a picture: as the paper does, or by the order.
 
-The paper adds the cosine of picture and text, with a penalty for words that are repeated, and the
-log-probability of a trigram model. The order can tell more: whether a text is true of the picture
-(by its violation), and how much it says (by the share of other pictures that it is true of). So
-texts that are likely to be true come first, those that name an action before others, and among them
-those of the greatest
+The paper adds the cosine of picture and text, with a penalty for repeated words, and the
+log-probability of a trigram model. The order knows more: whether a text is true of the picture (by
+its violation), and how much it says (by the share of other pictures that it is true of). So texts
+that are likely to be true come first, texts with an action before others. Among them the text with
+the greatest sum leads:
 
     log P(true) - SAYING * log(share of pictures) - SUBJECT * log(share with the subject)
         + READING * (mean log-probability of a word in the trigram model)
@@ -29,27 +29,27 @@ from hasse.models.score import Score, penalties_between
 
 if TYPE_CHECKING:
     from hasse.models.captioning.captioner import Candidates
-    from hasse.models.captioning.judgement import Judgement, Seen
+    from hasse.models.captioning.judgement import Judgement, JudgementInputs
 
-# Chosen on drawn scenes: as specific as 95 true ones in 100 allow.
-LIKELY = 0.93  # where a judgement gives a text this probability, it is called true
+# Chosen on drawn scenes: the most specific captions of which 95 in 100 are true.
+LIKELY = 0.93  # lowest probability by a judgement of a text that counts as true
 SAYING, SUBJECT, READING = 0.02, 0.2, 0.4
-TRIGRAM_WEIGHT = 0.1  # beside a cosine, for the mean log-probability of a word
+TRIGRAM_WEIGHT = 0.1  # of the mean log-probability of a word, added to a cosine
 UNREADABLE = -3.5  # of the mean log-probability: no training caption reads so badly
 _TINY = 1e-9
-COMPARED = 256  # references that tell how often a text is true
+COMPARED = 256  # references to estimate how often a text is true
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenCaption:
-    """A caption that a model wrote.
+class GeneratedCaption:
+    """A caption that a model generated.
 
     Attributes:
-        violation: of the picture and the text; for the score cosine its penalty.
-        probability: of the text being true of the picture, None where the model is not calibrated.
-        in_training: whether the same words stand among the training captions.
+        violation: of the picture and the text; under the score cosine the penalty.
+        probability: how likely the text is to be true; None if the model is not calibrated.
+        in_training: whether a training caption has the same words.
     """
 
     text: str
@@ -59,16 +59,16 @@ class WrittenCaption:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Violations, probabilities and other scores of texts beside a picture.
+class CandidateScores:
+    """Scores of texts for a picture.
 
     Attributes:
         violations: (C,).
-        probability: (C,), of being true; None where the encoder is not calibrated.
-        shares: (C,), of other pictures that a text is true of, where it is.
-        likely: (C,), whether a text is called true: by `LIKELY`, or by the calibration's threshold.
+        probability: (C,), of being true; None if the encoder is not calibrated.
+        shares: (C,), of other pictures that a text is true of; None if it is not calibrated.
+        likely: (C,), whether a text counts as true: by `LIKELY`, or the calibration's threshold.
         rarity: (C,), the negative logarithm of the share of other pictures with the subject.
-        seen: what a judgement learns from.
+        inputs: the inputs of a judgement; None if the encoder is not calibrated.
         similarity: (C,), the paper's score without the trigrams.
     """
 
@@ -77,7 +77,7 @@ class Judged:
     shares: Floats | None
     likely: NDArray[np.bool_]
     rarity: Floats
-    seen: Seen | None
+    inputs: JudgementInputs | None
     similarity: Floats
 
 
@@ -90,14 +90,14 @@ def judge(
     calibration: Calibration | None,
     judgement: Judgement | None,
     rarity: Mapping[str, float],
-) -> Judged:
+) -> CandidateScores:
     """Compare texts with a picture.
 
     Args:
         picture: (N,).
         points: (C, N) of the texts.
         references: (R, N), which stand for other pictures.
-        calibration: what violations mean.
+        calibration: from violations to probabilities.
         judgement: estimates the truth of generated texts better than `calibration`.
         rarity: of nouns.
     """
@@ -105,47 +105,47 @@ def judge(
     similarity = _similarity(picture, candidates, points)
     rare = np.array([rarity.get(subject, 0.0) for subject in candidates.subjects])
     if calibration is None:
-        nothing = np.zeros(len(violations), dtype=np.bool_)
-        return Judged(violations, None, None, nothing, rare, None, similarity)
-    further = np.array([further_words(text) for text in candidates.texts])
-    added = calibration.word_weight * further
-    others = penalties_between(score, references[:COMPARED], points)
-    shares = calibration.probability(others + added).mean(0)
-    from hasse.models.captioning.judgement import see  # with torch
+        unlikely = np.zeros(len(violations), dtype=np.bool_)
+        return CandidateScores(violations, None, None, unlikely, rare, None, similarity)
+    word_counts = np.array([further_words(text) for text in candidates.texts])
+    added = calibration.word_weight * word_counts
+    other_penalties = penalties_between(score, references[:COMPARED], points)
+    shares = calibration.probability(other_penalties + added).mean(0)
+    from hasse.models.captioning.judgement import judgement_inputs  # with torch
 
-    seen = see(picture, candidates, points, violations, shares)
+    inputs = judgement_inputs(picture, candidates, points, violations, shares)
     if judgement is None:
         probability = calibration.probability(violations + added)
         likely = violations + added <= calibration.threshold
     else:
-        probability = judgement.probability(seen)
+        probability = judgement.probability(inputs)
         likely = probability >= LIKELY
-    return Judged(violations, probability, shares, likely, rare, seen, similarity)
+    return CandidateScores(violations, probability, shares, likely, rare, inputs, similarity)
 
 
-def rank(judged: Judged, candidates: Candidates) -> list[WrittenCaption]:
-    """Return the texts, the best first, without those that say the same in the same words.
+def rank(scores: CandidateScores, candidates: Candidates) -> list[GeneratedCaption]:
+    """Return the texts, the best first; of texts with the same content words only the best.
 
-    Where there are no probabilities, the ranking is the paper's.
+    Without probabilities, the ranking is the paper's.
     """
-    probability = judged.probability
-    if probability is None or judged.shares is None:
-        value = judged.similarity + TRIGRAM_WEIGHT * candidates.fluency[:, 0]
+    probability = scores.probability
+    if probability is None or scores.shares is None:
+        value = scores.similarity + TRIGRAM_WEIGHT * candidates.fluency[:, 0]
     else:
-        value = np.log(probability + _TINY) - SAYING * np.log(judged.shares + _TINY)
-        value += SUBJECT * judged.rarity + READING * candidates.fluency[:, 0]
-        likely = judged.likely
-        # Whole numbers above all values of the sum: they sort first.
+        value = np.log(probability + _TINY) - SAYING * np.log(scores.shares + _TINY)
+        value += SUBJECT * scores.rarity + READING * candidates.fluency[:, 0]
+        likely = scores.likely
+        # Larger than all values of the sum, so these texts sort first.
         value += 100.0 * likely + 100.0 * (likely & candidates.acts)
         value -= 1000.0 * (candidates.fluency[:, 0] < UNREADABLE)
-    captions: dict[frozenset[str], WrittenCaption] = {}
+    captions: dict[frozenset[str], GeneratedCaption] = {}
     for at in np.argsort(-value, kind="stable"):
         text = candidates.texts[at]
         captions.setdefault(
             frozenset(content_words(text)),
-            WrittenCaption(
+            GeneratedCaption(
                 text,
-                float(judged.violations[at]),
+                float(scores.violations[at]),
                 None if probability is None else float(probability[at]),
                 bool(candidates.in_training[at]),
             ),
@@ -160,7 +160,7 @@ def rarity_of(
     score: Score,
     calibration: Calibration,
 ) -> dict[str, float]:
-    """Return the negative logarithm of the share of pictures that have each thing, by its word.
+    """Return the negative logarithm of the share of pictures with each thing, by its word.
 
     Args:
         points: (W, N) of "a" and the word.
@@ -172,13 +172,13 @@ def rarity_of(
 
 
 def _similarity(picture: NDArray[np.float32], candidates: Candidates, points: Points) -> Floats:
-    """Return the cosine of the picture and each text, less where words are repeated: (C,)."""
+    """Return the cosine of the picture and each text, lower for repeated words: (C,)."""
     lengths = np.linalg.norm(points, axis=1) * np.linalg.norm(picture)
-    repeated = np.array([_repeated(text) for text in candidates.texts])
-    cosine: Floats = points @ picture / np.maximum(lengths, _TINY) / (1 + repeated)
+    repetitions = np.array([_repetitions(text) for text in candidates.texts])
+    cosine: Floats = points @ picture / np.maximum(lengths, _TINY) / (1 + repetitions)
     return cosine
 
 
-def _repeated(text: str) -> int:
+def _repetitions(text: str) -> int:
     """Count the content words of a text that have occurred in it before."""
     return sum(count - 1 for count in Counter(content_words(text)).values())

@@ -2,8 +2,9 @@
 
     P(c | a, b) = (max(0, n(abc) - D) + D n(ab.) P(c | b)) / n(ab)
 
-n(ab.) is the number of words that follow a b. The bigram below it counts contexts in the place of
-occurrences, and the unigram below that is uniform over the words (Kneser and Ney, 1995).
+n(ab.) is the number of words that follow a b. The bigram below it counts contexts instead of
+occurrences, and so does the unigram; below that, all words are equally likely (Kneser and Ney,
+1995).
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Counts of n-grams, and of the contexts that are all but their last word.
+    """Counts of n-grams, and of their contexts: the n-grams without their last word.
 
-    A number of a context and a word is the number of the context times V plus the word.
+    The number of an n-gram is that of its context, times V, plus the number of its last word.
     """
 
     grams: Counts
@@ -42,26 +43,28 @@ class Table:
         return cls(grams, counts, contexts, np.add.reduceat(counts, first), followers)
 
     def probability(self, grams: Counts, words: int, below: Floats) -> Floats:
-        """Return P of n-grams (M,), whose lower order has the probabilities `below`."""
+        """Return P of n-grams (M,); `below` are the probabilities of the lower order."""
         count = _look_up(self.grams, self.counts, grams)
         total = _look_up(self.contexts, self.totals, grams // words)
         followers = _look_up(self.contexts, self.followers, grams // words)
-        known = np.maximum(total, 1)
-        smoothed = np.maximum(count - DISCOUNT, 0) / known + DISCOUNT * followers / known * below
+        divisor = np.maximum(total, 1)
+        smoothed = (
+            np.maximum(count - DISCOUNT, 0) / divisor + DISCOUNT * followers / divisor * below
+        )
         return np.where(total > 0, smoothed, below)
 
 
 class Trigrams:
-    """The model. Texts are numbered words, each below `words`; they begin and end with marks."""
+    """The model, on texts as word numbers below `words`. Texts begin and end with marks."""
 
     def __init__(self, grams: Counts, counts: Counts, words: int) -> None:
-        """Take distinct trigrams (M,), rising, and how often each occurs (M,)."""
+        """Make a model from distinct trigrams (M,), rising, and their counts (M,)."""
         self.grams, self.counts, self._words = grams, counts, words
         self._trigrams = Table.of(grams, counts, words)
-        pairs, occurs = np.unique(grams % words**2, return_counts=True)
-        self._bigrams = Table.of(pairs, occurs, words)
-        singles, occurs = np.unique(pairs % words, return_counts=True)
-        self._unigrams = Table.of(singles, occurs, words)
+        pairs, counts = np.unique(grams % words**2, return_counts=True)
+        self._bigrams = Table.of(pairs, counts, words)
+        singles, counts = np.unique(pairs % words, return_counts=True)
+        self._unigrams = Table.of(singles, counts, words)
 
     @classmethod
     def count(cls, texts: Iterable[Sequence[int]], words: int) -> Trigrams:
@@ -89,7 +92,7 @@ def _trigrams(text: Sequence[int], words: int) -> Counts:
     return np.asarray((marked[:-2] * words + marked[1:-1]) * words + marked[2:])
 
 
-def _look_up(keys: Counts, values: Counts, wanted: Counts) -> Counts:
+def _look_up(keys: Counts, values: Counts, queries: Counts) -> Counts:
     """Return the values of rising keys, 0 where a key is missing."""
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], 0)
+    at = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+    return np.where(keys[at] == queries, values[at], 0)

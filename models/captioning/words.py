@@ -1,4 +1,4 @@
-"""Words of captions: which ones carry content, and the parts of speech a captioner writes by."""
+"""Words of captions: the ones with content, and the parts of speech of a captioner's templates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONTENT = ACTIONS | NOUNS | {"adjective"}
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words of a text that say what is in a picture."""
+    """Return the words of a text that name what a picture shows."""
     return [
         word
         for word in TOKEN.findall(text.lower())

@@ -1,4 +1,4 @@
-"""A captioner and its encoder together: from the point of a picture to captions."""
+"""Writers of captions: from the point of a picture to captions, by a captioner or by phrases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from hasse.models.captioning import DRAWS, phrases
 from hasse.models.captioning.phrases import PhraseWriter
-from hasse.models.captioning.ranking import Judged, WrittenCaption, judge, rank, rarity_of
+from hasse.models.captioning.ranking import (
+    CandidateScores,
+    GeneratedCaption,
+    judge,
+    rank,
+    rarity_of,
+)
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import kind_of
 from hasse.models.embedding_model import Points
@@ -25,17 +31,17 @@ if TYPE_CHECKING:
 
 
 def folder_of(model: Checkpoint) -> Path:
-    """Return where the captioner of a model is, unless another folder is named."""
+    """Return the default folder of a model's captioner."""
     return model.folder / "captioner"
 
 
 class Writer:
-    """Writes captions for pictures, given by their points."""
+    """Writes captions for points of pictures, by a captioner."""
 
     def __init__(self, encoder: Checkpoint, captioner: CaptionerCheckpoint) -> None:
-        """Take both.
+        """Make a writer from a model and its captioner.
 
-        Of a grounded model, the captioner knows the points of the trained model below it.
+        The captioner of a grounded model reads points of the trained model below it.
         """
         self.encoder, self.captioner = encoder, captioner
         self._judge = encoder.base or encoder
@@ -43,7 +49,7 @@ class Writer:
         self._rarity: dict[str, float] = {}  # of the subjects so far
 
     @classmethod
-    def of(cls, encoder: Checkpoint, folder: Path | None = None) -> Self:
+    def load(cls, encoder: Checkpoint, folder: Path | None = None) -> Self:
         """Load the captioner in a folder, by default that in the folder of the model.
 
         Raises:
@@ -60,16 +66,16 @@ class Writer:
 
     def draw(self, picture: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for a picture (N,)."""
-        return self.captioner.captioner.draw(self._own(picture[None])[0], draws)
+        return self.captioner.captioner.draw(self._in_own_space(picture[None])[0], draws)
 
-    def judged(
+    def judge(
         self, picture: NDArray[np.float32], candidates: Candidates, points: Points
-    ) -> Judged:
-        """Judge how likely texts with these points (C, N) are true, and how specific they are."""
+    ) -> CandidateScores:
+        """Score texts with these points (C, N): how likely they are true, and how specific."""
         return judge(
-            self._own(picture[None])[0],
+            self._in_own_space(picture[None])[0],
             candidates,
-            self._own(points),
+            self._in_own_space(points),
             self._references,
             self._judge.model.config.score,
             self._judge.calibration.image,
@@ -77,31 +83,31 @@ class Writer:
             self._rarities(candidates.subjects),
         )
 
-    def ranked(
+    def rank(
         self, picture: NDArray[np.float32], candidates: Candidates, points: Points
-    ) -> list[WrittenCaption]:
-        """Return texts with these points (C, N), the best first, as people write them."""
-        ranked = rank(self.judged(picture, candidates, points), candidates)
-        return [replace(one, text=spelled(one.text)) for one in ranked]
+    ) -> list[GeneratedCaption]:
+        """Return captions from texts with these points (C, N), the best first."""
+        captions = rank(self.judge(picture, candidates, points), candidates)
+        return [replace(caption, text=with_apostrophes(caption.text)) for caption in captions]
 
-    def describe(self, picture: NDArray[np.float32], draws: int = DRAWS) -> list[WrittenCaption]:
+    def describe(self, picture: NDArray[np.float32], draws: int = DRAWS) -> list[GeneratedCaption]:
         """Return captions for a picture (N,), the best first."""
         candidates = self.draw(picture, draws)
         points = self.encoder.model.encode_captions(candidates.texts)
-        return self.ranked(picture, candidates, points)
+        return self.rank(picture, candidates, points)
 
-    def _own(self, points: Points) -> Points:
-        """Return points in the space that the captioner knows."""
+    def _in_own_space(self, points: Points) -> Points:
+        """Return points in the captioner's space."""
         model = self.encoder.model
         return model.in_base(points) if isinstance(model, GroundedTexts) else points
 
     def _rarities(self, subjects: Sequence[str]) -> Mapping[str, float]:
-        """Return how rare the things are that texts are about, each measured once."""
-        encoder, new = self._judge, sorted({*subjects} - {""} - self._rarity.keys())
-        if new and encoder.calibration.image is not None:
+        """Return the rarity of subjects; each is measured once."""
+        encoder, new_subjects = self._judge, sorted({*subjects} - {""} - self._rarity.keys())
+        if new_subjects and encoder.calibration.image is not None:
             self._rarity |= rarity_of(
-                new,
-                encoder.model.encode_captions([f"a {subject}" for subject in new]),
+                new_subjects,
+                encoder.model.encode_captions([f"a {subject}" for subject in new_subjects]),
                 self._references,
                 encoder.model.config.score,
                 encoder.calibration.image,
@@ -109,21 +115,21 @@ class Writer:
         return self._rarity
 
 
-Describer: TypeAlias = Writer | PhraseWriter  # what writes captions for pictures
+Describer: TypeAlias = Writer | PhraseWriter
 
 
-def writer_of(encoder: Checkpoint, folder: Path | None = None) -> Describer:
-    """Load what writes captions, from a folder, by default that in the folder of the model.
+def load_writer(encoder: Checkpoint, folder: Path | None = None) -> Describer:
+    """Load the writer of captions in a folder, by default the one in the model's folder.
 
     Raises:
         CheckpointError: there is none, it cannot be used, or it is that of another model.
     """
-    found = folder or folder_of(encoder)
-    if kind_of(found) == phrases.KIND.name:
-        return PhraseWriter(encoder, phrases.load(found, encoder))
-    return Writer.of(encoder, found)
+    folder = folder or folder_of(encoder)
+    if kind_of(folder) == phrases.KIND.name:
+        return PhraseWriter(encoder, phrases.load(folder, encoder))
+    return Writer.load(encoder, folder)
 
 
-def spelled(text: str) -> str:
-    """Return a text with its apostrophes: the words "a", "dog", "s", "tail" are "a dog's tail"."""
+def with_apostrophes(text: str) -> str:
+    """Put apostrophes into a text: "a dog s tail" becomes "a dog's tail"."""
     return re.sub(r" s\b", "'s", text)

@@ -1,23 +1,23 @@
 """A trained model on disk: a folder of six files, none of which can run code.
 
-    model.safetensors   weights of both encoders, the backbone included unless a package that is
-                        installed has them
+    model.safetensors   weights of both encoders; without the backbone if an installed package
+                        has its weights
     config.json         `ModelConfig`, the preprocessing of pictures, and the fingerprint of the
-                        network whose features it learned from, which may be rounded here
+                        network that made the training's features (its weights may be rounded here)
     vocabulary.json     the words
-    calibration.json    what violations mean, measured on the validation split
-    metrics.json        how it was trained and what it measured
-    SHA256SUMS          the checksums of all
+    calibration.json    probabilities by violation, measured on the validation split
+    metrics.json        options, history and metrics of the training
+    SHA256SUMS          the checksums of all files
 
 A model of two pretrained encoders has the same files. Its config.json is a `DualEncoderConfig`
-with the encoders' architecture and preprocessing, its vocabulary.json the tokenizer, and its
-metrics.json is empty, since it was not trained.
+with the encoders' architecture and preprocessing, its vocabulary.json is the tokenizer, and its
+metrics.json is empty.
 
-A model that is grounded in classes has the trained model in its folder `base`. Its weights are
-which coordinates are kept and the sets of classes, and its vocabulary.json has what phrases demand.
+A grounded model has the trained model in its folder `base`. Its weights are the numbers of the
+learned coordinates and the sets of classes. Its vocabulary.json is the table of demands.
 
-The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
-alike, so an index stores it and refuses any other model.
+The fingerprint of a checkpoint covers the first three files. Models with the same fingerprint
+encode alike, so an index stores it and refuses any other model.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from hasse.models.model import OrderEmbedding
 
 CALIBRATION, METRICS = "calibration.json", "metrics.json"
-_OTHERS = (VOCABULARY, CALIBRATION, METRICS)
-KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHERS)
-DUAL_KIND = ModelKind("two towers", "hasse lab model make", 1, _OTHERS)
-GROUNDED_KIND = ModelKind("grounded", "hasse study photographs ground", 1, _OTHERS)
+_OTHER_FILES = (VOCABULARY, CALIBRATION, METRICS)
+KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHER_FILES)
+DUAL_KIND = ModelKind("two towers", "hasse lab model make", 1, _OTHER_FILES)
+GROUNDED_KIND = ModelKind("grounded", "hasse study photographs ground", 1, _OTHER_FILES)
 _KINDS = {kind.name: kind for kind in (KIND, DUAL_KIND, GROUNDED_KIND)}
 BASE = "base"  # folder of the trained model of a grounded one
 
@@ -70,7 +70,7 @@ class Checkpoint:
     """A loaded model.
 
     Attributes:
-        base: the trained model that a grounded one stands on, else None.
+        base: the trained model below a grounded one, else None.
     """
 
     model: EmbeddingModel
@@ -83,20 +83,20 @@ class Checkpoint:
 
     @property
     def vocabulary(self) -> Words:
-        """The words that the model knows."""
+        """The model's words."""
         return self.model.vocabulary
 
     @property
-    def trained(self) -> OrderEmbedding:
-        """The model, or that which it stands on, where Hasse trained it.
+    def order_embedding(self) -> OrderEmbedding:
+        """The model trained by Hasse: this one, or the one below a grounded model.
 
         Raises:
-            CheckpointError: its encoders are another library's.
+            CheckpointError: its encoders are those of another library.
         """
         from hasse.models.model import OrderEmbedding
 
         if self.base is not None:
-            return self.base.trained
+            return self.base.order_embedding
         if not isinstance(self.model, OrderEmbedding):
             raise CheckpointError(
                 f"{self.folder} has the encoders of another library, which cannot be trained or "
@@ -115,7 +115,7 @@ def save(
 ) -> None:
     """Write a checkpoint, each file whole or not at all.
 
-    `dtype` is how matrices are stored; see `hasse.models.checkpoints.weights`.
+    `dtype` is the type of stored matrices; see `hasse.models.checkpoints.weights`.
     """
     from hasse.models.encoders.registry import is_installed
 
@@ -130,16 +130,16 @@ def save(
         "network": network,
     }
     calibration = calibration or Calibrations()
-    others = {
+    other_files = {
         VOCABULARY: model.vocabulary.to_bytes(),
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    KIND.save(folder, config, quantize(trained_model.stored(model), dtype), others)
+    KIND.save(folder, config, quantize(trained_model.tensors_to_store(model), dtype), other_files)
 
 
 def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
-    """Write a checkpoint of two pretrained encoders, not calibrated."""
+    """Write a checkpoint of two pretrained encoders, without a calibration."""
     architecture = model.architecture
     config = {
         "name": name,
@@ -147,12 +147,12 @@ def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
         "architecture": architecture.model,
         "preprocessing": asdict(architecture.preprocessing),
     }
-    others = {
+    other_files = {
         VOCABULARY: architecture.tokenizer.to_bytes(),
         CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
         METRICS: b"{}",
     }
-    DUAL_KIND.save(folder, config, model.state_dict(), others)
+    DUAL_KIND.save(folder, config, model.state_dict(), other_files)
 
 
 def load(
@@ -166,16 +166,21 @@ def load(
 ) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
-    `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, to be saved again
-    or to teach; its pictures are encoded by `runtime`. Without `with_pictures` it encodes captions
-    only, and where Hasse trained it with a GRU, without torch. So it encodes pictures too where
-    OpenVINO runs their network. With `one_off`, for a process that encodes a few captions and
-    pictures, it does so without numba.
+    Args:
+        folder: the checkpoint.
+        device: torch's name of a device.
+        to_learn: for further training, for saving again, or for a teacher. Otherwise
+            `OrderEmbedding.for_inference` prepares the model.
+        with_pictures: whether the model encodes pictures, else captions only. A model that Hasse
+            trained with a GRU encodes captions without torch, and pictures too where OpenVINO
+            runs their network.
+        one_off: for a process that encodes a few captions and pictures: without numba.
+        runtime: encodes pictures.
 
     Raises:
-        CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
-            training wrote the model anew meanwhile; or the model has learned from captions alone
-            and has no image encoder.
+        CheckpointError: a file is missing, damaged, or of another kind or format (the message
+            names it); or a training wrote the model at the same time; or the model was trained on
+            captions alone and has no image encoder.
     """
     kind = _KINDS.get(kind_of(folder) or UNNAMED, KIND)
     base = None
@@ -211,29 +216,29 @@ def load(
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
-    calibration = calibration.reading(model.mass)
+    calibration = calibration.with_mass(model.mass)
     return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
 
 
-def recalibrated(loaded: Checkpoint) -> Checkpoint:
-    """Return a model with the calibration that its folder has now.
+def reload_calibration(loaded: Checkpoint) -> Checkpoint:
+    """Return a model with the current calibration of its folder.
 
     Raises:
-        CheckpointError: it cannot be read, or is not what the checksums say.
+        CheckpointError: it cannot be read, or differs from its checksum.
     """
     path = loaded.folder / CALIBRATION
     try:
         content = path.read_bytes()
-        found = Calibrations.from_json(json.loads(content))
+        calibrations = Calibrations.from_json(json.loads(content))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}): restore it") from error
     if (read_sums(loaded.folder) or {}).get(CALIBRATION) != hashlib.sha256(content).hexdigest():
         raise CheckpointError(f"{path} is not what its checksum says: restore it")
-    return replace(loaded, calibration=found.reading(loaded.model.mass))
+    return replace(loaded, calibration=calibrations.with_mass(loaded.model.mass))
 
 
-def calibrate(folder: Path, calibration: Calibrations) -> None:
-    """Give a model another calibration; its fingerprint stays."""
+def write_calibration(folder: Path, calibration: Calibrations) -> None:
+    """Write the calibration of a model; its fingerprint stays."""
     _KINDS.get(kind_of(folder) or UNNAMED, KIND).replace(
         folder, CALIBRATION, json.dumps(calibration.to_json()).encode()
     )
@@ -243,7 +248,7 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
     """Read a model of two pretrained encoders, with or without its image encoder.
 
     Raises:
-        CheckpointError: its library is missing, or the weights are others.
+        CheckpointError: its library is missing, or the weights are of another model.
     """
     try:
         from hasse.models.encoders.registry import require_library
@@ -261,8 +266,8 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
         Tokenizer.from_bytes((folder / VOCABULARY).read_bytes()),
     )
     model = DualEncoder.build(config["model"], architecture)
-    with weights(folder) as found:
-        model.load_state_dict(tensors(found))
+    with weights(folder) as arrays:
+        model.load_state_dict(tensors(arrays))
     if not with_pictures:
         del model.images
     return model
@@ -271,7 +276,7 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
 def _grounded(
     folder: Path, config: Mapping[str, Any], base: Checkpoint, *, with_pictures: bool
 ) -> EmbeddingModel:
-    """Read a grounded model, whose trained model is loaded.
+    """Read a grounded model on top of its trained model.
 
     Raises:
         CheckpointError: the trained model is another one, or its network has no classes.
@@ -283,9 +288,9 @@ def _grounded(
         raise CheckpointError(
             f"{base.folder} is not the model that {folder} was grounded on: restore both folders"
         )
-    found = json.loads((folder / VOCABULARY).read_bytes())
+    document = json.loads((folder / VOCABULARY).read_bytes())
     trained = cast("OrderEmbedding | TextModel", base.model)
-    demands = Demands.from_json(found, trained.vocabulary.words)
+    demands = Demands.from_json(document, trained.vocabulary.words)
     try:
         with weights(folder) as arrays:
             if not with_pictures:
@@ -297,14 +302,14 @@ def _grounded(
                 classifier = trained.backbone.exported.classifier
             else:
                 classifier = classifier_of(trained.config.backbone)
-            parts = arrays["kept"], arrays["sets"]
+            parts = arrays["kept"], arrays["sets"]  # coordinates, classes
             return GroundedModel(cast("OrderEmbedding", trained), *parts, demands, classifier)
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 
 
 def fingerprint_of(sums: Mapping[str, str]) -> str:
-    """Return the SHA-256, in hexadecimal, over those of the files that encoding depends on."""
+    """Return the SHA-256, in hexadecimal, of the checksums of the files that encoding reads."""
     digest = hashlib.sha256()
     for name in (WEIGHTS, CONFIG, VOCABULARY):
         digest.update(bytes.fromhex(sums[name]))

@@ -1,9 +1,8 @@
-"""The folder of a trained model of any kind, written and read whole.
+"""The folder of a model of any kind, written and read whole.
 
-config.json says what kind of model it is, model.safetensors holds its weights, and each kind has
-files of its own beside them. SHA256SUMS has the checksums of all, as `sha256sum --check` reads
-them: files are written one by one, and a mixture of two epochs has to be noticed. None of the
-files can run code.
+config.json names the kind of model, model.safetensors holds its weights, and each kind has further
+files. SHA256SUMS has the checksums of all, in the format of `sha256sum --check`: files are written
+one by one, and checksums detect a mixture of two epochs. None of the files can run code.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
 SUMS = "SHA256SUMS"
-UNNAMED = "retrieval"  # the kind of a model whose config.json names none
+UNNAMED = "retrieval"  # the kind of a model without a kind in config.json
 
 
 class CheckpointError(HasseError):
-    """A checkpoint that cannot be used; the message says why and what to do."""
+    """A checkpoint cannot be used; the message has the reason and the remedy."""
 
 
 class ModelFiles(NamedTuple):
@@ -45,42 +44,42 @@ class ModelKind:
     """A kind of model that a command trains.
 
     Attributes:
-        name: what config.json calls it.
-        command: what trains one.
-        format: of its files.
-        others: the files that it has beside config.json and the weights.
+        name: its name in config.json.
+        command: the command that trains one.
+        format: number of the format of its files.
+        other_files: names of the files beside config.json and the weights.
     """
 
     name: str
     command: str
     format: int
-    others: tuple[str, ...]
+    other_files: tuple[str, ...]
 
     def save(
         self,
         folder: Path,
         config: Mapping[str, Any],
         tensors: Mapping[str, Tensor],
-        others: Mapping[str, bytes],
+        other_files: Mapping[str, bytes],
     ) -> None:
-        """Write a model, each file whole or not at all; `config` gets its kind and format.
+        """Write a model, each file whole or not at all; adds kind and format to `config`.
 
         The largest file is first and config.json last: without it a folder holds no model.
         """
         folder.mkdir(parents=True, exist_ok=True)
         kind = {} if self.name == UNNAMED else {"kind": self.name}
-        described = json.dumps(kind | {"format": self.format, **config}, indent=2).encode()
+        config_json = json.dumps(kind | {"format": self.format, **config}, indent=2).encode()
         write_weights(folder / WEIGHTS, tensors)
-        for name, content in others.items():
+        for name, content in other_files.items():
             write_atomically(folder / name, content)
         sums = {WEIGHTS: _sum_of(folder / WEIGHTS)}
-        for name, content in (*others.items(), (CONFIG, described)):
+        for name, content in (*other_files.items(), (CONFIG, config_json)):
             sums[name] = hashlib.sha256(content).hexdigest()
         _write_sums(folder, sums)
-        write_atomically(folder / CONFIG, described)
+        write_atomically(folder / CONFIG, config_json)
 
     def replace(self, folder: Path, name: str, content: bytes) -> None:
-        """Write one of the other files of a model anew."""
+        """Replace one of the other files of a model."""
         sums = read_sums(folder) or {}
         sums[name] = hashlib.sha256(content).hexdigest()
         write_atomically(folder / name, content)
@@ -90,13 +89,13 @@ class ModelKind:
     def open(self, folder: Path) -> Iterator[ModelFiles]:
         """Read a model, and compare its files with their checksums afterwards.
 
-        A file is never replaced by an earlier version of itself. So files that match the checksums
-        that were read first matched them all the time.
+        A file is never replaced by an earlier version. So if the files match the checksums at the
+        end, they matched them all the time.
 
         Raises:
-            CheckpointError: a file is missing or not what was written, and named; or the model is
-                of another kind or format; or the caller's block raised a ValueError, KeyError,
-                TypeError or AttributeError, since what it read makes no sense.
+            CheckpointError: a file is missing or differs from its checksum (the message names it);
+                or the model is of another kind or format; or the caller's block raised a
+                ValueError, KeyError, TypeError or AttributeError, which a damaged file causes.
         """
         self._require(folder, CONFIG)
         sums = read_sums(folder)
@@ -104,10 +103,10 @@ class ModelKind:
         if sums is None:
             raise CheckpointError(
                 f"{folder} has no {SUMS}, so its files cannot be checked: restore "
-                f"it, or, where you know that they are, make it there by 'sha256sum *.json "
+                f"it, or, if you know that they are right, make it there by 'sha256sum *.json "
                 f"*.safetensors > {SUMS}'"
             )
-        for name in (*self.others, WEIGHTS):
+        for name in (*self.other_files, WEIGHTS):
             self._require(folder, name)
         failed = None
         try:
@@ -115,7 +114,7 @@ class ModelKind:
         except CheckpointError as error:
             failed = error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            failed = _unreadable(folder, (CONFIG, *self.others), error)
+            failed = _unreadable(folder, (CONFIG, *self.other_files), error)
             failed.__cause__ = error
         if (torn := self._torn(folder, sums)) is not None:
             raise CheckpointError(
@@ -127,17 +126,17 @@ class ModelKind:
             raise failed
 
     def is_torn(self, folder: Path) -> bool:
-        """Tell whether a folder holds a model whose files were not written together."""
+        """Return whether a folder holds a model with files of two epochs."""
         is_there = (folder / CONFIG).is_file()
         return is_there and self._torn(folder, read_sums(folder) or {}) is not None
 
     def _torn(self, folder: Path, sums: Mapping[str, str]) -> Path | None:
-        """Return the first file whose checksum is not that of SHA256SUMS, if there is one."""
-        files = (folder / name for name in (CONFIG, *self.others, WEIGHTS))
+        """Return the first file that differs from its checksum, or None."""
+        files = (folder / name for name in (CONFIG, *self.other_files, WEIGHTS))
         return next((path for path in files if not _is_whole(path, sums)), None)
 
     def _config(self, folder: Path) -> dict[str, Any]:
-        """Read config.json of a folder, if it is of this kind and format."""
+        """Read config.json of a folder; it has to be of this kind and format."""
         try:
             config: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
             kind, version = config.get("kind", UNNAMED), config["format"]
@@ -165,7 +164,7 @@ class ModelKind:
 
 
 def require_no_model(folder: Path) -> None:
-    """Refuse a folder that holds a model, of any kind, which would be lost (CheckpointError)."""
+    """Refuse a folder that holds a model of any kind, which would be lost (CheckpointError)."""
     if (folder / CONFIG).is_file():
         raise CheckpointError(
             f"{folder} holds a model already: choose another --out, or delete it to train again"
@@ -173,7 +172,7 @@ def require_no_model(folder: Path) -> None:
 
 
 def kind_of(folder: Path) -> str | None:
-    """Return the kind of the model of a folder; None where there is none, or it is damaged."""
+    """Return the kind of a folder's model; None if there is none, or it is damaged."""
     try:
         return str(json.loads((folder / CONFIG).read_bytes()).get("kind", UNNAMED))
     except (OSError, ValueError, AttributeError) as error:
@@ -187,12 +186,12 @@ def _write_sums(folder: Path, sums: Mapping[str, str]) -> None:
 
 
 def read_sums(folder: Path) -> dict[str, str] | None:
-    """Read the checksums of the files of a folder, by their names; None where there are none."""
+    """Read the checksums of a folder's files, by their names; None if it has no checksums."""
     path = folder / SUMS
     if not path.is_file():
         return None
     lines = (line.split() for line in path.read_text(errors="replace").splitlines())
-    # sha256sum marks by a star what it has read byte by byte.
+    # sha256sum marks files read in binary mode by a star.
     return {line[1].removeprefix("*"): line[0] for line in lines if len(line) == 2}
 
 
@@ -206,8 +205,8 @@ def _sum_of(path: Path) -> str:
 
 
 def _unreadable(folder: Path, names: Iterable[str], error: Exception) -> CheckpointError:
-    read = ", ".join(names)
+    files = ", ".join(names)
     return CheckpointError(
-        f"{folder} is damaged: of {read} something cannot be read ({error}); restore it or "
+        f"{folder} is damaged: {files} cannot be read ({error}); restore it or "
         f"train the model again"
     )

@@ -1,4 +1,4 @@
-"""Models by name: the built-in ones, and those made of pretrained encoders without training."""
+"""Models by name: built-in ones, and those made of pretrained encoders without training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pretrained(name: str = "scenes") -> Path:
     """Return the folder of a checkpoint that comes with Hasse.
 
     Raises:
-        CheckpointError: there is none of that name.
+        CheckpointError: no built-in model has that name.
     """
     folder = PRETRAINED / name
     if not (folder / CONFIG).is_file():
@@ -39,37 +39,37 @@ def pretrained(name: str = "scenes") -> Path:
     return folder
 
 
-def find(named: Path) -> Path:
-    """Return the folder of a checkpoint: its own, or that of a model with this name.
+def find(name: Path) -> Path:
+    """Return the folder of a checkpoint, by its path or by the name of a model.
 
-    Names are those of built-in models, and of models that 'hasse lab model make' made. A folder
-    without a model does not hide one of the same name: a clone has a folder `scenes`.
+    Names are those of built-in models and of models that 'hasse lab model make' made. A folder
+    without a model does not hide a model of the same name: a clone has a folder `scenes`.
     """
-    if len(named.parts) == 1 and not (named / CONFIG).exists():
-        for folder in (PRETRAINED / named.name, made_models() / named.name):
+    if len(name.parts) == 1 and not (name / CONFIG).exists():
+        for folder in (PRETRAINED / name.name, made_models() / name.name):
             if folder.is_dir():
                 return folder
-    return named
+    return name
 
 
-def find_or_default(named: Path | None, dataset: Dataset) -> Path:
-    """Return what `find` does, or, without a name, the built-in checkpoint that suits the pictures.
+def find_or_default(name: Path | None, dataset: Dataset) -> Path:
+    """Return the folder by `find`, or, without a name, the built-in checkpoint for the pictures.
 
-    It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
+    This is `scenes` for drawn scenes, which have meanings, and `photographs` for all others.
     """
-    if named is not None:
-        return find(named)
+    if name is not None:
+        return find(name)
     drawn = any(image.meaning is not None for image in dataset.images)
     return pretrained("scenes" if drawn else "photographs")
 
 
-def remembered(name: str, fingerprint: str, folder: str) -> Path:
-    """Return the folder of a checkpoint that an index remembers.
+def find_recorded(name: str, fingerprint: str, folder: str) -> Path:
+    """Return the folder of a checkpoint that an index records.
 
     A built-in one is recognized by name and fingerprint, wherever Hasse is installed now.
 
     Raises:
-        CheckpointError: it is not built in, and no folder was recorded or none is there.
+        CheckpointError: it is not built in, and its folder is not recorded or does not exist.
     """
     built_in = PRETRAINED / Path(name).name
     sums = read_sums(built_in)
@@ -94,11 +94,11 @@ def made_models() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The facts about a model that need no loading.
+    """Facts about a model, without loading it.
 
     Attributes:
-        name: commands find the model by it.
-        encoder: of pictures, and of texts where it is pretrained.
+        name: of the model, for commands.
+        encoder: of pictures, and of texts if it is pretrained.
         dimension: coordinates of a point.
         megabytes: size on disk.
         calibrated: whether it gives probabilities.
@@ -124,19 +124,19 @@ def make(name: str, encoder: str, weights: Path) -> Path:
 
     Raises:
         CheckpointError: the name is taken or impossible.
-        BackboneError: there is no such encoder, or the weights are others.
+        BackboneError: there is no such encoder, or the weights are of another one.
     """
     from hasse.models.encoders.registry import build_encoder_pair
 
     folder = require_free(name)
-    built = build_encoder_pair(encoder, weights)
-    from hasse.models.dual_encoder import (  # needs open_clip, which is there by now
+    pair = build_encoder_pair(encoder, weights)
+    from hasse.models.dual_encoder import (  # needs open_clip, installed if we come here
         DualEncoder,
         DualEncoderConfig,
     )
 
-    config = DualEncoderConfig(encoder, _sum_of(weights), built.images.feature_dimension)
-    model = DualEncoder(config, built)
+    config = DualEncoderConfig(encoder, _sum_of(weights), pair.images.feature_dimension)
+    model = DualEncoder(config, pair)
     model.images.require_side(model.preprocessing.crop)
     with lock_folder(folder):
         require_free(name)
@@ -167,26 +167,26 @@ def require_free(name: str) -> Path:
 
 
 def remove(name: str) -> Path:
-    """Delete a model that was made, and return the folder that it was in.
+    """Delete a model that 'hasse lab model make' made, and return its folder.
 
     Raises:
-        CheckpointError: there is none of that name, or it comes with Hasse.
+        CheckpointError: no such model was made, or it comes with Hasse.
     """
     if (PRETRAINED / name).is_dir():
         raise CheckpointError(f"'{name}' comes with Hasse and stays")
     folder = made_models() / name
     if not _NAME.fullmatch(name) or not (folder / CONFIG).is_file():
-        made = [each.name for each in described_models() if not each.built_in]
+        names = [model.name for model in describe_models() if not model.built_in]
         raise CheckpointError(
-            f"no model '{name}' was made here; there is {', '.join(made) or 'none'}"
+            f"no model '{name}' was made here; there is {', '.join(names) or 'none'}"
         )
     (folder / CONFIG).unlink()  # without it, a folder holds no model
     shutil.rmtree(folder)
     return folder
 
 
-def described_models() -> Iterator[Description]:
-    """Describe the built-in models and those that were made, by name."""
+def describe_models() -> Iterator[Description]:
+    """Describe the built-in models, then those made here, each sorted by name."""
     for parent in (PRETRAINED, made_models()):
         for path in sorted(parent.glob(f"*/{CONFIG}")):
             with suppress(CheckpointError):
@@ -197,7 +197,7 @@ def describe(folder: Path) -> Description:
     """Describe the model of a folder.
 
     Raises:
-        CheckpointError: it holds none for retrieval, or it is damaged.
+        CheckpointError: the folder holds no model for retrieval, or a damaged one.
     """
     try:
         config = json.loads((folder / CONFIG).read_bytes())
@@ -224,7 +224,7 @@ def describe(folder: Path) -> Description:
 
 
 def _sum_of(weights: Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a folder in the order of their names."""
+    """Return the SHA-256 of a file, or of the files of a folder in the order of their names."""
     digest = hashlib.sha256()
     files = sorted(weights.iterdir()) if weights.is_dir() else [weights]
     for path in files:

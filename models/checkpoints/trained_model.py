@@ -1,4 +1,4 @@
-"""A model that Hasse has trained, from the files of its folder: by torch, or without it."""
+"""Loads a model that Hasse has trained, with torch or without it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hasse.models.checkpoints import exported
+from hasse.models.checkpoints import exported_networks
 from hasse.models.checkpoints.model_folder import VOCABULARY, WEIGHTS, CheckpointError
 from hasse.models.checkpoints.weights import tensors, weights
 from hasse.models.embedding_model import EmbeddingModel
-from hasse.models.encoders.model_config import ModelConfig, shape_of
+from hasse.models.encoders.model_config import ModelConfig, config_from_options
 from hasse.models.encoders.names import LITE, Runtime, full_name
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.picture_model import PictureModel
@@ -46,10 +46,10 @@ def load(
         network = None
         if with_pictures:
             build = partial(_backbone, folder, config, shape)
-            network = exported.network_of(fingerprint, build, runtime, device)
+            network = exported_networks.network_of(fingerprint, build, runtime, device)
         if network is not None or not with_pictures:
-            found = _without_torch(folder, config, shape, network, one_off=one_off)
-            return cast(EmbeddingModel, found)
+            without_torch = _without_torch(folder, config, shape, network, one_off=one_off)
+            return cast(EmbeddingModel, without_torch)
     model = _by_torch(folder, config, shape, with_pictures=with_pictures)
     model.to(device).eval()
     if not to_learn:
@@ -59,8 +59,8 @@ def load(
     return model
 
 
-def stored(model: OrderEmbedding) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint: all but those that an installed package has."""
+def tensors_to_store(model: OrderEmbedding) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint: all except those of an installed package."""
     from hasse.models.encoders.registry import is_installed
 
     tensors = model.state_dict()
@@ -70,10 +70,10 @@ def stored(model: OrderEmbedding) -> dict[str, Tensor]:
 
 
 def _shape(folder: Path, config: Mapping[str, Any]) -> ModelConfig:
-    """Return the shape of a trained model, with the backbone's name of today."""
+    """Return the shape of a trained model, with the current name of its backbone."""
     options = config["model"] | {"backbone": full_name(config["model"]["backbone"])}
     try:
-        return shape_of(options)
+        return config_from_options(options)
     except KeyError as error:
         raise CheckpointError(
             f"{folder} reads captions with a unit {error}, which is not installed: install Hasse "
@@ -89,7 +89,7 @@ def _without_torch(
     *,
     one_off: bool,
 ) -> TextModel:
-    """Read a model that encodes captions, and with a network of its pictures those too."""
+    """Read a model that encodes captions, and pictures too if there is a network for them."""
     with weights(folder) as arrays:
         parts = Vocabulary.load(folder / VOCABULARY), Preprocessing(**config["preprocessing"])
         if network is None:
@@ -107,12 +107,12 @@ def _by_torch(
     """Read a model that encodes by torch, with or without its image encoder.
 
     Raises:
-        CheckpointError: it has none; or its network's weights are not there, or others.
+        CheckpointError: it has no image encoder, or the network's weights are missing or others.
     """
-    from hasse.models.encoders.undrawn import Undrawn
+    from hasse.models.encoders.random_weights import SkipRandomWeights
     from hasse.models.model import OrderEmbedding
 
-    with Undrawn():
+    with SkipRandomWeights():
         model = OrderEmbedding(
             shape,
             Vocabulary.load(folder / VOCABULARY),
@@ -143,7 +143,7 @@ def _by_torch(
 def _installed_weights(
     model: OrderEmbedding, network: str | None, folder: Path
 ) -> dict[str, Tensor]:
-    """Return the tensors of the backbone from the package that has them."""
+    """Return the tensors of the backbone from the installed package."""
     backbone = model.images.backbone
     if backbone.name != LITE:
         raise CheckpointError(

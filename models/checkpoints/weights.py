@@ -1,11 +1,11 @@
-"""The weights of a model on disk: float32, float16, or a byte each.
+"""The weights of a model on disk: float32, float16, or one byte each.
 
     float32, float16   every matrix in that type
     int8               `NAME` int8, and beside it `NAME.scale` float32, one for each row (the first
                        dimension): weight = byte * scale
 
 Vectors (biases, batch statistics) are few and stay float32. Scales are powers of two, so rounding
-a matrix to bytes a second time changes nothing, whatever it was stored as in between.
+a matrix to bytes a second time changes nothing, whatever type it had in between.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array: TypeAlias = NDArray[Any]
 WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
 
 SCALE = ".scale"
-# Names of tensors that versions up to 0.2.0 wrote, and those of today.
+# Names of tensors: of versions up to 0.2.0, and the current ones.
 _OLD_NAMES = (
     ("crowd.sharpness", "hubness.inverse_temperature"),
     ("crowd.", "hubness."),
@@ -41,7 +41,7 @@ _LEAST = 2.0**-24  # smallest positive float16
 
 
 def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Tensor]:
-    """Return weights as tensors of a stored type."""
+    """Convert weights to a stored type."""
     stored: dict[str, Tensor] = {}
     for key, value in weights.items():
         if not value.is_floating_point() or value.ndim < 2 or dtype == "float32":
@@ -49,15 +49,15 @@ def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Ten
         elif dtype == "float16":
             stored[key] = value.half()
         else:
-            stored[key], stored[key + SCALE] = _bytes(value.float())
+            stored[key], stored[key + SCALE] = _to_bytes(value.float())
     return stored
 
 
 def dequantize(stored: Mapping[str, Array]) -> dict[str, Array]:
-    """Return stored weights as float32, in memory of their own.
+    """Convert stored weights to float32, in new memory.
 
     Raises:
-        ValueError: a matrix of bytes, which is named, has no scales.
+        ValueError: a matrix of bytes has no scales; the message names it.
     """
     weights = {}
     for key, value in stored.items():
@@ -74,24 +74,24 @@ def dequantize(stored: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
-    """Return tensors on any device as arrays, which may share their memory."""
+    """Convert tensors on any device to arrays, which may share their memory."""
     return {key: value.detach().cpu().numpy() for key, value in tensors.items()}
 
 
 def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
-    """Return arrays as tensors that share their memory."""
+    """Convert arrays to tensors that share their memory."""
     import torch
 
     return {key: torch.from_numpy(value) for key, value in weights.items()}
 
 
-def _bytes(matrix: Tensor) -> tuple[Tensor, Tensor]:
+def _to_bytes(matrix: Tensor) -> tuple[Tensor, Tensor]:
     import torch
 
     largest = matrix.abs().flatten(1).amax(1)
-    # largest / 127 is share * 2^power with share in [1/2, 1): the next power of two from there on.
-    share, power = torch.frexp(largest / _TOP)
-    scale = torch.ldexp(torch.ones_like(largest), power - (share == 0.5).int())
+    # largest / 127 is fraction * 2^power, fraction in [1/2, 1): take the next power of two.
+    fraction, power = torch.frexp(largest / _TOP)
+    scale = torch.ldexp(torch.ones_like(largest), power - (fraction == 0.5).int())
     scale = torch.where(largest > 0, scale, 0).clamp(min=_LEAST)
     return torch.round(matrix / scale.view(-1, *[1] * (matrix.ndim - 1))).to(torch.int8), scale
 
@@ -101,23 +101,23 @@ def weights(folder: Path) -> Iterator[dict[str, Array]]:
     """Yield the weights of a folder as float32, for a model to load.
 
     Raises:
-        CheckpointError: they are damaged or not finite; or the caller's block raised a
-            RuntimeError, ValueError or KeyError, since they belong to another model.
+        CheckpointError: the weights are damaged or not finite; or the caller's block raised a
+            RuntimeError, ValueError or KeyError, which weights of another model cause.
         OSError: the file cannot be opened.
     """
     path = folder / WEIGHTS
     try:
         with system_errors(path):
             stored = load_file(path)
-        found = {current_name(key): one for key, one in dequantize(stored).items()}
-        # A violation of NaN compares as no worse than any, and would be measured as perfect.
-        spoiled = next((key for key, value in found.items() if not np.isfinite(value).all()), None)
-        if spoiled is not None:
+        arrays = {current_name(key): array for key, array in dequantize(stored).items()}
+        # No violation compares as smaller than NaN, so a metric would call NaN perfect.
+        bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
+        if bad is not None:
             raise CheckpointError(
-                f"{path} has weights that are not finite numbers ({spoiled}): restore it or train "
+                f"{path} has weights that are not finite numbers ({bad}): restore it or train "
                 f"the model again, at a lower learning rate"
             )
-        yield found
+        yield arrays
     except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(
@@ -127,7 +127,7 @@ def weights(folder: Path) -> Iterator[dict[str, Array]]:
 
 
 def current_name(key: str) -> str:
-    """Return today's name of a tensor that an earlier version may have written."""
+    """Return the current name of a tensor that an earlier version may have written."""
     for old, new in _OLD_NAMES:
         key = key.replace(old, new)
     return key

@@ -1,4 +1,4 @@
-"""Captioned collections: one in-memory shape, and a reader for each format people have."""
+"""Captioned collections: one shape in memory, and a reader for each common format."""
 
 from hasse.models.datasets.dataset import (
     Caption,

@@ -1,7 +1,7 @@
 """Build a `Dataset` from the rows of a collection, whatever its format.
 
-An importer knows a format; the checks of rows are the same for all of them and are here. A bad
-row is noted in `SkippedRows`, and the other rows are read.
+An importer reads a format. The checks of rows are here, the same for all formats. A bad row is
+noted in `SkippedRows`, and the other rows are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hasse.models.images.decoding import picture_size
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.vocabulary import words
 
-Tally = Callable[[int, int], None]  # receives the number done, and the total
+ProgressCallback = Callable[[int, int], None]  # receives the number done, and the total
 
 SPLITS = {
     "": "",
@@ -33,8 +33,8 @@ SPLITS = {
     "dev": "val",
     "test": "test",
 }
-MOST_WORDS = 100  # that the models read of a caption, unless they were trained otherwise
-_AT_A_TIME = 256
+MAX_CAPTION_WORDS = 100  # of a caption that models read, by default
+_CHUNK = 256
 _THREADS = 8
 
 
@@ -53,10 +53,10 @@ class _Row:
 
 
 class DatasetBuilder:
-    """Takes the rows of a collection, images first, then captions."""
+    """Builds a dataset from the rows of a collection, images first, then captions."""
 
     def __init__(self, name: str) -> None:
-        """Begin a collection; broken characters in its name become '?'."""
+        """Begin a dataset; broken characters in its name become '?'."""
         self.name = name.encode(errors="replace").decode()
         self.skipped = SkippedRows()
         self._rows: dict[int, _Row] = {}
@@ -65,14 +65,14 @@ class DatasetBuilder:
         self._files = FileFinder()
 
     def objects(self, rows: Iterable[Any], where: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a JSON list that are objects; `where` names the list."""
-        for at, row in enumerate(rows):
+        """Yield the objects of a JSON list; `where` names the list in messages."""
+        for number, row in enumerate(rows):
             if isinstance(row, dict):
                 yield row
             else:
-                self.skipped.add(f"{where}[{at}]", "row that is no object")
+                self.skipped.add(f"{where}[{number}]", "row that is not an object")
 
-    def image(
+    def add_image(
         self,
         image_id: object,
         file_name: object,
@@ -82,7 +82,7 @@ class DatasetBuilder:
     ) -> bool:
         """Add an image, and return whether it was accepted.
 
-        Its picture is looked for in `folders`, which are absolute, in turn.
+        Its picture is searched in `folders`, which are absolute, in turn.
         """
         subject = f"image {image_id} ({file_name})"
         number = as_id(image_id)
@@ -98,60 +98,62 @@ class DatasetBuilder:
             self._refuse(image_id, subject, "file name that leaves its folder")
         else:
             name, path = self._files.find(folders, file_name)
-            known = SPLITS.get(split.lower()) if isinstance(split, str) else None
-            if known is None:
+            standard = SPLITS.get(split.lower()) if isinstance(split, str) else None
+            if standard is None:
                 self.skipped.add(subject, "unknown split", "in no split", str(split))
-            self._rows[number] = _Row(number, name, path, known or "")
+            self._rows[number] = _Row(number, name, path, standard or "")
             return True
         return False
 
-    def caption(
+    def add_caption(
         self, caption_id: object, image_id: object, text: object, subject: str = ""
     ) -> None:
         """Add a caption of an image added before; whitespace within it becomes single spaces."""
         subject = subject or f"caption {caption_id} of image {image_id}"
-        number, of_image = as_id(caption_id), as_id(image_id)
+        number, owner = as_id(caption_id), as_id(image_id)
         if isinstance(number, str):
             self.skipped.add(subject, number)
         elif number in self._caption_ids:
             self.skipped.add(subject, "id of an earlier caption")
-        elif (plain := caption_text(text, subject, self.skipped)) is None:
+        elif (plain_text := caption_text(text, subject, self.skipped)) is None:
             return
-        elif isinstance(of_image, str) or of_image not in self._rows:
+        elif isinstance(owner, str) or owner not in self._rows:
             if not isinstance(image_id, int | str) or image_id not in self._refused:
                 self.skipped.add(subject, "caption of an unknown image")
         else:
             self._caption_ids.add(number)
-            self._rows[of_image].captions.append(Caption(number, of_image, plain))
+            self._rows[owner].captions.append(Caption(number, owner, plain_text))
 
     def finish(
         self,
         *,
-        progress: Tally = lambda done, total: None,
+        progress: ProgressCallback = lambda done, total: None,
         limits: PictureLimits = DEFAULT_LIMITS,
-        at_a_time: int = _AT_A_TIME,
+        chunk: int = _CHUNK,
     ) -> tuple[Dataset, SkippedRows]:
-        """Return the images whose pictures can be used, in their order, and what was skipped.
+        """Return the dataset of all images with usable pictures, and the skipped rows.
 
-        Each picture's header is read, which finds empty files and other formats, and gives widths
-        and heights. Where others have captions, an image without any is noted as a problem.
+        Reads each picture's header, for its width and height, and to find empty files and
+        unknown formats. If some images have captions, an image without any is a problem.
 
         Raises:
             DatasetError: nothing is usable; the message names the commonest problems.
         """
-        images = tuple(self._usable(progress, limits, at_a_time))
+        images = tuple(self._usable(progress, limits, chunk))
         if not images:
             lines = self.skipped.lines[:1]
-            why = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
+            reason = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
             raise DatasetError(
-                f"no image of '{self.name}' is usable{why}: "
+                f"no image of '{self.name}' is usable{reason}: "
                 f"check the folder of pictures and the file of captions"
             )
         return Dataset(self.name, images), self.skipped
 
-    def _usable(self, progress: Tally, limits: PictureLimits, at_a_time: int) -> Iterator[Image]:
+    def _usable(
+        self, progress: ProgressCallback, limits: PictureLimits, chunk: int
+    ) -> Iterator[Image]:
         rows = list(self._rows.values())
-        sizes = sizes_of([row.path for row in rows], limits, at_a_time)
+        sizes = sizes_of([row.path for row in rows], limits, chunk)
         for done, (row, size) in enumerate(zip(rows, sizes, strict=True), start=1):
             if isinstance(size, PictureError):
                 note_unusable(self.skipped, str(row), row.path, size)
@@ -159,23 +161,23 @@ class DatasetBuilder:
                 if self._caption_ids and not row.captions:
                     self.skipped.add(str(row), "no captions", "kept, can be found")
                 yield Image(row.id, row.file_name, row.path, row.split, *size, tuple(row.captions))
-            if done % at_a_time == 0 or done == len(rows):
+            if done % chunk == 0 or done == len(rows):
                 progress(done, len(rows))
 
     def _refuse(self, image_id: object, subject: str, reason: str) -> None:
-        # One line for the image is enough; its captions would say the same again.
+        # One line for the image is enough: its captions get none.
         if isinstance(image_id, int | str):
             self._refused.add(image_id)
         self.skipped.add(subject, reason)
 
 
 def sizes_of(
-    paths: Sequence[Path], limits: PictureLimits, at_a_time: int = _AT_A_TIME
+    paths: Sequence[Path], limits: PictureLimits, chunk: int = _CHUNK
 ) -> Iterator[tuple[int, int] | PictureError]:
-    """Yield the width and height of each picture, or why it cannot be used, by its header."""
-    parts = [paths[at : at + at_a_time] for at in range(0, len(paths), at_a_time)]
+    """Yield the width and height of each picture from its header, or the error."""
+    chunks = [paths[start : start + chunk] for start in range(0, len(paths), chunk)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        for sizes in pool.map(lambda part: [_size(path, limits) for path in part], parts):
+        for sizes in pool.map(lambda each: [_size(path, limits) for path in each], chunks):
             yield from sizes
 
 
@@ -201,7 +203,7 @@ def note_unusable(skipped: SkippedRows, subject: str, path: Path, error: Picture
 
 
 def caption_text(value: object, subject: str, skipped: SkippedRows) -> str | None:
-    """Return a caption with single spaces, or None where it cannot be one; note what is wrong."""
+    """Return a caption with single spaces, or None for an invalid one; note what is wrong."""
     if not isinstance(value, str):
         skipped.add(subject, "caption that is not text")
     elif not value.strip():
@@ -210,8 +212,8 @@ def caption_text(value: object, subject: str, skipped: SkippedRows) -> str | Non
         skipped.add(subject, "caption with broken characters")
     else:
         text = " ".join(value.split())
-        if len(text) > MOST_WORDS and len(words(text)) > MOST_WORDS:
-            reason = f"caption of more than {MOST_WORDS} words"
-            skipped.add(subject, reason, f"kept, models read the first {MOST_WORDS} words")
+        if len(text) > MAX_CAPTION_WORDS and len(words(text)) > MAX_CAPTION_WORDS:
+            reason = f"caption of more than {MAX_CAPTION_WORDS} words"
+            skipped.add(subject, reason, f"kept, models read the first {MAX_CAPTION_WORDS} words")
         return text
     return None

@@ -9,10 +9,10 @@ SUFFIXES = frozenset({".txt", ".caption"})
 
 
 def caption_files(files: Iterable[str], pictures: Collection[str]) -> dict[str, list[str]]:
-    """Return the caption files among the files of a folder, in order, with their pictures' names.
+    """Return the caption files among the files of a folder, with their pictures' names.
 
-    A file belongs to the pictures of exactly its name; where there are none, to those whose name
-    differs in case only.
+    A file belongs to the pictures with exactly its name. If there are none, it belongs to those
+    whose name differs in case only.
     """
     exact: dict[str, list[str]] = {}
     folded: dict[str, list[str]] = {}
@@ -25,4 +25,4 @@ def caption_files(files: Iterable[str], pictures: Collection[str]) -> dict[str, 
         name, suffix = PurePath(file).stem, PurePath(file).suffix
         if suffix.lower() in SUFFIXES and file not in pictures:
             owners[file] = exact.get(name) or folded.get(name.casefold(), [])
-    return {file: belonging for file, belonging in owners.items() if belonging}
+    return {file: names for file, names in owners.items() if names}

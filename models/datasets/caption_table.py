@@ -1,4 +1,4 @@
-"""Tables of captions: CSV, TSV or JSON lines, with the columns that people give them."""
+"""Tables of captions: CSV, TSV or JSON lines, with columns under many names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hasse.models.datasets.dataset import DatasetError
 from hasse.models.datasets.names import NameIndex, plain_name
 from hasse.models.datasets.skipped_rows import SkippedRows
 
-# What people call each column, the likeliest name first.
+# Names of each column, the likeliest first.
 _COLUMNS = {
     "file_name": (
         *("file_name", "filename", "file", "image_name", "image_file", "image", "filepath"),
@@ -31,7 +31,7 @@ _JSON = frozenset({".jsonl", ".ndjson", ".json"})
 
 @dataclass(frozen=True, slots=True)
 class CaptionRow:
-    """A caption of a picture; `subject` says where it stands."""
+    """A caption of a picture; `subject` names its file and line."""
 
     subject: str
     file_name: str
@@ -42,36 +42,36 @@ class CaptionRow:
 def read_table(
     path: Path, root: Path, names: Sequence[str], skipped: SkippedRows
 ) -> Iterator[CaptionRow]:
-    """Yield the captions of the pictures of a folder, and note rows of other files.
+    """Yield the captions of a folder's pictures; note rows of other files as skipped.
 
     Args:
         root: the folder of the pictures.
         names: the pictures, relative to it.
 
     Raises:
-        DatasetError: the file is missing, is no table, or lacks a column.
+        DatasetError: the file is missing, is not a table, or lacks a column.
     """
     index = NameIndex(names)
     text = source.read_text(path)
     rows = _json_rows if path.suffix.lower() in _JSON else _csv_rows
     for number, row in rows(text, path, skipped):
         subject = f"{path.name}, line {number}"
-        written, captions, split = (row.get(column) for column in _COLUMNS)
-        if not isinstance(written, str) or not written.strip():
+        file_name, captions, split = (row.get(column) for column in _COLUMNS)
+        if not isinstance(file_name, str) or not file_name.strip():
             skipped.add(subject, "no file name")
             continue
-        plain = plain_name(written)
-        name = next(filter(None, map(index.find, _below(root, plain))), None)
+        plain_file_name = plain_name(file_name)
+        name = next(filter(None, map(index.find, _below(root, plain_file_name))), None)
         if name is None:
-            skipped.add(f"{subject} ({plain})", "file not found")
+            skipped.add(f"{subject} ({plain_file_name})", "file not found")
             continue
-        named = split.strip() if isinstance(split, str) else ""
+        split_name = split.strip() if isinstance(split, str) else ""
         for caption in captions if isinstance(captions, list) else [captions]:
-            yield CaptionRow(subject, name, caption, named)
+            yield CaptionRow(subject, name, caption, split_name)
 
 
 def _below(root: Path, name: str) -> Iterator[str]:
-    """Yield a path as written, then what follows the folder's name in it."""
+    """Yield a path, then its rest after each part that is the folder's name."""
     yield name
     parts = PurePosixPath(name).parts
     for at, part in enumerate(parts, start=1):
@@ -80,11 +80,11 @@ def _below(root: Path, name: str) -> Iterator[str]:
 
 
 def _columns(names: Iterable[str]) -> dict[str, str]:
-    """Return which of the names stands for which column."""
-    written = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in names}
+    """Return the name of each column that is among some names."""
+    known = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in names}
     columns = {
-        column: next((written[one] for one in known if one in written), None)
-        for column, known in _COLUMNS.items()
+        column: next((known[name] for name in likely if name in known), None)
+        for column, likely in _COLUMNS.items()
     }
     return {column: name for column, name in columns.items() if name is not None}
 
@@ -99,21 +99,21 @@ def _csv_rows(
         header = list(reader.fieldnames or ())
         columns = _columns(header)
         if not {"file_name", "caption"} <= columns.keys():
-            written = ", ".join(name.strip().lower() for name in header)
-            raise DatasetError(f"{path} has the columns {written}: {_EXPECTED}")
+            header_names = ", ".join(name.strip().lower() for name in header)
+            raise DatasetError(f"{path} has the columns {header_names}: {_EXPECTED}")
         lines, begin = text.split("\n"), reader.line_num
         row: Mapping[str | None, Any]
         for row in reader:
-            of_row, begin = lines[begin : reader.line_num], reader.line_num
+            row_lines, begin = lines[begin : reader.line_num], reader.line_num
             # A quote that is never closed makes one caption of all rows up to the next quote.
             cells = (*row.values(), *row.get(None, ()))
-            rest = next((cell for cell in cells if isinstance(cell, str) and "\n" in cell), None)
-            if rest is not None and not _is_well_quoted(of_row, mark):
+            cell = next((each for each in cells if isinstance(each, str) and "\n" in each), None)
+            if cell is not None and not _is_well_quoted(row_lines, mark):
                 raise DatasetError(
-                    f"{path} has a quote that is never closed, before {rest[:20]!r}: close it, "
+                    f"{path} has a quote that is never closed, before {cell[:20]!r}: close it, "
                     f'and write " twice where a caption has one'
                 )
-            if any(row.get(None, ())):  # what is behind an unquoted comma of a caption
+            if any(row.get(None, ())):  # the rest of a caption with an unquoted comma
                 subject = f"{path.name}, line {reader.line_num}"
                 remedy = f"quote a caption that holds a {_SEPARATORS[mark]}"
                 skipped.add(subject, "more cells than columns", detail=remedy)
@@ -127,7 +127,7 @@ def _csv_rows(
 
 
 def _separator(text: str, path: Path) -> str:
-    """Return what separates the cells: what makes both columns of the first line."""
+    """Return the separator that gives the first line both columns, else the usual one."""
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     header = text.lstrip("\n").partition("\n")[0]
     for mark in (usual, *_SEPARATORS):
@@ -159,7 +159,7 @@ def _json_rows(
             skipped.add(f"{path.name}, line {number}", "line that is not JSON", detail=str(error))
             continue
         if not isinstance(row, dict):
-            skipped.add(f"{path.name}, line {number}", "row that is no object")
+            skipped.add(f"{path.name}, line {number}", "row that is not an object")
             continue
         columns = _columns(row)
         complete = complete or {"file_name", "caption"} <= columns.keys()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hasse.models.datasets import source
-from hasse.models.datasets.builder import SPLITS, DatasetBuilder, Tally
+from hasse.models.datasets.builder import SPLITS, DatasetBuilder, ProgressCallback
 from hasse.models.datasets.dataset import Dataset, DatasetError
 from hasse.models.datasets.skipped_rows import SkippedRows
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
@@ -20,15 +20,14 @@ def read(
     images: Path,
     split: str | None = None,
     *,
-    progress: Tally = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read annotation files that share one folder of pictures.
 
-    A picture is looked for in the folder below `images` that the annotation file is named after
-    (`train2017` for captions_train2017.json), and in `images` itself. `split` is given to all
-    images; by default it is that of the image's row where it has one, else the one in the file's
-    name.
+    A picture is searched in the folder below `images` with the split of the annotation file's name
+    (`train2017` for captions_train2017.json), then in `images` itself. `split` is the split of all
+    images. By default it is that of the image's row, else that of the annotation file's name.
 
     Raises:
         DatasetError: a file or folder is missing, a file is not of this format, nothing in it is
@@ -46,16 +45,16 @@ def read(
             raise DatasetError(f"{path} has no list 'annotations': {_EXPECTED}")
         if notes and not any(isinstance(note, dict) and "caption" in note for note in notes):
             raise DatasetError(f"{path} has annotations, but no captions: {_EXPECTED}")
-        named = re.search(r"(?<![a-z])(train|val|test)(?=ing|idation|[^a-z]|$)\d*", path.stem)
-        folders = [folder / named.group(), folder] if named else [folder]
-        of_file = named.group(1) if named else ""
+        in_name = re.search(r"(?<![a-z])(train|val|test)(?=ing|idation|[^a-z]|$)\d*", path.stem)
+        folders = [folder / in_name.group(), folder] if in_name else [folder]
+        split_of_file = in_name.group(1) if in_name else ""
         for row in builder.objects(rows, f"{path.name}, images"):
-            builder.image(
+            builder.add_image(
                 row.get("id"),
                 row.get("file_name"),
                 folders,
-                split=row.get("split", of_file) if split is None else split,
+                split=row.get("split", split_of_file) if split is None else split,
             )
         for note in builder.objects(notes, f"{path.name}, annotations"):
-            builder.caption(note.get("id"), note.get("image_id"), note.get("caption"))
+            builder.add_caption(note.get("id"), note.get("image_id"), note.get("caption"))
     return builder.finish(progress=progress, limits=limits)

@@ -1,8 +1,8 @@
-"""A captioned collection in memory, and its file.
+"""A captioned collection in memory, and its file on disk.
 
 Every importer returns a `Dataset`; training, evaluation and indexing read nothing else. On disk
 a dataset is a folder with one `dataset.json` in MS-COCO annotation format: COCO's own fields,
-plus `split` and `path` on images and, where the truth is known, `meaning` on both.
+plus `split` and `path` of images and, where the truth is known, `meaning` of both.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Image:
 
     @property
     def subject(self) -> str:
-        """How messages name it."""
+        """The name of the image in messages."""
         return f"image {self.id} ({self.file_name})" if self.id else self.file_name
 
 
@@ -81,23 +81,23 @@ class Dataset:
         return counts
 
     def has_splits(self) -> bool:
-        """Tell whether any image is in a split that has a name."""
+        """Return whether any image is in a split with a name."""
         return any(image.split for image in self.images)
 
     def split(self, name: str) -> Dataset:
         """Return the images of one split.
 
         Raises:
-            DatasetError: no image is in that split; the message lists those there are.
+            DatasetError: no image is in that split; the message lists the splits.
         """
         images = tuple(image for image in self.images if image.split == name)
         if not images:
             unnamed = "no split, named ''"
-            known = ", ".join(f"{split or unnamed}: {n}" for split, n in self.splits().items())
-            other = f", or import the pictures of '{name}' too" if name else ""
+            counts = ", ".join(f"{split or unnamed}: {n}" for split, n in self.splits().items())
+            remedy = f", or import the pictures of '{name}' too" if name else ""
             raise DatasetError(
-                f"the dataset '{self.name}' has no images in the split '{name}' ({known}): "
-                f"name one that it has{other}"
+                f"the dataset '{self.name}' has no images in the split '{name}' ({counts}): "
+                f"name one that it has{remedy}"
             )
         return replace(self, images=images)
 
@@ -108,18 +108,19 @@ class Dataset:
 
 
 def fingerprint(*datasets: Dataset) -> str:
-    """Return a hash of the captions, which differs between datasets of one name and size."""
+    """Return a hash of the captions: it tells datasets of the same name and size apart."""
     digest = hashlib.sha256()
     for image in chain.from_iterable(dataset.images for dataset in datasets):
         if image.captions:
-            digest.update(json.dumps([image.id, *(one.text for one in image.captions)]).encode())
+            texts = [caption.text for caption in image.captions]
+            digest.update(json.dumps([image.id, *texts]).encode())
     return digest.hexdigest()[:12]
 
 
 def save(dataset: Dataset, folder: Path) -> Path:
     """Write `folder/dataset.json` (whole or not at all) and return its path.
 
-    Pictures below `folder` are named relative to it, so that the folder can be moved.
+    The paths of pictures below `folder` are relative to it, so that the folder can be moved.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,8 +130,8 @@ def save(dataset: Dataset, folder: Path) -> Path:
         row: dict[str, Any] = {"id": image.id, "file_name": image.file_name}
         if image.width is not None and image.height is not None:
             row |= {"width": image.width, "height": image.height}
-        inside = image.path.is_relative_to(folder)
-        row["path"] = str(image.path.relative_to(folder) if inside else image.path)
+        is_inside = image.path.is_relative_to(folder)
+        row["path"] = str(image.path.relative_to(folder) if is_inside else image.path)
         row["split"] = image.split
         if image.meaning is not None:
             row["meaning"] = image.meaning
@@ -159,7 +160,7 @@ def load(folder: Path) -> Dataset:
     """Read a dataset that `save` wrote.
 
     Raises:
-        DatasetError: there is no such file, or it is not one of ours.
+        DatasetError: there is no such file, or `save` did not write it.
     """
     path = folder / FILE_NAME if folder.is_dir() else folder
     if not path.is_file():
@@ -195,8 +196,8 @@ def load(folder: Path) -> Dataset:
 
 
 def _text(value: object) -> str:
-    """Return a value if it is text that UTF-8 can hold; a lone surrogate is not."""
+    """Return a value that is valid text; raises TypeError, or ValueError for a lone surrogate."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     value.encode()
     return value

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hasse.models.datasets import source
-from hasse.models.datasets.builder import DatasetBuilder, Tally
+from hasse.models.datasets.builder import DatasetBuilder, ProgressCallback
 from hasse.models.datasets.dataset import Dataset, DatasetError
-from hasse.models.datasets.names import comparable
+from hasse.models.datasets.names import normalised_name
 from hasse.models.datasets.skipped_rows import SkippedRows
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
@@ -23,13 +23,13 @@ def read(
     images: Path,
     splits: Mapping[str, Path],
     *,
-    progress: Tally = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.
 
-    Images are numbered from 1 in the order of the token file and captions by its lines, so that
-    an id does not depend on which pictures are there. An image in no list has the split ''.
+    Images are numbered from 1 in the order of the token file, and captions by its lines, so ids
+    do not change when pictures are missing. An image in no list has the split ''.
 
     Raises:
         DatasetError: a file or folder is missing, no line is of this form, or nothing is usable.
@@ -42,7 +42,7 @@ def read(
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            builder.skipped.add(f"{tokens.name}, line {number}", "line that is no caption")
+            builder.skipped.add(f"{tokens.name}, line {number}", "line that is not a caption")
             continue
         captions.append((number, _NUMBERED.sub(r"\1", match["name"].strip()), match["caption"]))
     if not captions:
@@ -51,12 +51,14 @@ def read(
         )
     ids: dict[str, int] = {}
     for _, name, _ in captions:
-        ids.setdefault(comparable(name), len(ids) + 1)
+        ids.setdefault(normalised_name(name), len(ids) + 1)
     split_of = _splits(splits, ids, builder.skipped)
     for name, image_id in ids.items():
-        builder.image(image_id, name, [folder], split=split_of.get(name, ""))
+        builder.add_image(image_id, name, [folder], split=split_of.get(name, ""))
     for number, name, text in captions:
-        builder.caption(number, ids[comparable(name)], text, f"{tokens.name}, line {number}")
+        builder.add_caption(
+            number, ids[normalised_name(name)], text, f"{tokens.name}, line {number}"
+        )
     return builder.finish(progress=progress, limits=limits)
 
 
@@ -66,7 +68,7 @@ def _splits(
     split_of: dict[str, str] = {}
     for split, path in splits.items():
         for number, line in enumerate(source.read_text(path).splitlines(), start=1):
-            name = comparable(line)
+            name = normalised_name(line)
             if not name:
                 continue
             subject = f"{path.name}, line {number} ({name})"

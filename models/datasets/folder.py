@@ -1,4 +1,4 @@
-"""A folder of pictures; captions, where there are any, beside them or in one table."""
+"""A folder of pictures, with captions beside them or in one table, or without."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from hasse.models.datasets import source
-from hasse.models.datasets.builder import SPLITS, DatasetBuilder, Tally, caption_text
+from hasse.models.datasets.builder import SPLITS, DatasetBuilder, ProgressCallback, caption_text
 from hasse.models.datasets.caption_files import caption_files
 from hasse.models.datasets.caption_table import CaptionRow, read_table
 from hasse.models.datasets.dataset import Dataset, DatasetError
 from hasse.models.datasets.skipped_rows import SkippedRows
-from hasse.models.datasets.walk import Walked, leads_out, walk
+from hasse.models.datasets.walk import FolderContents, leads_out, walk
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 BROKEN_LINK = "link to no file, mend or delete it"
 NO_FILE = "pipe, socket or device, --exclude leaves it out"
-_MOST_BYTES = 1 << 20  # of one caption file
+_MAX_BYTES = 1 << 20  # of one caption file
 
 
 def read(
@@ -26,25 +26,25 @@ def read(
     captions: Path | None = None,
     *,
     exclude: Sequence[str] = (),
-    progress: Tally = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read the pictures in a folder and all folders below it, as `walk` finds them.
 
-    Captions are the lines of the files that `caption_files` finds; or the rows of `captions`, a
-    table with `file_name`, `caption` and, if wanted, `split`. Images are numbered from 1 in the
+    Captions are the lines of the files that `caption_files` finds, or the rows of `captions`: a
+    table with `file_name`, `caption` and optionally `split`. Images are numbered from 1 in the
     order of their names.
 
     Raises:
-        DatasetError: a file or folder is missing, the table has not these columns, or there is no
-            usable picture.
+        DatasetError: a file or folder is missing, the table lacks a column, or there is no usable
+            picture.
     """
     root = source.folder(folder)
     builder = DatasetBuilder(root.name)
     skipped = builder.skipped
     names = pictures_of(root, exclude, captions, skipped, follow_links=True).pictures
     if not names:
-        rest = "".join(f" ({line})" for line in builder.skipped.told()[-1:])
+        rest = "".join(f" ({line})" for line in builder.skipped.report_lines()[-1:])
         raise DatasetError(
             f"no pictures in {folder} and below{rest}: docs/collections.md lists the formats"
         )
@@ -60,9 +60,9 @@ def read(
             subject = f"{row.subject} ({row.file_name})"
             skipped.add(subject, "another split than before", f"{first} is kept", row.split)
     for name, image_id in ids.items():
-        builder.image(image_id, name, [root], split=splits.get(name, ""))
+        builder.add_image(image_id, name, [root], split=splits.get(name, ""))
     for number, row in enumerate(rows, start=1):
-        builder.caption(number, ids[row.file_name], row.caption, row.subject)
+        builder.add_caption(number, ids[row.file_name], row.caption, row.subject)
     return builder.finish(progress=progress, limits=limits)
 
 
@@ -71,8 +71,8 @@ class FolderCaptions:
     """Captions of the pictures of a folder, by their names, and their splits.
 
     Attributes:
-        texts: the captions of a picture, whitespace within them made single spaces.
-        splits: of the pictures that a table gives one.
+        texts: the captions of each picture, with single spaces.
+        splits: of pictures that have a split in a table.
         unread: pictures with a caption file that cannot be read.
     """
 
@@ -81,7 +81,7 @@ class FolderCaptions:
     unread: set[str] = field(default_factory=set)
 
     def add(self, row: CaptionRow, skipped: SkippedRows) -> None:
-        """Take one row, or note what is wrong with it."""
+        """Add a row, or note what is wrong with it."""
         if row.split:
             self.splits.setdefault(row.file_name, row.split)
         text = caption_text(row.caption, row.subject, skipped)
@@ -99,7 +99,7 @@ def captions_beside(
     return collected
 
 
-def captions_in(
+def captions_of_table(
     table: Path, root: Path, names: Sequence[str], skipped: SkippedRows
 ) -> FolderCaptions:
     """Read a table of captions for the pictures of a folder; raises DatasetError as `read`."""
@@ -117,16 +117,16 @@ def pictures_of(
     *,
     within: str = "",
     follow_links: bool = False,
-) -> Walked:
-    """Return what a folder, or a part of it, holds, as `walk`, and note what is passed over."""
+) -> FolderContents:
+    """Return the contents of a folder, or a part of it, as `walk`; note skipped files."""
     table = None if captions is None else captions.resolve()
     contents = walk(root, exclude, table, within=within, follow_links=follow_links)
-    for name, why in contents.unread.items():
-        skipped.add(name, "folder that cannot be read", detail=why)
+    for name, reason in contents.unread.items():
+        skipped.add(name, "folder that cannot be read", detail=reason)
     for name in contents.links:
         skipped.add(name, "link to a folder, not followed")
     for name in contents.outside:
-        skipped.add(name, _link_out(root / name))
+        skipped.add(name, _link_problem(root / name))
     for name in contents.no_files:
         skipped.add(name, NO_FILE)
     for name in contents.other_pictures:
@@ -135,9 +135,9 @@ def pictures_of(
     return contents
 
 
-def _link_out(path: Path) -> str:
-    taken = "link out of the folder, --follow-links takes it"
-    return taken if source.is_file(path) else BROKEN_LINK
+def _link_problem(path: Path) -> str:
+    outside = "link out of the folder, --follow-links takes it"
+    return outside if source.is_file(path) else BROKEN_LINK
 
 
 def _beside(
@@ -152,19 +152,19 @@ def _beside(
     by_folder = sorted(map(PurePosixPath, names), key=lambda name: name.parent)
     for folder, pictures in groupby(by_folder, key=lambda name: name.parent):
         files = [path.name for path in (root / folder).iterdir()]
-        for file, belonging in caption_files(files, {name.name for name in pictures}).items():
+        for file, owners in caption_files(files, {name.name for name in pictures}).items():
             subject, path = (folder / file).as_posix(), root / folder / file
             if path.is_symlink() and not follow_links and leads_out(path, root):
-                skipped.add(subject, _link_out(path))
+                skipped.add(subject, _link_problem(path))
                 continue
             try:
-                text = source.read_text(path, most=_MOST_BYTES)
+                text = source.read_text(path, max_bytes=_MAX_BYTES)
             except DatasetError as error:
                 skipped.add(subject, "captions that cannot be read", detail=str(error))
                 if unread is not None:
-                    unread.update((folder / name).as_posix() for name in belonging)
+                    unread.update((folder / name).as_posix() for name in owners)
                 continue
-            for name in belonging:
+            for name in owners:
                 for number, line in enumerate(text.splitlines(), start=1):
                     if line.strip():
                         file_name = (folder / name).as_posix()

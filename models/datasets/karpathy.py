@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hasse.models.datasets import source
-from hasse.models.datasets.builder import DatasetBuilder, Tally
+from hasse.models.datasets.builder import DatasetBuilder, ProgressCallback
 from hasse.models.datasets.dataset import Dataset
 from hasse.models.datasets.names import plain_name, stays_inside
 from hasse.models.datasets.skipped_rows import SkippedRows
@@ -16,13 +16,13 @@ def read(
     path: Path,
     images: Path,
     *,
-    progress: Tally = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
-    """Read a split file; pictures are below `images`, in `val2014` and so on where it says so.
+    """Read a split file. Pictures are below `images`, in their row's `filepath` if it has one.
 
-    Image ids are COCO's where the file has them, else its own `imgid`; caption ids are `sentid`.
-    COCO's "restval" counts as train, as everybody trains on it.
+    Image ids are COCO's if the file has them, else its own `imgid`; caption ids are `sentid`.
+    COCO's "restval" counts as train, as is usual.
 
     Raises:
         DatasetError: a file or folder is missing, it is not of this format, or nothing in it is
@@ -37,14 +37,16 @@ def read(
     for row in builder.objects(rows, f"{path.name}, images"):
         image_id = row.get("cocoid", row.get("imgid"))
         filepath = row.get("filepath", "")
-        below = plain_name(filepath) if isinstance(filepath, str) else ".."
-        folders = [folder / below, folder] if stays_inside(below) else [folder]
-        if not builder.image(image_id, row.get("filename"), folders, split=row.get("split", "")):
+        subfolder = plain_name(filepath) if isinstance(filepath, str) else ".."
+        folders = [folder / subfolder, folder] if stays_inside(subfolder) else [folder]
+        if not builder.add_image(
+            image_id, row.get("filename"), folders, split=row.get("split", "")
+        ):
             continue  # an earlier image of that id may be another picture
         sentences = row.get("sentences", [])
         if not isinstance(sentences, list):
-            builder.skipped.add(f"image {image_id}", "sentences that are no list", "no captions")
+            builder.skipped.add(f"image {image_id}", "sentences that are not a list", "no captions")
             continue
         for sentence in builder.objects(sentences, f"image {image_id}, sentences"):
-            builder.caption(sentence.get("sentid"), image_id, sentence.get("raw"))
+            builder.add_caption(sentence.get("sentid"), image_id, sentence.get("raw"))
     return builder.finish(progress=progress, limits=limits)

@@ -1,4 +1,4 @@
-"""Names and ids as people's files write them: one leniency for all importers."""
+"""Names and ids as files of people write them, read with the same leniency by all importers."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ def plain_name(name: str) -> str:
     return name.strip().replace("\\", "/").removeprefix("./")
 
 
-def comparable(name: str) -> str:
-    """Return a plain name in one Unicode form: a letter and its accent are one character or two."""
+def normalised_name(name: str) -> str:
+    """Return a plain name in the Unicode form that has one character for an accented letter."""
     return unicodedata.normalize("NFC", plain_name(name))
 
 
 def stays_inside(file_name: str) -> bool:
-    """Tell whether a name leads to no place outside the folder that it is looked for in."""
+    """Return whether a name is relative and cannot lead out of its folder."""
     name = PurePosixPath(file_name)
     return not name.is_absolute() and ".." not in name.parts
 
 
 def as_id(value: object) -> int | str:
-    """Return an id as a number, also if it is written as text; or what is wrong with it."""
+    """Return an id as a number, also from text; or what is wrong with it."""
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        return "no whole number as id"
+        return "id that is not a whole number"
     if value < 0:
         return "negative id"
     return value if value <= LARGEST_ID else "id of more than 64 bits"
 
 
 class NameIndex:
-    """Finds names that the disk has by names as people write them.
+    """Finds file names on the disk by similar names.
 
-    A name may be in another Unicode form, in other case, or without its extension. The way that is
-    closest decides; a name that fits several files alike finds none.
+    A name may be in another Unicode form, in other case, or without its extension; the closest
+    match decides. If a name matches several files equally well, none is returned.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
 
-    def find(self, written: str) -> str | None:
-        """Return the name that is meant, or None."""
-        if written in self._names:
-            return written
-        composed = unicodedata.normalize("NFC", written)
-        ways = ((composed, self._composed), (composed.casefold(), self._folded))
-        for key, names in (*ways, (composed.casefold(), self._stems)):
+    def find(self, name: str) -> str | None:
+        """Return the file name that matches, or None."""
+        if name in self._names:
+            return name
+        composed = unicodedata.normalize("NFC", name)
+        closest_first = ((composed, self._composed), (composed.casefold(), self._folded))
+        for key, names in (*closest_first, (composed.casefold(), self._stems)):
             if key in names:
                 return names[key]
         return None
@@ -75,45 +75,45 @@ class NameIndex:
         return self._by(lambda name: PurePosixPath(name).with_suffix("").as_posix().casefold())
 
     def _by(self, key: Callable[[str], str]) -> dict[str, str | None]:
-        """Return the names by a key of them; None where several have the same."""
+        """Return the names by their keys; None for a key of several names."""
         by_name: dict[str, str | None] = {}
         for name in self._names:
-            of_name = key(unicodedata.normalize("NFC", name))
-            by_name[of_name] = None if of_name in by_name else name
+            name_key = key(unicodedata.normalize("NFC", name))
+            by_name[name_key] = None if name_key in by_name else name
         return by_name
 
 
 class FileFinder:
-    """Finds files by names that may be written otherwise than on the disk."""
+    """Finds files by names that may be spelled differently on the disk."""
 
     def __init__(self) -> None:
         self._listed: dict[Path, NameIndex] = {}
 
     def find(self, folders: Sequence[Path], name: str) -> tuple[str, Path]:
-        """Return a name, with forward slashes where needed, and the path of its file.
+        """Return a name, with forward slashes if needed, and the path of its file.
 
-        The file is the first that is in one of the folders; if there is none, a path in the last.
+        Returns the first file in one of the folders; if there is none, a path in the last folder.
         """
-        written = dict.fromkeys(one for one in (name, plain_name(name)) if stays_inside(one))
-        for one in written:
+        spellings = dict.fromkeys(filter(stays_inside, (name, plain_name(name))))
+        for spelling in spellings:
             for folder in folders:
-                if is_file(path := folder / one):
-                    return one, path
-        plain = next(reversed(written))
+                if is_file(path := folder / spelling):
+                    return spelling, path
+        plain = next(reversed(spellings))
         for folder in folders:
-            if (other := self._otherwise(folder, plain)) is not None:
-                return plain, other
+            if (variant := self._differently_spelled(folder, plain)) is not None:
+                return plain, variant
         return plain, folders[-1] / plain
 
-    def _otherwise(self, folder: Path, name: str) -> Path | None:
-        """Return the file whose name is written in another way."""
-        place = folder
+    def _differently_spelled(self, folder: Path, name: str) -> Path | None:
+        """Return the file whose name is spelled differently, or None."""
+        path = folder
         for part in PurePosixPath(name).parts:
-            actual = self._names_in(place).find(part)
-            if actual is None:
+            name_on_disk = self._names_in(path).find(part)
+            if name_on_disk is None:
                 return None
-            place = place / actual
-        return place if is_file(place) else None
+            path = path / name_on_disk
+        return path if is_file(path) else None
 
     def _names_in(self, folder: Path) -> NameIndex:
         if folder not in self._listed:

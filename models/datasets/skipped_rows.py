@@ -1,4 +1,4 @@
-"""Problems with the rows of a collection: all are counted, the first of each kind are listed."""
+"""Problems with the rows of a collection: all are counted, and the first of each kind listed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-TOO_LARGE = "too large a picture"  # a reason that a setting can take away
+TOO_LARGE = "too large a picture"  # the reason that a setting can lift
 LINES_PER_REASON = 20
-KINDS = 20  # that one line counts
+KINDS = 20  # in a line of counts
 _WIDTH = 120
 
 
@@ -21,7 +21,8 @@ class SkippedRows:
     Attributes:
         lines: "image 17 (dog.jpg): file not found: skipped", in their order.
         by_reason: how often each reason occurred.
-        passed_over: how many files of each kind were no pictures, or excluded: no problems.
+        passed_over: number of files of each kind that are not pictures, or excluded. These are no
+            problems.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -34,26 +35,26 @@ class SkippedRows:
         return sum(self.by_reason.values())
 
     @property
-    def untold(self) -> int:
+    def unlisted(self) -> int:
         """Count the problems without a line."""
         return self.total - len(self.lines)
 
     def add(self, subject: str, reason: str, outcome: str = "skipped", detail: str = "") -> None:
-        """Note one problem; `reason` is one of a few fixed phrases, `detail` is free."""
-        because = f"{reason} ({printable(detail)})" if detail else reason
-        self.note(reason, f"{printable(subject)}: {because}: {outcome}")
+        """Note one problem; `reason` is one of a few fixed phrases, `detail` is any text."""
+        explanation = f"{reason} ({printable(detail)})" if detail else reason
+        self.note(reason, f"{printable(subject)}: {explanation}: {outcome}")
 
     def note(self, reason: str, line: str) -> None:
-        """Note one problem that has its line already."""
+        """Note one problem whose line is complete."""
         count = self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
         if count <= LINES_PER_REASON:
             self.lines.append(line)
 
-    def told(self) -> list[str]:
-        """Return the lines, one that counts what has none, and one for files passed over."""
+    def report_lines(self) -> list[str]:
+        """Return the lines, a line for the unlisted problems, and one for files passed over."""
         lines = list(self.lines)
-        if self.untold:
-            lines.append(f"and {self.untold:,} more; in all {self.summary()}")
+        if self.unlisted:
+            lines.append(f"and {self.unlisted:,} more; in all {self.summary()}")
         if self.passed_over:
             lines.append(f"passed over: {_counts(self.passed_over)}")
         return lines
@@ -64,10 +65,10 @@ class SkippedRows:
 
 
 def _counts(kinds: Mapping[str, int]) -> str:
-    """Return kinds with their counts, the most frequent first; the smallest of many together."""
-    order = sorted(kinds.items(), key=lambda item: -item[1])
-    shown = [f"{printable(kind)}: {count:,}" for kind, count in order[:KINDS]]
-    if rest := sum(count for _, count in order[KINDS:]):
+    """Return kinds with their counts, the most frequent first; rare kinds are added up."""
+    by_count = sorted(kinds.items(), key=lambda item: -item[1])
+    shown = [f"{printable(kind)}: {count:,}" for kind, count in by_count[:KINDS]]
+    if rest := sum(count for _, count in by_count[KINDS:]):
         shown.append(f"others: {rest:,}")
     return ", ".join(shown)
 

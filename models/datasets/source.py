@@ -1,4 +1,4 @@
-"""The files that a collection is described in, read whole or refused with the place at fault."""
+"""Reads the files that describe a collection; errors name the place of the fault."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from hasse.models.regular_file import NotRegularFile, open_regular, raise_system
 
 
 def read_text(
-    path: Path, error_class: type[HasseError] = DatasetError, most: int | None = None
+    path: Path, error_class: type[HasseError] = DatasetError, max_bytes: int | None = None
 ) -> str:
-    """Return the text of a UTF-8 file, or of a UTF-16 file that begins with its mark.
+    """Return the text of a UTF-8 file, or of a UTF-16 file with a byte-order mark.
 
     Raises:
-        DatasetError, or `error_class`: there is no such file, it is empty, it has more than `most`
-            bytes, or it is not text.
+        DatasetError, or `error_class`: the file is missing, empty, longer than `max_bytes`, or not
+            text.
     """
     try:
         with open_regular(path) as file:
-            content = file.read() if most is None else file.read(most + 1)
-        if most is not None and len(content) > most:
-            raise error_class(f"{path} has more than {most:,} bytes: shorten it, or leave it out")
-        wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = content.decode("utf-16" if wide else "utf-8-sig")
+            content = file.read() if max_bytes is None else file.read(max_bytes + 1)
+        if max_bytes is not None and len(content) > max_bytes:
+            raise error_class(
+                f"{path} has more than {max_bytes:,} bytes: shorten it, or leave it out"
+            )
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError as error:
         raise error_class(f"there is no file {path}: check the path") from error
@@ -50,7 +52,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises:
-        DatasetError: as `read_text`; or it is not JSON, with the line and column; or no object.
+        DatasetError: as `read_text`; or it is not JSON (with line and column), or not an object.
     """
     try:
         document = json.loads(read_text(path))
@@ -95,7 +97,7 @@ def folder(path: Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether there is a file that can be looked at."""
+    """Return whether there is a file that the system can describe."""
     try:
         return path.is_file()
     except OSError:  # a name that is too long, a folder that may not be entered
@@ -103,7 +105,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """Tell whether text can be written as UTF-8 and to a database."""
+    """Return whether text can be written as UTF-8 and to a database."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:  # a lone surrogate

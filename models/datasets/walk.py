@@ -44,7 +44,7 @@ DEFAULT_EXCLUDES = (
 _OTHER_PICTURES = """
 .ai .cdr .eps .exr .hdr .ico .jxl .jxr .pcx .ppm .psb .psd .svg .tga .xcf
 """
-# Files that are no pictures by their names, and are not opened.
+# Extensions of files that are not pictures; such files are not opened.
 _NO_PICTURES = """
 .3gp .7z .aac .aae .aif .aiff .apk .avi .bak .bat .bin .bz2 .c .caption .cfg .cpp .css .csv .db
 .deb .dll .dmg .doc .docx .dop .epub .exe .flac .flv .gz .h .htm .html .ics .ini .insv .iso .jar
@@ -59,7 +59,7 @@ _KNOWN = frozenset(_NO_PICTURES.split())
 
 
 @dataclass(slots=True)
-class Walked:
+class FolderContents:
     """The files of a folder. Names are relative to it, with forward slashes.
 
     Attributes:
@@ -94,8 +94,8 @@ def walk(
     *,
     within: str = "",
     follow_links: bool = False,
-) -> Walked:
-    """Find the pictures in a folder and below it, links to folders aside.
+) -> FolderContents:
+    """Find the pictures in a folder and below it, except through links to folders.
 
     A file with an unknown extension is a picture if it begins like one.
 
@@ -103,42 +103,42 @@ def walk(
         root: the folder.
         exclude: patterns of gitignore, after `DEFAULT_EXCLUDES` and the `.hasseignore` files of all
             folders. The last one that matches decides, so `!@eaDir/` brings a default back.
-        captions: a table that is read elsewhere, and not counted.
+        captions: a table of captions, which is not counted.
         within: walk only this part of the folder.
         follow_links: include links to files outside of the folder.
 
     Raises:
         DatasetError: a pattern or a `.hasseignore` file cannot be read.
     """
-    contents = Walked()
+    contents = FolderContents()
     # NAS systems have names that begin with "#", which begins a comment in a file.
     literal = [f"\\{pattern}" if pattern.startswith("#") else pattern for pattern in exclude]
-    given = ("", _spec(literal, "--exclude"))
+    excluded = ("", _spec(literal, "--exclude"))
     start = f"{within}/" if within else ""
     rules: dict[str, _Rules] = {start: _rules_above(root, within)}
     files_of = _Files(root, captions, follow_links, contents)
     devices: dict[str, int] = {}
 
     def unread(error: OSError) -> None:
-        place = Path(error.filename).relative_to(root).as_posix()
-        contents.unread[place] = error.strerror or ""
+        folder = Path(error.filename).relative_to(root).as_posix()
+        contents.unread[folder] = error.strerror or ""
 
     for at, folders, files in os.walk(root / within, onerror=unread):
-        place = Path(at).relative_to(root).as_posix()
-        base = "" if place == "." else f"{place}/"
+        folder = Path(at).relative_to(root).as_posix()
+        base = "" if folder == "." else f"{folder}/"
         devices[at] = _device(at)
         if base != start and devices[at] != devices[str(Path(at).parent)]:
-            contents.mounts[place] = devices[at]
-        here = _with_ignore_file(rules.pop(base), Path(at), base, IGNORE_FILE in files)
-        every = (*here, given)
-        included = [name for name in folders if not _excluded(f"{base}{name}/", every)]
+            contents.mounts[folder] = devices[at]
+        rules_here = _with_ignore_file(rules.pop(base), Path(at), base, IGNORE_FILE in files)
+        all_rules = (*rules_here, excluded)
+        included = [name for name in folders if not _excluded(f"{base}{name}/", all_rules)]
         _count_excluded(set(folders) - set(included), "folder", contents.passed_over)
         folders[:] = included
-        rules |= {f"{base}{name}/": here for name in included}
+        rules |= {f"{base}{name}/": rules_here for name in included}
         contents.links += [base + name for name in included if Path(at, name).is_symlink()]
-        named = [name for name in files if not _excluded(base + name, every)]
-        _count_excluded(set(files) - set(named) - {IGNORE_FILE}, "file", contents.passed_over)
-        files_of.sort(Path(at), base, named)
+        names = [name for name in files if not _excluded(base + name, all_rules)]
+        _count_excluded(set(files) - set(names) - {IGNORE_FILE}, "file", contents.passed_over)
+        files_of.sort(Path(at), base, names)
     contents.pictures.sort()
     return contents
 
@@ -151,10 +151,10 @@ def _device(folder: str) -> int:
 
 
 def is_excluded(root: Path, within: str, exclude: Sequence[str]) -> bool:
-    """Tell whether `walk` leaves out a folder below another."""
-    every = (*_rules_above(root, within), ("", _spec(exclude, "--exclude")))
+    """Return whether `walk` leaves out a folder below another."""
+    rules = (*_rules_above(root, within), ("", _spec(exclude, "--exclude")))
     folders = (within, *map(str, PurePath(within).parents[:-1]))
-    return any(_excluded(f"{folder}/", every) for folder in folders)
+    return any(_excluded(f"{folder}/", rules) for folder in folders)
 
 
 def _rules_above(root: Path, within: str) -> _Rules:
@@ -163,13 +163,13 @@ def _rules_above(root: Path, within: str) -> _Rules:
     if within:
         for place in reversed(PurePath(within).parents):
             base = "" if str(place) == "." else f"{place}/"
-            there = (root / place / IGNORE_FILE).is_file()
-            rules = _with_ignore_file(rules, root / place, base, there)
+            has_file = (root / place / IGNORE_FILE).is_file()
+            rules = _with_ignore_file(rules, root / place, base, has_file)
     return rules
 
 
-def _with_ignore_file(rules: _Rules, folder: Path, base: str, there: bool) -> _Rules:
-    return (*rules, (base, _ignore_file(folder / IGNORE_FILE))) if there else rules
+def _with_ignore_file(rules: _Rules, folder: Path, base: str, has_file: bool) -> _Rules:
+    return (*rules, (base, _ignore_file(folder / IGNORE_FILE))) if has_file else rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class _Files:
     root: Path
     captions: Path | None
     follow_links: bool
-    contents: Walked
+    contents: FolderContents
 
     def sort(self, folder: Path, base: str, names: Iterable[str]) -> None:
         """Add the files of a folder; `base` is its name below the root."""
@@ -189,7 +189,7 @@ class _Files:
             "link": contents.outside,
             "no file": contents.no_files,
         }
-        pictures, other = [], []
+        pictures, others = [], []
         for name in names:
             kind = self._kind(folder / name)
             if kind == "picture":
@@ -197,31 +197,31 @@ class _Files:
             elif kind in lists:
                 lists[kind].append(base + name)
             else:
-                other.append((name, kind))
+                others.append((name, kind))
         contents.pictures += [base + name for name in pictures]
-        files = [name for name, _ in other]
-        beside = caption_files(files, set(pictures)) if self.captions is None else ()
-        for name, kind in other:
-            if name not in beside and folder / name != self.captions:
+        files = [name for name, _ in others]
+        beside_pictures = caption_files(files, set(pictures)) if self.captions is None else ()
+        for name, kind in others:
+            if name not in beside_pictures and folder / name != self.captions:
                 contents.passed_over[kind] += 1
 
     def _kind(self, path: Path) -> str:
         suffix = path.suffix.lower()
         if suffix in _KNOWN:
             return suffix
-        named = suffix in PICTURE_SUFFIXES
+        has_picture_name = suffix in PICTURE_SUFFIXES
         try:
             if path.is_symlink() and not self.follow_links and leads_out(path, self.root):
-                return "link" if named else "link out of the folder"
-            if named and not stat.S_ISREG(path.stat().st_mode):
+                return "link" if has_picture_name else "link out of the folder"
+            if has_picture_name and not stat.S_ISREG(path.stat().st_mode):
                 return "no file"
         except OSError:  # reported when it is read
             pass
-        return "picture" if named else _kind(path)
+        return "picture" if has_picture_name else _kind(path)
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Tell whether a path leads out of a folder by links."""
+    """Return whether a path leads out of a folder by links."""
     return not os.path.realpath(path).startswith(f"{os.path.realpath(root).rstrip('/')}/")
 
 
@@ -253,9 +253,9 @@ def _ignore_file(path: Path) -> GitIgnoreSpec:
 
 def _excluded(name: str, rules: _Rules) -> bool:
     for base, spec in reversed(rules):
-        decided = spec.check_file(name.removeprefix(base)).include
-        if decided is not None:
-            return decided
+        is_included = spec.check_file(name.removeprefix(base)).include
+        if is_included is not None:
+            return is_included
     return False
 
 

@@ -1,7 +1,7 @@
-"""A pretrained network from pictures to features, the base class for all libraries.
+"""A pretrained network from pictures to features: the base class for all libraries.
 
-A classification network without its classifier ends in the pooled features: 2,048 numbers for a
-ResNet-50, fc7 after its ReLU (4,096) for a VGG19, as in the paper.
+The output of a classification network without its classifier is the pooled features: 2,048 numbers
+for a ResNet-50, fc7 after its ReLU (4,096) for a VGG19, as in the paper.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Backbone(nn.Module, ABC):
     """A network from pixels to features.
 
     Attributes:
-        name: the encoder's, such as torchvision/resnet50.
+        name: of the encoder, such as torchvision/resnet50.
         network: the library's network, without its classifier.
         feature_dimension: F, the number of features of a picture.
-        preprocessing: how the network's own library prepares pictures for it.
-        grid: whether each cell of the last grid keeps its own features.
-        dtype: the type that it computes in; features are float32.
-        origin: the fingerprint of the network that this one is a rounded or fused copy of, or None.
+        preprocessing: of pictures, as in the network's library.
+        grid: whether features are of each cell of the last grid, not of their average.
+        dtype: of the computation; features are float32.
+        origin: for a rounded or fused copy, the fingerprint of the original network, else None.
     """
 
     def __init__(
@@ -49,50 +49,50 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def has_grid(self) -> bool:
-        """Tell whether the network ends in the average of a grid, which it could keep."""
+        """Return whether the network ends in the average of a grid, which `keep_grid` needs."""
 
     @abstractmethod
     def _remove_average(self) -> None:
-        """Let the network, which has a grid, end in it."""
+        """Remove the average, so that the network ends in its grid."""
 
     @abstractmethod
     def _fuse(self) -> None:
         """Fold batch normalisation into the convolutions before it, where that is possible.
 
-        So may be what else follows them, where the network will compute in `self.dtype`.
+        Activations may be fused too, for a network that computes in `self.dtype`.
         """
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
-        """How names of weights begin that the library's network has and this one does not."""
+        """Prefixes of the classifier's weights, which this network does not have."""
         return ()
 
-    def _renamed(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the weights of a file under the names that the network has for them."""
+    def _rename_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the weights of a file under the names of this network."""
         return weights
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return features: (B, 3, H, W) -> (B, F), or (B, cells, F) where the grid is kept."""
+        """Return features: (B, 3, H, W) -> (B, F), or (B, cells, F) of the grid."""
         # Convolutions are about a third faster on this layout, on the CPU too.
         pixels = pixels.to(self.dtype).contiguous(memory_format=torch.channels_last)
         features: Tensor = self.network(pixels).float()
-        if self.grid:  # (B, F * cells) where the network has flattened it
+        if self.grid:  # (B, F * cells) if the network flattens it
             return features.reshape(len(features), self.feature_dimension, -1).transpose(1, 2)
         return features.flatten(1)
 
     def load_weights(self, path: Path) -> None:
-        """Load a state dict of the library's network, or of the part that is left of it.
+        """Load a state dict of the library's network, with or without its classifier.
 
-        The file is `.safetensors`, or torch's own format, which is read without running code.
+        The file is `.safetensors`, or in torch's own format, read without running code.
 
         Raises:
             BackboneError: the file does not hold the network's weights.
         """
-        weights = self._renamed(read_weights(path))
+        weights = self._rename_weights(read_weights(path))
         require_weights(self.name, self.network, weights, path, self._classifier_keys)
 
     def require_side(self, side: int) -> None:
-        """Try a picture of `side` x `side` pixels: some networks take one size only.
+        """Try a picture of `side` x `side` pixels: some networks accept only one size.
 
         Raises:
             BackboneError: the network cannot take it.
@@ -111,7 +111,7 @@ class Backbone(nn.Module, ABC):
             self.train(training)
 
     def keep_grid(self) -> Self:
-        """From now on return the features of every cell of the last grid, not their average.
+        """Make `forward` return the features of every cell of the last grid, not their average.
 
         Raises:
             BackboneError: the network does not end in the average of a grid.
@@ -142,11 +142,11 @@ class Backbone(nn.Module, ABC):
         return super().train(mode and not self.frozen)
 
     def for_inference(self, dtype: torch.dtype = torch.float32) -> Self:
-        """Return a frozen copy that computes the same features faster, to the rounding of `dtype`.
+        """Return a frozen copy that computes the same features faster, up to rounding of `dtype`.
 
-        Batch normalisation is folded into the convolution before it, and weights lie channels-last:
-        a MobileNetV2 is about twice as fast in batches and a sixth faster alone. The copy's state
-        is not loadable into the original; it keeps the original's fingerprint.
+        Batch normalisation is folded into the convolution before it, and weights are channels-last:
+        a MobileNetV2 is about twice as fast in batches and a sixth faster for one picture. The
+        copy's state is not loadable into the original; it keeps the original's fingerprint.
         """
         copied = copy.deepcopy(self).freeze()
         copied.origin = self.fingerprint()
@@ -156,7 +156,7 @@ class Backbone(nn.Module, ABC):
         return copied
 
     def fingerprint(self) -> str:
-        """Return the SHA-256, in hexadecimal, over the name and all that features depend on."""
+        """Return the SHA-256, in hexadecimal, of the name and the weights."""
         if self.origin is not None:
             return self.origin
         return fingerprint_of(self.name, self.state_dict())

@@ -1,7 +1,7 @@
 """A network from pictures to features, run by OpenVINO on a processor, without torch.
 
-It takes half of torch's time for a picture, and a sixth of a second to import. Pictures go through
-it one by one, each on one thread: a picture has the same bits alone and among others.
+It takes half of torch's time for a picture, and a sixth of a second to import. Pictures are encoded
+one by one, each on one thread, so the bits of features do not depend on the batch.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExportedNetwork:
-    """A network as OpenVINO reads it.
+    """A network in OpenVINO's format.
 
     Attributes:
         name: the encoder's.
-        fingerprint: that of the network it is a copy of.
-        arrays: the bytes of the graph and of its weights; "weight" and "bias" of the classifier,
-            where its classes are synsets of WordNet.
+        fingerprint: of the original network.
+        arrays: the bytes of the graph and of its weights; "weight" and "bias" of a classifier
+            whose classes are synsets of WordNet.
     """
 
     name: str
@@ -46,16 +46,16 @@ class ExportedNetwork:
 
     @property
     def classifier(self) -> tuple[Array, Array]:
-        """Its weights and biases; raises KeyError where there is none."""
+        """Weights and biases of the classifier; raises KeyError if there is none."""
         return self.arrays["weight"], self.arrays["bias"]
 
 
 class CompiledNetwork:
-    """Runs an exported network; any threads may call it at a time.
+    """Runs an exported network; several threads may call it at the same time.
 
     Attributes:
         name: the encoder's.
-        exported: what it runs.
+        exported: the network.
     """
 
     def __init__(self, exported: ExportedNetwork) -> None:
@@ -71,27 +71,27 @@ class CompiledNetwork:
 
     @property
     def dtype(self) -> str:
-        """The type that it computes in."""
+        """The type of the computation."""
         return f"{'bfloat16' if self.precision == 'bf16' else 'float32'} by OpenVINO"
 
     def features(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what `Backbone.forward` does: (B, 3, H, W) -> (B, F) or (B, cells, F)."""
+        """Return features, as `Backbone.forward`: (B, 3, H, W) -> (B, F) or (B, cells, F)."""
         request = self._request(pixels.shape[2], pixels.shape[3])
-        found = []
-        for one in pixels:
-            request.infer({0: np.ascontiguousarray(one[None])})
-            found.append(request.get_output_tensor().data.copy())
-        return np.concatenate(found)
+        features = []
+        for picture in pixels:
+            request.infer({0: np.ascontiguousarray(picture[None])})
+            features.append(request.get_output_tensor().data.copy())
+        return np.concatenate(features)
 
     def _request(self, height: int, width: int) -> Any:
-        """Return the calling thread's request for pictures of some sides."""
-        of_thread: dict[tuple[int, int], Any] = vars(self._requests).setdefault("made", {})
-        if (height, width) not in of_thread:
+        """Return the calling thread's request for pictures of a height and width."""
+        requests: dict[tuple[int, int], Any] = vars(self._requests).setdefault("made", {})
+        if (height, width) not in requests:
             with self._lock:
                 if (height, width) not in self._compiled:
                     self._compiled[height, width] = self._compile(height, width)
-            of_thread[height, width] = self._compiled[height, width].create_infer_request()
-        return of_thread[height, width]
+            requests[height, width] = self._compiled[height, width].create_infer_request()
+        return requests[height, width]
 
     def _compile(self, height: int, width: int) -> Any:
         graph = self._graph.clone()
@@ -100,13 +100,13 @@ class CompiledNetwork:
             "INFERENCE_PRECISION_HINT": self.precision,
             "NUM_STREAMS": self._threads,  # each is a thread
             "INFERENCE_NUM_THREADS": self._threads,
-            "ENABLE_CPU_PINNING": False,  # pinned threads wait for other programs on their core
+            "ENABLE_CPU_PINNING": False,  # a pinned thread waits for other programs on its core
         }
         return self._core.compile_model(graph, "CPU", settings)
 
     @cached_property
     def precision(self) -> str:
-        """What OpenVINO calls the type that it computes in."""
+        """OpenVINO's name of the type of the computation."""
         supported = self._core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         return "bf16" if "BF16" in supported else "f32"
 
@@ -124,10 +124,10 @@ class CompiledNetwork:
 def import_openvino() -> Any:
     """Import OpenVINO without its telemetry.
 
-    Otherwise each process that imports it sends an event to Google Analytics, with an id that is
-    kept in the user's home, and waits up to three seconds where the network does not answer.
+    Otherwise each process that imports it sends an event to Google Analytics, with an id in the
+    user's home, and waits up to three seconds if the network does not answer.
     """
-    # What stands here as None cannot be imported, and OpenVINO has a stub for that case.
+    # A module that is None here cannot be imported, and OpenVINO has a stub for that case.
     sys.modules.setdefault("openvino_telemetry", cast(ModuleType, None))
     import openvino
 
@@ -135,7 +135,7 @@ def import_openvino() -> Any:
 
 
 def export(backbone: Backbone) -> ExportedNetwork | None:
-    """Return a network as OpenVINO reads it, or None where it cannot run one like it."""
+    """Export a network to OpenVINO's format; None if OpenVINO cannot run it."""
     openvino = import_openvino()
     import torch
     from openvino.frontend import FrontEndManager
@@ -145,13 +145,13 @@ def export(backbone: Backbone) -> ExportedNetwork | None:
     fused = backbone.for_inference()
     side = backbone.preprocessing.crop
     with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, of what it will call otherwise one day
+        warnings.simplefilter("ignore")  # torch's deprecation warnings
         example = (torch.zeros(1, 3, side, side),)
         try:
             frontend = FrontEndManager().load_by_framework("pytorch")
             traced = TorchScriptPythonDecoder(fused, example_input=example)
             graph = frontend.convert(frontend.load(traced))
-            # What does not depend on the sides of pictures is computed here, once.
+            # Computes here, once, all values that do not depend on the sides of pictures.
             graph.reshape([1, 3, -1, -1])
             passes = Manager()
             passes.register_pass(ConstantFolding())
@@ -161,8 +161,8 @@ def export(backbone: Backbone) -> ExportedNetwork | None:
     with TemporaryDirectory() as folder:
         paths = Path(folder, "graph.xml"), Path(folder, "graph.bin")
         openvino.serialize(graph, *map(str, paths))
-        written, weights = (np.fromfile(path, np.uint8) for path in paths)
-    arrays = {"graph": written, "graph.weights": weights, **_classifier(backbone)}
+        graph_bytes, weights = (np.fromfile(path, np.uint8) for path in paths)
+    arrays = {"graph": graph_bytes, "graph.weights": weights, **_classifier(backbone)}
     return ExportedNetwork(backbone.name, fused.fingerprint(), arrays)
 
 

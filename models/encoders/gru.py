@@ -1,4 +1,4 @@
-"""A gated recurrent unit that reads ragged captions, and learns fast.
+"""A gated recurrent unit for captions of different lengths, fast in training.
 
 The equations are those of `torch.nn.GRU` (Cho et al., 2014): with x a word and h the state,
 
@@ -7,12 +7,11 @@ The equations are those of `torch.nn.GRU` (Cho et al., 2014): with x a word and 
     n = tanh(Wn x + bn + r * (Un h + cn))         new
     h' = (1 - z) * n + z * h
 
-What differs is how it runs. The captions of a batch are sorted by length, so that step t works
-on the captions that have a t-th word, and nothing is computed for padding. The gradient is
-written out: the recurrent weights get theirs from one matrix product over all steps instead of
-one per step, which is where autograd's way spends a third of its time. The products may run in
-bfloat16 (with float32 sums), which doubles to quadruples their speed where the processor has it;
-the state itself stays float32. Captions that are encoded on a CPU for search take the steps of
+The computation differs. The captions of a batch are sorted by length, so step t computes only the
+captions with a t-th word, and nothing for padding. The gradient is written by hand: that of the
+recurrent weights is one matrix product over all steps. Autograd makes one product per step, which
+takes a third of its time. The products may run in bfloat16 (with float32 sums), two to four times
+faster on processors that have it; the state stays float32. Inference on a CPU uses
 `hasse.models.kernels.cpu_gru`.
 """
 
@@ -31,7 +30,7 @@ _through_tanh: Any = torch.ops.aten.tanh_backward
 
 
 class GRU(nn.Module):
-    """Read vectors one after the other and return the states.
+    """Reads sequences of vectors and returns states.
 
     Initialised as the reference of Vendrov et al.: input weights uniform in +-0.1, each gate's
     recurrent weights orthogonal, biases zero.
@@ -53,9 +52,9 @@ class GRU(nn.Module):
         """Return each sequence's state after its last vector.
 
         Args:
-            vectors: (B, T, inputs); those past a sequence's length are not read.
-            lengths: (B,) int64, from 1 to T, on the CPU, wherever the vectors are.
-            matmul_dtype: the type in which matrices are multiplied.
+            vectors: (B, T, inputs); those after a sequence's end are not read.
+            lengths: (B,) int64, from 1 to T, always on the CPU.
+            matmul_dtype: the type of matrix products.
 
         Returns:
             (B, states)
@@ -73,24 +72,24 @@ class GRU(nn.Module):
         *,
         signed: bool = False,
     ) -> Tensor:
-        """Return the largest of each sequence's states in each coordinate.
+        """Return the maximum of each sequence's states in each coordinate.
 
-        Absolute values are taken first, unless `signed`. Other arguments as of `forward`.
+        It is that of absolute values, unless `signed`. Other arguments as in `forward`.
 
         Returns:
             (B, states)
         """
         states, order, alive = self._states(vectors, lengths, matmul_dtype)
-        seen = states if signed else states.abs()
+        values = states if signed else states.abs()
         rows = torch.cat([torch.arange(count) for count in alive])
-        pooled = seen.new_zeros(alive[0], seen.shape[1]).scatter_reduce(
-            0, rows.to(seen.device)[:, None].expand_as(seen), seen, "amax", include_self=False
+        pooled = values.new_zeros(alive[0], values.shape[1]).scatter_reduce(
+            0, rows.to(values.device)[:, None].expand_as(values), values, "amax", include_self=False
         )
-        return pooled[torch.argsort(order).to(seen.device)]
+        return pooled[torch.argsort(order).to(values.device)]
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
-        """Give the states a new order, in place: state i becomes what state order[i] was."""
+        """Permute the states in place: new state i is old state order[i]."""
         size = len(order)
         gates = torch.cat([order + gate * size for gate in range(3)])
         for weight in (self.input_weight, self.input_bias, self.recurrent_bias):
@@ -100,18 +99,18 @@ class GRU(nn.Module):
     def _states(
         self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, list[int]]:
-        """Return all states in order of time without gaps, the longest sequences first.
+        """Return all states in order of time, without padding, the longest sequences first.
 
         Returns:
-            states (sum of lengths, states), the order of the sequences (B,), on the CPU, and how
-            many of them have a t-th vector.
+            states (sum of lengths, states), the order of the sequences (B,), on the CPU, and the
+            number of sequences with a t-th vector, for each t.
         """
         order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
-        # One gather, whose gradient is one too, not one of all vectors for each step.
+        # One gather, with one gradient, instead of one for each step.
         rows = torch.cat([order[:count] * vectors.shape[1] + t for t, count in enumerate(alive)])
         words = vectors.flatten(0, 1).index_select(0, rows.to(vectors.device))
-        # The biases of r and z are added once; that of the new state is inside, where r scales it.
+        # The biases of r and z are added here; r scales that of the new state in `_Recurrence`.
         size = self.recurrent_weight.shape[1]
         outer = self.input_bias + pad(self.recurrent_bias[: 2 * size], (0, size))
         states: Tensor = _Recurrence.apply(
@@ -125,12 +124,12 @@ class GRU(nn.Module):
 
 
 class _Recurrence(torch.autograd.Function):
-    """The states of all steps, (sum of lengths, N), from the words' share of the gates."""
+    """The states of all steps, (sum of lengths, N), from the input terms of the gates."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        gates: Tensor,  # (sum of lengths, 3 N), in order of time, with all biases but `bias`
+        gates: Tensor,  # (sum of lengths, 3 N), in order of time, with all biases except `bias`
         weight: Tensor,  # (3 N, N)
         bias: Tensor,  # (N,), cn
         alive: list[int],  # how many sequences have a t-th word; never grows
@@ -174,18 +173,18 @@ class _Recurrence(torch.autograd.Function):
         for count in reversed(ctx.alive):
             step = slice(start - count, start)
             n, (r, z) = new[step], opened_gates[step].chunk(2, 1)
-            up = grad_state[:count].add_(grad_out[step])
+            grad_next = grad_state[:count].add_(grad_out[step])
             grad_r, grad_z, grad_n = grad_gates[step].chunk(3, 1)
-            _through_tanh(torch.addcmul(up, up, z, value=-1), n, grad_input=grad_n)
+            _through_tanh(torch.addcmul(grad_next, grad_next, z, value=-1), n, grad_input=grad_n)
             _through_sigmoid(grad_n * inner[step], r, grad_input=grad_r)
-            # The state before this step, as it entered the product, rounded or not.
-            change = previous[step].to(up.dtype) - n
-            _through_sigmoid(change.mul_(up), z, grad_input=grad_z)
-            low, inside = grad_recurrent[step], grad_n * r
+            # `previous` holds the state before this step, in the type of the product.
+            change = previous[step].to(grad_next.dtype) - n
+            _through_sigmoid(change.mul_(grad_next), z, grad_input=grad_z)
+            low, grad_inner = grad_recurrent[step], grad_n * r
             low[:, : 2 * states] = grad_gates[step, : 2 * states]
-            low[:, 2 * states :] = inside
-            grad_bias += inside.sum(0)
-            torch.addcmul((low @ weight).to(up.dtype), up, z, out=up)
+            low[:, 2 * states :] = grad_inner
+            grad_bias += grad_inner.sum(0)
+            torch.addcmul((low @ weight).to(grad_next.dtype), grad_next, z, out=grad_next)
             start -= count
         grad_weight = (grad_recurrent.T @ previous).to(grad_state.dtype)
         return grad_gates, grad_weight, grad_bias, None, None

@@ -1,4 +1,4 @@
-"""The numbers that correct hubness, among the weights of a model that learns."""
+"""The hubness correction among the weights of a model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hasse.models.score import Score
 
 
 class HubnessWeights(nn.Module):
-    """Fits and stores a `HubnessCorrection`; buffers are its fields.
+    """Fits and stores a `HubnessCorrection`; its fields are buffers.
 
-    Before `fit`, `inverse_temperature` is 0 and points stay as they are.
+    Before `fit`, `inverse_temperature` is 0 and points are not corrected.
     """
 
     images: Tensor
@@ -35,39 +35,39 @@ class HubnessWeights(nn.Module):
             self.register_buffer(fact, torch.zeros(2))
 
     def correction(self, *, one_off: bool = False) -> HubnessCorrection | None:
-        """Return the correction with the numbers of now; None before `fit`."""
+        """Return the correction with the current weights; None before `fit`."""
         if not self.inverse_temperature:
             return None
-        return self._now(one_off=one_off)
+        return self._current(one_off=one_off)
 
     @torch.no_grad()
     def fit(self, images: Tensor, captions: Tensor, inverse_temperature: float) -> None:
-        """Take the first R points of either kind as references, and measure biases on the rest.
+        """Use the first R points of each kind as references, and measure biases of the rest.
 
         Args:
             images, captions: (R + S, N), of unit length; S at least 2.
-            inverse_temperature: of the loss that the points were learned by, above 0.
+            inverse_temperature: of the loss of the training, above 0.
         """
         size = len(self.images)
         self.images.copy_(images[:size])
         self.captions.copy_(captions[:size])
         self.inverse_temperature.fill_(inverse_temperature)
-        correction = self._now()
+        correction = self._current()
         for at, (kind, points) in enumerate(zip(KINDS, (images, captions), strict=True)):
-            others: Points = points[size:].cpu().numpy()
-            found = correction.biases(others, kind)
-            self.mean[at], self.spread[at] = float(found.mean()), float(found.std(ddof=1))
+            rest: Points = points[size:].cpu().numpy()
+            biases = correction.biases(rest, kind)
+            self.mean[at], self.spread[at] = float(biases.mean()), float(biases.std(ddof=1))
             factor = np.float32(math.exp(STEP))
-            longer = correction.biases(others * factor, kind)
-            shorter = correction.biases(others / factor, kind)
+            longer = correction.biases(rest * factor, kind)
+            shorter = correction.biases(rest / factor, kind)
             self.slope[at] = float((longer - shorter).mean()) / (2 * STEP)
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
-        """Give the coordinates a new order, in place: i becomes what order[i] was."""
+        """Permute the coordinates in place: new coordinate i is old coordinate order[i]."""
         for points in (self.images, self.captions):
             points.copy_(points[:, order])
 
-    def _now(self, *, one_off: bool = False) -> HubnessCorrection:
+    def _current(self, *, one_off: bool = False) -> HubnessCorrection:
         weights = {name: value.cpu().numpy() for name, value in self.state_dict().items()}
         return HubnessCorrection.of(self.score, weights, one_off=one_off)

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class ImageEncoder(nn.Module):
-    """Map pixels or precomputed features to the embedding space.
+    """Maps pixels or precomputed features to the embedding space.
 
-    The network is frozen when training reads cached features, and learns with the rest when it
-    reads pixels. Either way it is part of the model, so that a checkpoint can encode a picture.
+    The network is frozen when training reads cached features, and learns when it reads pixels. In
+    both cases it is part of the model, so that a checkpoint can encode a picture.
 
     Attributes:
-        pooling: how the network's last grid becomes one point; see `ModelConfig.image_pooling`.
+        pooling: from the network's last grid to one point; see `ModelConfig.image_pooling`.
         signed: whether points keep their signs.
         projection: the linear map.
-        matmul_dtype: the type in which the projection multiplies matrices; bfloat16 trains faster.
+        matmul_dtype: the type of the projection's matrix products; bfloat16 trains faster.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class ImageEncoder(nn.Module):
         pooling: ImagePooling = "average",
         signed: bool = False,
     ) -> None:
-        """Take a network; its own average is removed unless `pooling` is "average".
+        """Make an encoder from a network, without its average unless `pooling` is "average".
 
         Raises:
-            BackboneError: it does not end in the average of a grid.
+            BackboneError: the network does not end in the average of a grid.
         """
         super().__init__()
         self.backbone = backbone if pooling == "average" else backbone.keep_grid()
@@ -55,8 +55,8 @@ class ImageEncoder(nn.Module):
     def project(self, features: Tensor) -> Tensor:
         """Map features, scaled to unit length, to the embedding space.
 
-        (B, F) -> (B, N). Cells or regions, (B, cells, F), are mapped one by one and pooled by the
-        largest of each coordinate: what holds of a region holds of the whole, however small it is.
+        (B, F) -> (B, N). Cells or regions, (B, cells, F), are mapped one by one and pooled by their
+        maximum in each coordinate: what is true of a region, however small, is true of the whole.
         For regions, which are few and large, the mean is added, so that all of them learn.
         """
         unit = normalize(features, dim=-1)
@@ -70,14 +70,14 @@ class ImageEncoder(nn.Module):
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
-        """Give the coordinates a new order, in place: i becomes what order[i] was."""
+        """Permute the coordinates in place: new coordinate i is old coordinate order[i]."""
         self.projection.weight.copy_(self.projection.weight[order])
         self.projection.bias.copy_(self.projection.bias[order])
 
     def features(self, pixels: Tensor) -> Tensor:
         """Return the backbone's features of all crops: (B, crops, 3, H, W) -> (B, F), averaged.
 
-        Those of cells or regions lie side by side: (B, crops * cells, F).
+        Features of cells or regions are not averaged: (B, crops * cells, F).
         """
         features = self.backbone(pixels.flatten(0, 1))
         if self.pooling == "regions":

@@ -1,4 +1,4 @@
-"""Products in bfloat16: of training, while all else stays in float32, and of encoding pictures."""
+"""Products in bfloat16: some in training, and all when encoding pictures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hasse.models.encoders.names import Runtime
 
 
 def inference_dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
-    """Return the type in which torch encodes pictures: bfloat16 on processors that have it.
+    """Return the type in which torch encodes pictures: bfloat16 on processors with support.
 
-    Cards compute in float32, since they are quick enough. A `runtime` that names a type has it.
+    Cards compute in float32, which is fast enough. A `runtime` that is a type decides.
     """
     if runtime in {"float32", "bfloat16"}:
         return torch.bfloat16 if runtime == "bfloat16" else torch.float32
@@ -22,7 +22,7 @@ def inference_dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype
 
 
 def supports_bfloat16(device: str | torch.device, machine: str = platform.machine()) -> bool:
-    """Tell whether a device multiplies matrices faster in bfloat16 than in float32.
+    """Return whether a device multiplies matrices faster in bfloat16 than in float32.
 
     Processors with AMX or AVX-512 BF16, Arm's with BF16, and NVIDIA's cards since Ampere do.
     Elsewhere it is emulated: on a Zen 3 it takes 4 to 75 times as long.
@@ -30,14 +30,14 @@ def supports_bfloat16(device: str | torch.device, machine: str = platform.machin
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     if machine in {"aarch64", "arm64"}:
-        there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        return there and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def low_precision_matmul(x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
     """Return x W^T in the type of x, multiplied in `dtype`: (B, ..., K), (M, K) -> (B, ..., M).
 
-    So are both products of its gradient.
+    Both products of the gradient are in `dtype` too.
     """
     return (x.to(dtype) @ weight.to(dtype).T).to(x.dtype)

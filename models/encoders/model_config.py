@@ -1,4 +1,4 @@
-"""The shape of a model, without its weights: what config.json of a checkpoint says."""
+"""The shape of a model, without its weights: "model" in config.json of a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CaptionPooling = Literal["last", "max"]
 PointLength = Literal["unit", "learned"]
 Directions = Literal["forward", "both"]
 
-WIDEST = 1000  # largest word_range that training makes progress from
-MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
+MAX_WORD_RANGE = 1000  # with larger ones, training makes no progress
+MAX_COORDINATES = 65_536  # of a point or a word: the GRU has 3 x coordinates^2 weights
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "score": SCORES,
@@ -29,8 +29,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "length": get_args(PointLength),
     "directions": get_args(Directions),
 }
-# Options that only models of studies have. Earlier versions wrote these values of them for all
-# other models, that of `dropout` among the options of the training.
+# Options that only models of studies have. Earlier versions wrote them, with these values, for all
+# other models too (`dropout` among the options of the training).
 _OF_STUDIES: Mapping[str, object] = {
     "text_encoder": "gru",
     "states": 0,
@@ -43,35 +43,34 @@ _STUDIES = "hasse.studies"
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """The shape of a model: with its weights and words, enough to encode pictures and captions.
+    """The shape of a model: enough, with weights and words, to encode pictures and captions.
 
     Attributes:
-        score: how an image is compared with a caption; see `models.score`.
-        backbone: the name of an encoder of pictures, as of `hasse.models.encoders.registry`.
-        image_pooling: of the backbone's last grid. "average" its features, as torchvision's
-            networks are trained. "max" takes the largest of the cells' points in each coordinate,
-            which lets small things count where the network learns too. "regions" adds the largest
-            and the mean of the points of the whole and of nine regions of it, which features of a
-            frozen network may have.
+        score: of images and captions; see `models.score`.
+        backbone: the name of an encoder of pictures in `hasse.models.encoders.registry`.
+        image_pooling: of the backbone's last grid. "average": of its features, as torchvision's
+            networks are trained. "max": the maximum of the cells' points in each coordinate, so
+            small things count; for a backbone that learns. "regions": the maximum plus the mean of
+            the points of the whole picture and of its nine regions, also for a frozen backbone.
         dimension: N, the dimension of a point; also the width of the text encoder.
         word_dimension: the dimension of a word vector.
-        caption_pooling: of a caption's states: "last" is the paper's; "max" keeps the largest of
-            all in each coordinate.
-        max_words: words of a caption beyond this many are ignored.
-        word_range: word vectors start uniform between minus and plus this. The paper's 0.1 makes
-            all words nearly alike at first: fine where a caption's words point to its image
-            together, slow where a single one (a colour) has to.
-        length: of a caption's point: "unit", as an image's, or "learned", between 0 and 1, so that
-            captions can follow from captions; see `CaptionEncoder`.
-        ensemble: models that learn side by side, each with N / ensemble coordinates, in which its
-            points have one length. The violation (or the cosine) over all coordinates is the mean
-            of theirs, so they are stored and searched as one.
-        directions: in which captions are read: "forward" by all members of the ensemble, or
-            "both": every second one reads backwards, so that they err in different ways.
-        hubness: images, and captions, of the training that points are compared with to correct
-            hubness; see `hasse.models.encoders.hubness`. 0: no correction.
-        is_packable: whether captions are encoded without torch.
-        has_free_order: whether a training may give the coordinates any order.
+        caption_pooling: of a caption's states: "last", as in the paper, or "max", the maximum of
+            all states in each coordinate.
+        max_words: words of a caption after this many are ignored.
+        word_range: word vectors are initialised uniformly between minus and plus this. With the
+            paper's 0.1 all words are nearly alike at first: fine if a caption's words identify its
+            image together, slow if a single word (a colour) has to.
+        length: of a caption's point: "unit", as of an image's, or "learned", between 0 and 1, so
+            that captions can follow from captions; see `CaptionEncoder`.
+        ensemble: number of models that learn side by side, each with N / ensemble coordinates and
+            points of one length. The violation (or the cosine) over all coordinates is the mean of
+            theirs, so they are stored and searched as one model.
+        directions: of reading captions: "forward", or "both": every second member of the ensemble
+            reads backwards, so that members make different errors.
+        hubness: number of reference images, and captions, of the training for the hubness
+            correction; see `hasse.models.encoders.hubness`. 0: no correction.
+        is_packable: whether captions can be encoded without torch.
+        has_free_order: whether a training may permute the coordinates.
     """
 
     score: Score = "order"
@@ -92,8 +91,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                known = ", ".join(choices)
-                raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
+                allowed = ", ".join(choices)
+                raise ValueError(f"{name} is one of {allowed}, not '{getattr(self, name)}'")
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
         if self.hubness < 0:
@@ -102,17 +101,17 @@ class ModelConfig:
             raise ValueError("hubness correction needs points of unit length: leave length at unit")
         if min(self.dimension, self.word_dimension, self.max_words, self.ensemble) < 1:
             raise ValueError("dimension, word_dimension, max_words and ensemble are at least 1")
-        if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
-            raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
+        if max(self.dimension, self.word_dimension) > MAX_COORDINATES:
+            raise ValueError(f"dimension and word_dimension are at most {MAX_COORDINATES:,}")
         if self.dimension % self.ensemble:
             raise ValueError(
                 f"an ensemble of {self.ensemble} cannot share {self.dimension} coordinates equally"
             )
-        if not 0 < self.word_range <= WIDEST:
-            raise ValueError(f"word_range is above 0 and at most {WIDEST}")
+        if not 0 < self.word_range <= MAX_WORD_RANGE:
+            raise ValueError(f"word_range is above 0 and at most {MAX_WORD_RANGE}")
 
     def reads_backwards(self, member: int) -> bool:
-        """Tell whether a member of the ensemble reads captions from the last word to the first."""
+        """Return whether a member of the ensemble reads captions backwards."""
         return self.directions == "both" and member % 2 == 1
 
     def caption_encoder(self, words: int, member: int) -> CaptionEncoder:
@@ -131,8 +130,8 @@ class ModelConfig:
         )
 
     def image_encoder(self) -> ImageEncoder | None:
-        """Make the encoder of pictures, with random weights; None where a model has none."""
-        # torchvision takes longer to import than all that captions need.
+        """Make the encoder of pictures, with random weights; None if a model has none."""
+        # Importing torchvision takes longer than everything that captions need.
         from hasse.models.encoders.image_encoder import ImageEncoder
         from hasse.models.encoders.registry import build_backbone
 
@@ -145,26 +144,26 @@ class ModelConfig:
 
 
 def without_options_of_studies(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a model without those of studies, unless one is not the usual one."""
-    if any(options.get(name, usual) != usual for name, usual in _OF_STUDIES.items()):
+    """Return the options of a model without those of studies, if all of these are the defaults."""
+    if any(options.get(name, default) != default for name, default in _OF_STUDIES.items()):
         return dict(options)
     return {name: value for name, value in options.items() if name not in _OF_STUDIES}
 
 
-def shape_of(options: Mapping[str, Any]) -> ModelConfig:
-    """Return the shape with these options, which a study may have.
+def config_from_options(options: Mapping[str, Any]) -> ModelConfig:
+    """Make the shape of a model, or of a study's model, from its options.
 
-    `MODEL_CONFIGS` of the package of studies has the class of each text encoder there.
+    `MODEL_CONFIGS` in the package of studies has the class of each of its text encoders.
 
     Raises:
-        KeyError: the text encoder, which is named, is not installed.
+        KeyError: the named text encoder is not installed.
         TypeError, ValueError: the options are not those of a model.
     """
-    own = without_options_of_studies(options)
-    if own.keys() <= {one.name for one in fields(ModelConfig)}:
-        return ModelConfig(**own)
-    known: Mapping[str, str] = {}
+    shape = without_options_of_studies(options)
+    if shape.keys() <= {option.name for option in fields(ModelConfig)}:
+        return ModelConfig(**shape)
+    classes: Mapping[str, str] = {}
     if find_spec(_STUDIES) is not None:
-        known = pkgutil.resolve_name(f"{_STUDIES}:MODEL_CONFIGS")
-    study: type[ModelConfig] = pkgutil.resolve_name(known[own.get("text_encoder", "gru")])
-    return study(**own)
+        classes = pkgutil.resolve_name(f"{_STUDIES}:MODEL_CONFIGS")
+    study: type[ModelConfig] = pkgutil.resolve_name(classes[shape.get("text_encoder", "gru")])
+    return study(**shape)

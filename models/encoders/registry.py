@@ -1,4 +1,4 @@
-"""Encoders by name, `LIBRARY/NAME`: how they are built, and where their weights come from."""
+"""Encoders by name, `LIBRARY/NAME`: building them, and downloading their weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hasse.models.encoders.backbone import Backbone, fingerprint_of
 from hasse.models.encoders.libraries.downloads import (
+    EncoderFiles,
     Tell,
-    WantedFiles,
     download_file,
     download_repository,
 )
@@ -21,14 +21,14 @@ from hasse.models.errors import pip_install
 if TYPE_CHECKING:
     from hasse.models.encoders.libraries.open_clip import EncoderPair
 
-# The package and the extra of Hasse that each library needs; torchvision is always there.
+# The package and the extra of Hasse for each library; torchvision is always installed.
 _EXTRAS = {
     "timm": ("timm", "timm"),
     "open_clip": ("open_clip", "clip"),
     "sentence-transformers": ("transformers", "text"),
 }
 LIBRARIES = ("torchvision", *_EXTRAS)
-SENTENCE_ENCODER = WantedFiles(
+SENTENCE_ENCODER = EncoderFiles(
     weights=("model.safetensors",),
     needed=("config.json", "tokenizer.json"),
     optional=("tokenizer_config.json", "special_tokens_map.json", "vocab.txt"),
@@ -38,7 +38,7 @@ SENTENCE_ENCODER = WantedFiles(
 def build_backbone(name: str, weights: Path | None = None) -> Backbone:
     """Build an encoder of pictures by its name, with random weights or those of a file or folder.
 
-    `LITE` needs no file: a package that is installed with Hasse has its weights.
+    `LITE` needs no file: its weights are in a package that is installed with Hasse.
 
     Raises:
         BackboneError: there is no such encoder, or the file does not hold its weights.
@@ -96,15 +96,15 @@ def require_library(name: str) -> None:
 
 
 def is_installed(backbone: Backbone) -> bool:
-    """Tell whether an installed package has its weights, so that no checkpoint need keep them.
+    """Return whether an installed package has a backbone's weights: checkpoints omit them.
 
     Raises:
         BackboneError: that package is missing.
     """
     if backbone.name != LITE:
         return False
-    installed = build_backbone(LITE).fingerprint()
-    return fingerprint_of(LITE, backbone.state_dict()) == installed
+    installed_fingerprint = build_backbone(LITE).fingerprint()
+    return fingerprint_of(LITE, backbone.state_dict()) == installed_fingerprint
 
 
 def download_weights(name: str, tell: Tell = lambda line: None) -> Path:
@@ -124,27 +124,26 @@ def download_weights(name: str, tell: Tell = lambda line: None) -> Path:
     if library == "timm":
         from hasse.models.encoders.libraries import timm
 
-        return download_repository(timm.hub_repository(inner), timm.WANTED, tell) / timm.WEIGHTS
+        return download_repository(timm.hub_repository(inner), timm.FILES, tell) / timm.WEIGHTS
     if library == "sentence-transformers":
         return download_repository(name, SENTENCE_ENCODER, tell)
     from hasse.models.encoders.libraries import open_clip
 
-    return download_repository(open_clip.hub_repository(name), open_clip.WANTED, tell)
+    return download_repository(open_clip.hub_repository(name), open_clip.FILES, tell)
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return an encoder's library, which is installed, and its name there."""
+    """Return an encoder's library, which has to be installed, and its name there."""
     library, slash, inner = name.partition("/")
     if not slash:
         raise BackboneError(
             f"'{name}' is not an encoder's name, which begins with its library's: "
-            f"{' or '.join(f'{one}/{name}' for one in LIBRARIES)}"
+            f"{' or '.join(f'{known}/{name}' for known in LIBRARIES)}"
         )
     if library not in LIBRARIES:
-        known = difflib.get_close_matches(library, LIBRARIES, n=1) or LIBRARIES
-        raise BackboneError(
-            f"no encoders come from '{library}': name {' or '.join(f'{one}/NAME' for one in known)}"
-        )
+        near = difflib.get_close_matches(library, LIBRARIES, n=1) or LIBRARIES
+        names = " or ".join(f"{each}/NAME" for each in near)
+        raise BackboneError(f"no encoders come from '{library}': name {names}")
     package, extra = _EXTRAS.get(library, ("torchvision", ""))
     if name != LITE and importlib.util.find_spec(package) is None:
         raise BackboneError(f"{name} needs a package that is missing: {pip_install(extra)}")

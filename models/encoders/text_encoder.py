@@ -18,39 +18,39 @@ from hasse.models.encoders.text_inference import (
     Length,
     PackedTextEncoder,
     Points,
-    Reading,
+    ReadingOptions,
     TextInference,
-    in_batches,
+    encode_in_batches,
 )
 from hasse.models.vocabulary import PADDING
 
 
-def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Put numbered captions of any lengths together: -> (B, T), padded, and (B,) lengths."""
+def pad_captions(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Pad captions, as word numbers, to one length: -> (B, T), and their lengths (B,)."""
     lengths = torch.tensor([len(caption) for caption in captions])
     return pad_sequence(list(captions), batch_first=True, padding_value=PADDING), lengths
 
 
 def reverse_words(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Reverse each caption's words; the end mark stays last: (B, T), (B,) -> (B, T)."""
-    each = torch.arange(tokens.shape[1], device=tokens.device)
+    """Reverse the words of captions, except the end mark: (B, T), (B,) -> (B, T)."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
     last = lengths.to(tokens.device)[:, None] - 2
-    return tokens.gather(1, torch.where(each <= last, last - each, each))
+    return tokens.gather(1, torch.where(positions <= last, last - positions, positions))
 
 
 class CaptionEncoder(nn.Module):
-    """Read a caption word by word and pool the states of a GRU.
+    """Reads captions word by word and pools the states of a GRU.
 
     Attributes:
         dimension: N, the coordinates of a point.
-        pooling: "last" state, as in the paper, or "max": the largest of all states in each
-            coordinate, so that no word is forgotten in the words after it.
+        pooling: "last" state, as in the paper, or "max": the maximum of all states in each
+            coordinate, so that later words do not hide earlier ones.
         signed: whether points keep their signs.
-        length: of a point: "unit"; "learned", between 0 and 1; or "free", as the states are. Two
-            points of one length never precede each other, so captions follow from captions only
-            where the general ones are shorter.
+        length: of a point: "unit"; "learned", between 0 and 1; or "free", that of the states. Two
+            points of the same length never precede each other, so captions follow from captions
+            only if the general ones are shorter.
         backwards: whether words are read from the last to the first.
-        matmul_dtype: the type in which the GRU multiplies matrices; bfloat16 trains faster.
+        matmul_dtype: the type of the GRU's matrix products; bfloat16 trains faster.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class CaptionEncoder(nn.Module):
             nn.init.zeros_(self.length_head.bias)
 
     def add_unit(self, inputs: int, states: int) -> None:
-        """Make what reads word vectors, with random weights."""
+        """Add the unit that reads word vectors, with random weights."""
         self.gru = GRU(inputs, states)
 
     @property
@@ -93,7 +93,7 @@ class CaptionEncoder(nn.Module):
         return (self,)
 
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Return the points of padded captions: (B, T), (B,), as of `forward`, -> (B, N)."""
+        """Return the points of padded captions: (B, T), (B,), as in `forward`, -> (B, N)."""
         return self.points_of(self(tokens, lengths))
 
     def points_of(self, states: Tensor) -> Tensor:
@@ -106,30 +106,30 @@ class CaptionEncoder(nn.Module):
 
     @property
     def is_packable(self) -> bool:
-        """Whether `packed` computes what it does: on a CPU."""
+        """Whether `packed_encoder` computes the same function: on a CPU."""
         return self.embedding.weight.device.type == "cpu"
 
-    def packed(self, *, halves: bool | None = None) -> PackedTextEncoder:
-        """Return an encoder with the weights of now, without torch."""
+    def packed_encoder(self, *, halves: bool | None = None) -> PackedTextEncoder:
+        """Return an encoder with the current weights, without torch."""
         return PackedTextEncoder(*self._state(), halves=halves)
 
-    def plain(self) -> PlainTextEncoder:
-        """Return what `packed` does, to encode a few captions."""
+    def plain_encoder(self) -> PlainTextEncoder:
+        """Return an encoder with the current weights for a few captions, without kernels."""
         return PlainTextEncoder(*self._state())
 
-    def _state(self) -> tuple[dict[str, Points], Reading]:
+    def _state(self) -> tuple[dict[str, Points], ReadingOptions]:
         weights = {name: value.numpy().copy() for name, value in self.state_dict().items()}
-        return weights, Reading(self.pooling, self.signed, self.length, self.backwards)
+        return weights, ReadingOptions(self.pooling, self.signed, self.length, self.backwards)
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
-        """Give the coordinates a new order, in place: i becomes what order[i] was."""
+        """Permute the coordinates in place: new coordinate i is old coordinate order[i]."""
         self.gru.renumber(order)
         if self.length_head is not None:
             self.length_head.weight.copy_(self.length_head.weight[:, order])
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Read padded captions: (B, T) int64 and (B,) int64 as of `GRU.forward` -> (B, N).
+        """Read padded captions: (B, T) int64 and (B,) int64, as in `GRU.forward`, -> (B, N).
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
@@ -141,7 +141,7 @@ class CaptionEncoder(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Encoders that each give a share of the coordinates; see `ModelConfig.ensemble`.
+    """Encoders of equal parts of the coordinates; see `ModelConfig.ensemble`.
 
     Attributes:
         encoders: the members, in the order of the coordinates.
@@ -155,7 +155,7 @@ class Ensemble(nn.Module):
 
     @property
     def matmul_dtype(self) -> torch.dtype:
-        """The type in which the units multiply matrices."""
+        """The type of the members' matrix products."""
         return self.encoders[0].matmul_dtype
 
     @matmul_dtype.setter
@@ -166,29 +166,29 @@ class Ensemble(nn.Module):
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the points of padded captions, as `CaptionEncoder.points`: (B, T), (B,), (B, N).
 
-        Each member's share is as long as the others, and the whole as one member alone.
+        All members' parts have the same length; the whole point has that of one member's point.
         """
-        shares = [encoder.points(tokens, lengths) for encoder in self.encoders]
-        return torch.cat(shares, -1) / math.sqrt(len(shares))
+        parts = [encoder.points(tokens, lengths) for encoder in self.encoders]
+        return torch.cat(parts, -1) / math.sqrt(len(parts))
 
     def renumber(self, order: Tensor) -> None:
-        """Give the coordinates a new order, in place, each member's among themselves."""
-        shares = order.reshape(len(self.encoders), -1)
-        for at, (encoder, share) in enumerate(zip(self.encoders, shares, strict=True)):
-            encoder.renumber(share - at * len(share))
+        """Permute the coordinates in place, within each member."""
+        parts = order.reshape(len(self.encoders), -1)
+        for at, (encoder, part) in enumerate(zip(self.encoders, parts, strict=True)):
+            encoder.renumber(part - at * len(part))
 
 
 def text_inference(
     encoder: CaptionEncoder | Ensemble, *, one_off: bool = False
 ) -> TextInference | None:
-    """Return what encodes captions without torch with the weights of now; None if nothing does.
+    """Return an encoder with the current weights, without torch; None if there is none.
 
-    With `one_off` it is made for a few captions.
+    With `one_off` it is for a few captions.
     """
     members = encoder.encoders
     if not all(member.is_packable for member in members):
         return None
-    return TextInference([each.plain() if one_off else each.packed() for each in members])
+    return TextInference([m.plain_encoder() if one_off else m.packed_encoder() for m in members])
 
 
 @torch.inference_mode()
@@ -197,15 +197,15 @@ def encode_captions(
     captions: Sequence[Sequence[int]],
     batch_size: int,
 ) -> Points:
-    """Return the points of numbered captions, with the weights of now: -> (B, N) float32."""
+    """Return the points of captions, as word numbers: -> (B, N) float32."""
     if (inference := text_inference(encoder)) is not None:
         return inference.points(captions, batch_size)
     device = encoder.encoders[0].embedding.weight.device
     size = sum(member.dimension for member in encoder.encoders)
 
     def encode(batch: Captions, _: object) -> Points:
-        together, lengths = padded([torch.tensor(caption) for caption in batch])
-        found: Points = encoder.points(together.to(device), lengths).cpu().numpy()
-        return found
+        tokens, lengths = pad_captions([torch.tensor(caption) for caption in batch])
+        points: Points = encoder.points(tokens.to(device), lengths).cpu().numpy()
+        return points
 
-    return in_batches(encode, captions, size, batch_size, 1)
+    return encode_in_batches(encode, captions, size, batch_size, 1)

@@ -1,4 +1,4 @@
-"""Weights of pretrained networks: read from a file, without running code, and put in place."""
+"""Weights of pretrained networks: read from a file, without running code, and loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNTER = "num_batches_tracked"
 
 
 class BackboneError(HasseError):
-    """An encoder or weights that cannot be used; the message says why and what to do."""
+    """An encoder or weights cannot be used; the message has the reason and the remedy."""
 
 
 def require_weights(
@@ -26,36 +26,36 @@ def require_weights(
     network: nn.Module,
     weights: Mapping[str, Tensor],
     path: Path,
-    others: tuple[str, ...] = (),
+    ignored: tuple[str, ...] = (),
 ) -> None:
-    """Load the weights of a file into a network, all of them and no others.
+    """Load the weights of a file into a network; they have to be complete and no others.
 
     Args:
-        name: the encoder's.
-        path: the file that they came from, for messages.
-        others: how names begin of weights that the file may have beside those of the network.
+        name: of the encoder.
+        path: the file of the weights, for messages.
+        ignored: prefixes of other weights that the file may have.
 
     Raises:
-        BackboneError: they are not those of the network.
+        BackboneError: the weights are not those of the network.
     """
     try:
         result = network.load_state_dict(dict(weights), strict=False)
         # Old files lack batch counters, and whole networks have classifiers.
-        trouble = [
+        problems = [
             *(f"{key} is missing" for key in result.missing_keys if not key.endswith(_COUNTER)),
             *(
                 f"{key} is not part of it"
                 for key in result.unexpected_keys
-                if not key.startswith(others)
+                if not key.startswith(ignored)
             ),
         ]
     except RuntimeError as error:  # other shapes; or sparse, quantised or meta tensors
-        trouble = str(error).splitlines()[1:] or [str(error)]
-    if trouble:
-        first = trouble[0].strip().rstrip(".")
-        more = f", and {len(trouble) - 1:,} more" if len(trouble) > 1 else ""
+        problems = str(error).splitlines()[1:] or [str(error)]
+    if problems:
+        first = problems[0].strip().rstrip(".")
+        rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
         raise BackboneError(
-            f"{path} does not hold weights of {name} ({first}{more}): name the encoder they belong "
+            f"{path} does not hold weights of {name} ({first}{rest}): name the encoder they belong "
             f"to, or another file"
         )
 
@@ -65,7 +65,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     Raises:
         BackboneError: there is no such file, or it holds something else.
-        OSError: as of `raise_system_error`.
+        OSError: see `raise_system_error`.
     """
     import torch
     from safetensors.torch import load_file
@@ -77,13 +77,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             with system_errors(path):
                 content: object = load_file(path)
         else:
-            with warnings.catch_warnings():  # old pickles warn; the error below says what is wrong
+            with warnings.catch_warnings():  # old pickles warn; the error below is clearer
                 warnings.simplefilter("ignore", UserWarning)
                 content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch's reader of pickles raises anything on other files
+    except Exception as error:  # torch's reader of pickles may raise any error on other files
         raise_system_error(error)
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if type(error).__name__ == "UnpicklingError":  # its message says how to run the file
+        if type(error).__name__ == "UnpicklingError":  # its message advises to run the file's code
             reason = "it holds other things than tensors"
         raise BackboneError(
             f"{path} cannot be read as weights ({reason}): "

@@ -1,10 +1,10 @@
-"""From a violation to the probability that a caption is true, measured on validation data.
+"""The probability that a caption is true, by its violation, measured on validation data.
 
 A violation ranks, but the violation below which a pair counts as true differs from model to
-model. It is measured on the pairs of a validation split: the share of true pairs among those of
-about one violation, forced to fall as the violation grows (isotonic regression by pooling adjacent
-violators; Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
-estimates", 2002).
+model. The probability is the share of true pairs among pairs of about the same violation, in a
+validation split. It is made to fall as the violation grows (isotonic regression by pooling
+adjacent violators; Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass
+probability estimates", 2002).
 
 The probabilities hold for pairs as frequent as in the split: where one caption in a thousand is
 true of a picture, few pairs are certain.
@@ -29,11 +29,11 @@ from hasse.models.vocabulary import words
 # violation is above 1. The cosine's penalties above 1 count as 1. Square-root spacing separates
 # small violations, where most true pairs are.
 BINS = 2048
-# Rows of a block of pairs, and captions that are paired with each other.
+# Rows in a block of pairs, and how many captions are paired with each other.
 BLOCK_ROWS = 256
 PAIRED_CAPTIONS = 2000
 
-# Mass of a text that names one thing with much above it. Few texts have more.
+# Mass of a text that names one thing with many things above it. Few texts have more.
 LARGE_MASS = 3.0
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -42,7 +42,7 @@ Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
 Floats = NDArray[np.float64]
 Block = tuple[NDArray[np.floating], NDArray[np.bool_]]
 Mass = TypeVar("Mass", float, Floats)
-# Whether a text only names things, and what is added to its violations.
+# Whether a text only names things, and the number to add to its violations.
 Shift = tuple[bool, float]
 
 
@@ -51,18 +51,18 @@ class Calibration:
     """The probability of truth by violation, for one kind of pair.
 
     Attributes:
-        violations: (n,), rising; `probabilities` are given at these.
-        probabilities: (n,), falling, of a pair of that violation being true.
+        violations: (n,), rising.
+        probabilities: (n,), falling: how likely a pair of each violation is to be true.
         threshold: pairs of a smaller violation count as true. Then precision equals recall.
-        pairs: the number of pairs that were measured.
+        pairs: the number of pairs in the measurement.
         true: the number of true ones among them.
         word_weight: added to a violation for each further word of a text (`further_words`); the
             curve is for texts of one word. Points of texts have one length, so general texts
             violate as much as specific ones, though they are true more often.
-        things: of texts that only name things; None for models that are not grounded.
+        things: the calibration of texts that only name things; None if the model is not grounded.
         mass: returns the largest violation of a text that only names things, else 0.
-        mass_weight: added to a violation for each unit of mass that a text has less than
-            `LARGE_MASS`. What demands little is violated little, also where it is absent.
+        mass_weight: added to a violation for each unit of mass below `LARGE_MASS`. A text that
+            demands little is violated little, also where it is false.
     """
 
     violations: tuple[float, ...]
@@ -77,10 +77,10 @@ class Calibration:
 
     def __post_init__(self) -> None:
         """Refuse a curve of probabilities that does not fall (ValueError)."""
-        at, p = np.array(self.violations), np.array(self.probabilities)
-        falls = len(at) == len(p) > 0 and (np.diff(at) > 0).all() and (np.diff(p) <= 0).all()
+        x, p = np.array(self.violations), np.array(self.probabilities)
+        falls = len(x) == len(p) > 0 and (np.diff(x) > 0).all() and (np.diff(p) <= 0).all()
         if not (falls and (p >= 0).all() and (p <= 1).all() and self.threshold >= 0):
-            raise ValueError("a calibration is a rising row of violations, a falling one in [0, 1]")
+            raise ValueError("violations have to rise, and probabilities in [0, 1] to fall")
 
     def probability(self, violation: ArrayLike) -> Floats:
         """Return the probability of truth at each violation, any shape."""
@@ -88,30 +88,30 @@ class Calibration:
             np.asarray(violation, dtype=np.float64), self.violations, self.probabilities
         )
 
-    def of(self, text: str) -> Calibration:
+    def for_text(self, text: str) -> Calibration:
         """Return the calibration of pairs with a text."""
         names_things, added = self.shift(text)
         curve = self.things if names_things and self.things is not None else self
-        return curve._added(added)
+        return curve._with_added(added)
 
     def shift(self, text: str) -> Shift:
-        """Return by which curve the probability of a text is read, and where."""
+        """Return whether a text only names things, and the number to add to its violations."""
         mass = 0.0 if self.things is None or self.mass is None else self.mass(text)
         if self.things is not None and mass:
             return True, mass_added(self.things.mass_weight, mass)
         return False, self.word_weight * further_words(text)
 
-    def shifted(self, shifts: Sequence[Shift], violations: ArrayLike) -> Floats:
-        """Return the probability of truth of texts, by their shifts, at a violation each: (T,)."""
-        at = np.asarray(violations, np.float64) + [added for _, added in shifts]
-        found = self.probability(at)
+    def shifted_probabilities(self, shifts: Sequence[Shift], violations: ArrayLike) -> Floats:
+        """Return the probabilities that texts are true, by their shifts and violations: (T,)."""
+        shifted = np.asarray(violations, np.float64) + [added for _, added in shifts]
+        probabilities = self.probability(shifted)
         if self.things is not None:
             named = np.array([names_things for names_things, _ in shifts], np.bool_)
-            found[named] = self.things.probability(at[named])
-        return found
+            probabilities[named] = self.things.probability(shifted[named])
+        return probabilities
 
-    def _added(self, added: float) -> Calibration:
-        """Return the calibration of violations to which a number is added first."""
+    def _with_added(self, added: float) -> Calibration:
+        """Return the calibration that adds a number to each violation first."""
         if not (added or self.word_weight or self.mass_weight):
             return self
         return replace(
@@ -122,22 +122,22 @@ class Calibration:
             mass_weight=0.0,
         )
 
-    def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
-        """Return the probability of truth of each text at its violation, rounded for people."""
-        found = self.shifted([self.shift(text) for text in texts], violations)
-        return [round(one, 4) for one in found.tolist()]
+    def rounded_probabilities(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
+        """Return the probability of truth of each text at its violation, to 4 decimals."""
+        probabilities = self.shifted_probabilities([self.shift(text) for text in texts], violations)
+        return [round(probability, 4) for probability in probabilities.tolist()]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        found = asdict(replace(self, mass=None))
-        del found["mass"]
+        document = asdict(replace(self, mass=None))
+        del document["mass"]
         if not self.mass_weight:
-            del found["mass_weight"]
+            del document["mass_weight"]
         if self.things is None:
-            del found["things"]
+            del document["things"]
         else:
-            found["things"] = self.things.to_json()
-        return found
+            document["things"] = self.things.to_json()
+        return document
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -155,18 +155,18 @@ class Calibration:
 
 
 def further_words(text: str) -> int:
-    """Count the words of a text after the first, articles left out."""
+    """Count the words of a text after the first, without articles."""
     return max(0, sum(word not in _ARTICLES for word in words(text)) - 1)
 
 
 def mass_added(weight: float, mass: Mass) -> Mass:
-    """Return what is added to the violation of a text of this mass, or of several texts."""
+    """Return the number to add to the violation of a text of this mass, or of several texts."""
     return weight * (LARGE_MASS - mass)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrations:
-    """A model's calibrations; None where there were no pairs to measure.
+    """A model's calibrations; None where there are no pairs to measure.
 
     Attributes:
         image: whether a caption is true of an image.
@@ -176,17 +176,18 @@ class Calibrations:
     image: Calibration | None = None
     caption: Calibration | None = None
 
-    def reading(self, mass: Callable[[str], float]) -> Self:
-        """Return these calibrations for a model whose texts have this largest violation."""
-        each = (
-            None if one is None else replace(one, mass=mass) for one in (self.image, self.caption)
+    def with_mass(self, mass: Callable[[str], float]) -> Self:
+        """Return these calibrations for a model that gives a text this mass."""
+        curves = (
+            None if curve is None else replace(curve, mass=mass)
+            for curve in (self.image, self.caption)
         )
-        return type(self)(*each)
+        return type(self)(*curves)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        each = {"image": self.image, "caption": self.caption}
-        return {name: None if one is None else one.to_json() for name, one in each.items()}
+        curves = {"image": self.image, "caption": self.caption}
+        return {name: None if curve is None else curve.to_json() for name, curve in curves.items()}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -215,7 +216,7 @@ def calibrations(
     """Calibrate a model on a dataset that it has not learned from.
 
     Args:
-        dataset: knows which captions are true of which images.
+        dataset: its ground truth decides which captions are true of which images.
         images: (I, N), in the order of `dataset.images`.
         captions: (C, N), in the order of `dataset.captions`.
         score: the model's score.
@@ -241,95 +242,94 @@ def caption_pairs(
     captions: Points,
     score: Score,
     block: int = BLOCK_ROWS,
-    most: int = PAIRED_CAPTIONS,
+    count: int = PAIRED_CAPTIONS,
 ) -> Pairs:
     """Pair at most `most` captions with each other; none is paired with itself.
 
-    There are no pairs where it is not known which caption follows from which.
+    There are no pairs if the ground truth does not know which caption follows from which.
     """
-    taken = np.unique(np.linspace(0, len(captions) - 1, most).astype(np.int64))
-    points = captions[taken]
-    for start in range(0, len(taken), block):
-        rows = np.arange(start, min(start + block, len(taken)))
-        true = truth.entails(taken, taken[rows])  # (premises, hypotheses)
+    chosen_rows = np.unique(np.linspace(0, len(captions) - 1, count).astype(np.int64))
+    points = captions[chosen_rows]
+    for start in range(0, len(chosen_rows), block):
+        rows = np.arange(start, min(start + block, len(chosen_rows)))
+        true = truth.entails(chosen_rows, chosen_rows[rows])  # (premises, hypotheses)
         if true is None:
             return
         penalty = penalties_between(score, points, points[rows])
-        others = np.not_equal.outer(np.arange(len(taken)), rows)
-        yield penalty[others], true[others]
+        other_rows = np.not_equal.outer(np.arange(len(chosen_rows)), rows)
+        yield penalty[other_rows], true[other_rows]
 
 
 def calibrate(*kinds: Iterable[Block]) -> Calibration | None:
     """Fit a calibration, in memory that does not grow with the number of pairs.
 
     Args:
-        kinds: blocks of penalties, and an array of the same shape, true for true pairs. Penalties
-            above 1 count as 1. The pairs of a kind count as if there were as many as of the
-            largest.
+        kinds: for each kind of pair, blocks of penalties with an array of the same shape, true
+            for true pairs. Penalties above 1 count as 1. Each kind has the same total weight.
 
     Returns:
         None where all pairs are true, or all are false.
     """
-    counts = [_counted(blocks) for blocks in kinds]
-    most = max((_number(one) for one in counts), default=0.0)
-    found = np.zeros((3, BINS))
-    for one in counts:
-        found += one * (most / max(1.0, _number(one)))
-    return _fitted(found)
+    counts = [_count_in_bins(blocks) for blocks in kinds]
+    largest = max((_number(count) for count in counts), default=0.0)
+    counts_of_all = np.zeros((3, BINS))
+    for count in counts:
+        counts_of_all += count * (largest / max(1.0, _number(count)))
+    return _fit(counts_of_all)
 
 
 def _number(counts: Floats) -> float:
     return float(counts[:2].sum())
 
 
-def _counted(blocks: Iterable[Block]) -> Floats:
+def _count_in_bins(blocks: Iterable[Block]) -> Floats:
     """Return false pairs, true pairs and the sum of violations in each bin: (3, BINS)."""
-    found = np.zeros((3, BINS))
+    counts = np.zeros((3, BINS))
     for penalty, true in blocks:
         values = np.clip(penalty.ravel(), 0, 1).astype(np.float64)
         bins = np.minimum((np.sqrt(values) * BINS).astype(np.int64), BINS - 1)
-        of_all = np.bincount(bins, minlength=BINS)
-        of_true = np.bincount(bins[true.ravel()], minlength=BINS)
-        found += (of_all - of_true, of_true, np.bincount(bins, values, minlength=BINS))
-    return found
+        in_bins = np.bincount(bins, minlength=BINS)
+        true_in_bins = np.bincount(bins[true.ravel()], minlength=BINS)
+        counts += (in_bins - true_in_bins, true_in_bins, np.bincount(bins, values, minlength=BINS))
+    return counts
 
 
-def _fitted(counted: Floats) -> Calibration | None:
-    """Return the calibration of pairs that `_counted` counted, or None."""
-    false, true_counts, sums = counted
+def _fit(counts: Floats) -> Calibration | None:
+    """Return the calibration of pairs that `_count_in_bins` counted, or None."""
+    false, true_counts, sums = counts
     if not false.any() or not true_counts.any():
         return None
-    filled = np.flatnonzero(false + true_counts)
-    blocks_of = _falling(true_counts[filled], false[filled])
-    starts = filled[blocks_of]
+    used_bins = np.flatnonzero(false + true_counts)
+    pools = _pools(true_counts[used_bins], false[used_bins])
+    starts = used_bins[pools]
     pooled_true = np.add.reduceat(true_counts, starts)
     pooled = pooled_true + np.add.reduceat(false, starts)
     # Half a pair of each kind is added, so that small blocks are not certain.
     probabilities = np.minimum.accumulate((pooled_true + 0.5) / (pooled + 1))
-    at = np.add.reduceat(sums, starts) / pooled
+    violations = np.add.reduceat(sums, starts) / pooled
     return Calibration(
-        tuple(at.tolist()),
+        tuple(violations.tolist()),
         tuple(probabilities.tolist()),
         _equal_precision_and_recall(true_counts, false),
-        round(_number(counted)),
+        round(_number(counts)),
         round(float(true_counts.sum())),
     )
 
 
-def _falling(true: Floats, false: Floats) -> NDArray[np.int64]:
-    """Pool neighbours until the share of true pairs falls; return where each pool starts."""
+def _pools(true: Floats, false: Floats) -> NDArray[np.int64]:
+    """Pool neighbours until the share of true pairs falls; return the start of each pool."""
     pools: list[tuple[int, float, float]] = []  # start, true, all
-    for start, (good, bad) in enumerate(zip(true, false, strict=True)):
-        pool = (start, good, good + bad)
+    for start, (true_count, false_count) in enumerate(zip(true, false, strict=True)):
+        pool = (start, true_count, true_count + false_count)
         while pools and pools[-1][1] * pool[2] <= pool[1] * pools[-1][2]:
-            last = pools.pop()
-            pool = (last[0], last[1] + pool[1], last[2] + pool[2])
+            previous = pools.pop()
+            pool = (previous[0], previous[1] + pool[1], previous[2] + pool[2])
         pools.append(pool)
     return np.array([start for start, _, _ in pools])
 
 
 def _equal_precision_and_recall(true: Floats, false: Floats) -> float:
-    """Return the violation below which lie as many pairs as there are true ones."""
+    """Return the violation below which there are as many pairs as there are true ones."""
     below = np.concatenate(([0.0], np.cumsum(true + false)))
     edges = (np.arange(BINS + 1) / BINS) ** 2
     return float(np.interp(true.sum(), below, edges))

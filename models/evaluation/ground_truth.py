@@ -1,8 +1,8 @@
 """Ground truth of a dataset: which captions are true of which images, and which imply which.
 
-A photograph's captions are true of it, and so are captions of the same words. Nobody wrote down
-what else is true. Drawn scenes carry their meaning, which decides the truth of every caption for
-every image, and for every other caption. A package that has such meanings registers a reader.
+A photograph's captions are true of it, and so are captions of the same words. It is unknown which
+others are. Drawn scenes carry their meaning, which decides the truth of every caption for every
+image, and for every other caption. A package whose datasets have meanings registers a reader.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GroundTruth(Protocol):
         ...
 
     def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_] | None:
-        """Tell which captions follow from which: (P,), (H,) -> (P, H); None if it is unknown."""
+        """Return which captions follow from which: (P,), (H,) -> (P, H); None if it is unknown."""
         ...
 
 
@@ -45,7 +45,7 @@ class SameWords:
                 described[text].add(row)
                 texts.append(text)
         self._texts = np.array(texts)
-        # The images of all texts one after the other, how many each has and where they begin.
+        # The images of all texts in one array, and the count and start of each text's.
         self._images = np.concatenate([sorted(rows) for rows in described])
         self._counts = np.array([len(rows) for rows in described])
         self._starts = np.cumsum(self._counts) - self._counts
@@ -54,21 +54,21 @@ class SameWords:
         texts = self._texts[captions]
         counts = self._counts[texts]
         columns = np.repeat(np.arange(len(texts)), counts)
-        within = np.arange(len(columns)) - np.repeat(np.cumsum(counts) - counts, counts)
-        described = self._images[self._starts[texts][columns] + within]
-        chosen, places = np.unique(images, return_inverse=True)
-        at = np.minimum(np.searchsorted(chosen, described), len(chosen) - 1)
-        wanted = chosen[at] == described
-        true = np.zeros((len(chosen), len(texts)), dtype=np.bool_)
-        true[at[wanted], columns[wanted]] = True
-        return true[places]
+        within_text = np.arange(len(columns)) - np.repeat(np.cumsum(counts) - counts, counts)
+        described = self._images[self._starts[texts][columns] + within_text]
+        distinct, image_rows = np.unique(images, return_inverse=True)
+        row_of = np.minimum(np.searchsorted(distinct, described), len(distinct) - 1)
+        is_among = distinct[row_of] == described
+        true = np.zeros((len(distinct), len(texts)), dtype=np.bool_)
+        true[row_of[is_among], columns[is_among]] = True
+        return true[image_rows]
 
     def entails(self, premises: Rows, hypotheses: Rows) -> None:
-        """Return None: it is not written down which other captions follow."""
+        """Return None: the dataset does not record which other captions follow."""
 
 
 def known_ground_truth(dataset: Dataset) -> GroundTruth:
-    """Return the ground truth of a dataset: by meaning if all of it has one, else by words.
+    """Return the ground truth of a dataset: by meaning if everything has one, else by words.
 
     Raises:
         DatasetError: no registered reader understands the meanings.
@@ -88,13 +88,13 @@ def known_ground_truth(dataset: Dataset) -> GroundTruth:
 
 
 def has_meanings(dataset: Dataset) -> bool:
-    """Tell whether every image and caption of a dataset carries its meaning."""
+    """Return whether every image and caption of a dataset has a meaning."""
     return all(image.meaning is not None for image in dataset.images) and all(
         caption.meaning is not None for caption in dataset.captions
     )
 
 
-def own_captions(dataset: Dataset) -> NDArray[np.int64]:
-    """Return, for each caption in order, the row of the image it was written for: (C,)."""
+def caption_owners(dataset: Dataset) -> NDArray[np.int64]:
+    """Return the row of each caption's own image, in the order of captions: (C,)."""
     counts = [len(image.captions) for image in dataset.images]
     return np.repeat(np.arange(len(counts)), counts)

@@ -1,4 +1,4 @@
-"""Registry of the readers of meanings, which datasets carry as plain JSON."""
+"""Registry of the readers of meanings, which datasets hold as plain JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from hasse.models.evaluation.ground_truth import GroundTruth
 
 Meanings = Sequence[Mapping[str, Any]]
-# Takes the meanings of all images and of all captions; returns None for those of another kind.
+# Takes the meanings of all images and captions; returns None if it does not know their kind.
 MeaningReader = Callable[[Meanings, Meanings], "GroundTruth | None"]
 READERS: list[MeaningReader] = []

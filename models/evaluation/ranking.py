@@ -1,9 +1,9 @@
-"""Ranking metrics that are honest about ties.
+"""Ranking metrics that count ties fairly.
 
-A query counts as answered at the rank of its best true item. With distinct penalties that is
-the published protocol (R@K is a hit rate: any of an image's captions will do). Published code
-leaves ties to the sort; here the rank is 1 + (false items strictly better) + half of the false
-items tied with it, so that a model which gives everything one penalty scores as chance.
+The rank of a query is the rank of its best true item. With distinct penalties that is the
+published protocol (R@K is a hit rate: any of an image's captions will do). Published code leaves
+ties to the sort. Here the rank is 1 + (false items strictly better) + half of the false items
+tied with it, so a model that gives everything the same penalty scores as chance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RankingMetrics:
     """Retrieval quality over a set of queries; recalls and precision in percent.
 
     Attributes:
-        r1, r5, r10: share of queries with a true item among the first 1, 5, 10.
+        r1, r5, r10: share of queries with a true item among the first 1, 5, 10 items.
         median, mean: of the 1-based rank of the best true item.
         mean_average_precision: over all true items of a query, averaged over queries.
         queries: number of queries.
@@ -67,7 +67,7 @@ class Ranking:
     """Ranks of the true items of Q queries.
 
     Attributes:
-        images: (Q,), the row of the image that a query is, or that its caption was written for.
+        images: (Q,), the row of each query's image; of a caption, the image of its annotation.
         ranks: (Q,), 1-based, of the best true item.
         precisions: (Q,), the average precision over all true items, in (0, 1].
         tied: queries whose best true item ties with a false one.
@@ -102,12 +102,14 @@ def average_precisions(
 ) -> NDArray[np.float64]:
     """Return the average precision of each query: (Q, R), (Q, R) -> (Q,), in (0, 1].
 
-    Items of equal penalty enter together, so that their order among themselves is nothing.
+    Ties are counted together, so their order does not matter.
     """
     out = np.empty(len(penalty))
-    for query, (row, good) in enumerate(zip(penalty, true, strict=True)):
-        hits_at = np.sort(row[good])
-        # At each true item: how many true ones there are by then, and how many of all.
-        hits = np.searchsorted(hits_at, hits_at, side="right")
-        out[query] = (hits / np.searchsorted(np.sort(row), hits_at, side="right")).mean()
+    for query, (row, is_true) in enumerate(zip(penalty, true, strict=True)):
+        true_penalties = np.sort(row[is_true])
+        # At each true item: the number of true items so far, divided by that of all so far.
+        true_so_far = np.searchsorted(true_penalties, true_penalties, side="right")
+        out[query] = (
+            true_so_far / np.searchsorted(np.sort(row), true_penalties, side="right")
+        ).mean()
     return out

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
+from hasse.models.evaluation.ground_truth import caption_owners, has_meanings, known_ground_truth
 from hasse.models.evaluation.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
 from hasse.models.score import Score, penalties_between
 
@@ -28,8 +28,8 @@ class Evaluation:
     Attributes:
         caption_retrieval: an image is the query for its captions.
         image_retrieval: a caption is the query for its image.
-        ground_truth: what counts as true: "annotation" (the image's own captions) or "meaning" (all
-            that holds, known for scenes).
+        ground_truth: which captions count as true: "annotation" (the image's own) or "meaning"
+            (all that are true, known for scenes).
     """
 
     images: int
@@ -50,7 +50,7 @@ class Evaluation:
     def quality(self) -> float:
         """The number by which epochs of a training are compared; higher is better.
 
-        Where all truth is known, all of it is to be retrieved.
+        Where the whole ground truth is known, it counts all true items, by their precision.
         """
         if self.ground_truth == "meaning":
             return (
@@ -61,7 +61,7 @@ class Evaluation:
 
     @property
     def summary(self) -> str:
-        """Text of the line of an epoch."""
+        """The text for the progress line of an epoch."""
         return (
             f"R@1 {self.caption_retrieval.r1:.1f} captions by image, "
             f"{self.image_retrieval.r1:.1f} images by caption, rsum {self.rsum:.1f}"
@@ -108,38 +108,38 @@ class Retrieval:
 def evaluate(
     dataset: Dataset, images: Points, captions: Points, score: Score, entries: int = BLOCK_ENTRIES
 ) -> Evaluation:
-    """Measure retrieval both ways over a dataset whose points are given; see `retrieve`."""
+    """Measure retrieval in both directions over the points of a dataset; see `retrieve`."""
     return retrieve(dataset, images, captions, score, entries).evaluation
 
 
 def retrieve(
     dataset: Dataset, images: Points, captions: Points, score: Score, entries: int = BLOCK_ENTRIES
 ) -> Retrieval:
-    """Rank everything for every query, both ways, over a dataset whose points are given.
+    """Rank all items for every query, in both directions, over the points of a dataset.
 
     Args:
-        dataset: says which captions are true of which images.
+        dataset: its ground truth decides which captions are true of which images.
         images: (I, N), in the order of `dataset.images`.
         captions: (C, N), in the order of `dataset.captions`.
-        score: how the model compares them.
-        entries: of the penalty matrix that exist at one time.
+        score: the model's score.
+        entries: maximum number of entries of the penalty matrix in memory.
 
-    Images without captions stay in the collection but do not ask. Memory does not grow with
+    Images without captions are items but no queries. Memory does not grow with
     images x captions.
     """
-    owners = own_captions(dataset)
+    owners = caption_owners(dataset)
     if len(images) != len(dataset) or len(captions) != len(owners):
         raise ValueError("the points are not those of this dataset")
-    meaning = has_meanings(dataset)
+    by_meaning = has_meanings(dataset)
 
-    def own(image_rows: Rows, caption_rows: Rows) -> NDArray[np.bool_]:
+    def own_pairs(image_rows: Rows, caption_rows: Rows) -> NDArray[np.bool_]:
         return np.equal.outer(image_rows, owners[caption_rows])
 
-    true: Truths = known_ground_truth(dataset).holds if meaning else own
-    asking = np.unique(owners)
+    true: Truths = known_ground_truth(dataset).holds if by_meaning else own_pairs
+    query_images = np.unique(owners)
     all_images, all_captions = np.arange(len(images)), np.arange(len(captions))
 
-    # Once for both directions where that is small enough.
+    # The whole matrix, if it is small enough, serves both directions.
     small = len(images) * len(captions) <= entries
     whole = penalties_between(score, images, captions) if small else None
 
@@ -151,10 +151,10 @@ def retrieve(
     return Retrieval(
         images=len(images),
         captions=len(captions),
-        ground_truth="meaning" if meaning else "annotation",
+        ground_truth="meaning" if by_meaning else "annotation",
         caption_retrieval=_rank(
-            asking,
-            asking,
+            query_images,
+            query_images,
             max(1, entries // len(captions)),
             lambda rows: penalty(rows, all_captions),
             lambda rows: true(rows, all_captions),
@@ -179,9 +179,9 @@ def _rank(
     ranks, precisions, tied = [], [], 0
     for start in range(0, len(queries), step):
         rows = queries[start : start + step]
-        block, good = penalty(rows), true(rows)  # (q, collection)
-        block_ranks, block_tied = best_ranks(block, good)
+        block, block_true = penalty(rows), true(rows)  # (q, collection)
+        block_ranks, block_tied = best_ranks(block, block_true)
         ranks.append(block_ranks)
-        precisions.append(average_precisions(block, good))
+        precisions.append(average_precisions(block, block_true))
         tied += block_tied
     return Ranking(owners, np.concatenate(ranks), np.concatenate(precisions), tied)

@@ -1,4 +1,4 @@
-"""How sure a measured retrieval is, and whether one model is better than another.
+"""Intervals of retrieval metrics, and whether one model is better than another.
 
 The bootstrap draws images, each with all its captions: captions of one image are not five
 independent pieces of evidence. Blocks are drawn one by one and averaged, as the metrics are. Two
@@ -18,7 +18,7 @@ from hasse.models.evaluation.ranking import Ranking
 from hasse.models.evaluation.retrieval import Evaluation, Retrieval
 
 DIRECTIONS = ("caption_retrieval", "image_retrieval")
-SAMPLES = 2000  # draws of a sample
+SAMPLES = 2000  # of the bootstrap
 METRICS = ("r1", "r5", "r10", "median", "mean", "mean_average_precision")
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """95 % intervals of what an `Evaluation` holds, or of the differences of two.
+    """95 % intervals of the metrics of an `Evaluation`, or of the differences of two.
 
     Attributes:
         metrics: low and high by direction and metric, named as in `Evaluation`.
@@ -43,31 +43,31 @@ class Intervals:
 
 def intervals(blocks: Sequence[Retrieval]) -> Intervals:
     """Return the intervals of the mean evaluation of some blocks of a collection."""
-    return percentiles(resampled(blocks))
+    return percentiles(resample(blocks))
 
 
-def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
-    """Return the intervals of (metrics of `blocks`) - (metrics of `others`), paired.
+def differences(blocks: Sequence[Retrieval], other_blocks: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of (metrics of `blocks`) - (metrics of `other_blocks`), paired.
 
     Raises:
-        ValueError: the two are not of the same queries.
+        ValueError: they have not the same queries.
     """
-    if len(blocks) != len(others) or not all(map(same_queries, blocks, others)):
+    if len(blocks) != len(other_blocks) or not all(map(same_queries, blocks, other_blocks)):
         raise ValueError("only rankings of the same images and captions can be compared")
-    return percentiles(resampled(blocks) - resampled(others))
+    return percentiles(resample(blocks) - resample(other_blocks))
 
 
-def difference(mine: Evaluation, others: Evaluation) -> dict[str, Any]:
-    """Subtract evaluations: by direction and metric, and `rsum`."""
+def difference(evaluation: Evaluation, other: Evaluation) -> dict[str, Any]:
+    """Return (metrics of `evaluation`) - (metrics of `other`), and `rsum`."""
     gaps: dict[str, Any] = {
         direction: {
-            metric: getattr(getattr(mine, direction), metric)
-            - getattr(getattr(others, direction), metric)
+            metric: getattr(getattr(evaluation, direction), metric)
+            - getattr(getattr(other, direction), metric)
             for metric in METRICS
         }
         for direction in DIRECTIONS
     }
-    return gaps | {"rsum": mine.rsum - others.rsum}
+    return gaps | {"rsum": evaluation.rsum - other.rsum}
 
 
 def same_queries(block: Retrieval, other: Retrieval) -> bool:
@@ -77,20 +77,20 @@ def same_queries(block: Retrieval, other: Retrieval) -> bool:
     )
 
 
-def resampled(blocks: Sequence[Retrieval], samples: int = SAMPLES) -> Floats:
+def resample(blocks: Sequence[Retrieval], samples: int = SAMPLES) -> Floats:
     """Return every metric in every draw: (directions, metrics, samples)."""
-    out = np.zeros((len(DIRECTIONS), len(METRICS), samples))
+    values = np.zeros((len(DIRECTIONS), len(METRICS), samples))
     for seed, block in enumerate(blocks):
-        asking = np.unique(block.image_retrieval.images)
-        tables = [_Table.of(getattr(block, direction), asking) for direction in DIRECTIONS]
-        for at, counts in enumerate(draws(len(asking), seed, samples)):
+        query_images = np.unique(block.image_retrieval.images)
+        tables = [_Table.of(getattr(block, direction), query_images) for direction in DIRECTIONS]
+        for sample, counts in enumerate(draws(len(query_images), seed, samples)):
             for row, table in enumerate(tables):
-                out[row, :, at] += table.metrics(counts)
-    return out / len(blocks)
+                values[row, :, sample] += table.metrics(counts)
+    return values / len(blocks)
 
 
 def draws(number: int, seed: int = 0, samples: int = SAMPLES) -> Iterator[NDArray[np.int64]]:
-    """Draw `number` things with replacement, `samples` times: how often each came, (number,).
+    """Draw `number` of `number` rows with replacement, `samples` times; yield counts (number,).
 
     The same number and seed give the same draws, so that two models can be compared on them.
     """
@@ -101,11 +101,11 @@ def draws(number: int, seed: int = 0, samples: int = SAMPLES) -> Iterator[NDArra
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The queries of a ranking, so that a draw of images is measured in one pass.
+    """The queries of a ranking, summed by image: measures a draw of images in one pass.
 
     Attributes:
-        queries: (I,), of each image.
-        sums: (I, 5), over each image's queries, of what is averaged.
+        queries: (I,), the number of each image's queries.
+        sums: (I, 5), over each image's queries: the metrics that are means.
         ranks, images: (Q,), rising ranks and the image of each.
     """
 
@@ -115,19 +115,21 @@ class _Table:
     images: NDArray[np.int64]
 
     @classmethod
-    def of(cls, ranking: Ranking, asking: NDArray[np.int64]) -> _Table:
-        images, ranks = np.searchsorted(asking, ranking.images), ranking.ranks
+    def of(cls, ranking: Ranking, query_images: NDArray[np.int64]) -> _Table:
+        images, ranks = np.searchsorted(query_images, ranking.images), ranking.ranks
         averaged = [*(100.0 * (ranks <= k) for k in (1, 5, 10)), ranks, 100 * ranking.precisions]
         order = np.argsort(ranks)
         return cls(
-            np.bincount(images, minlength=len(asking)),
-            np.stack([np.bincount(images, v, minlength=len(asking)) for v in averaged], axis=1),
+            np.bincount(images, minlength=len(query_images)),
+            np.stack(
+                [np.bincount(images, v, minlength=len(query_images)) for v in averaged], axis=1
+            ),
             ranks[order],
             images[order],
         )
 
     def metrics(self, counts: NDArray[np.int64]) -> Floats:
-        """Return `METRICS` of the queries of images that each come `counts` times: (6,)."""
+        """Return `METRICS` if each image is drawn `counts` times: (I,) -> (6,)."""
         means = (counts @ self.sums) / (counts @ self.queries)
         below = np.cumsum(counts[self.images])
         middle = np.searchsorted(below, [(below[-1] - 1) // 2, below[-1] // 2], side="right")
@@ -135,10 +137,10 @@ class _Table:
         return np.array([*means[:3], median, *means[3:]])
 
 
-def percentiles(drawn: Floats) -> Intervals:
-    low, high = np.percentile(drawn, [2.5, 97.5], axis=-1)
+def percentiles(samples: Floats) -> Intervals:
+    low, high = np.percentile(samples, [2.5, 97.5], axis=-1)
     # Recalls are the first three metrics of both directions.
-    rsum = np.percentile(drawn[:, :3].sum((0, 1)), [2.5, 97.5])
+    rsum = np.percentile(samples[:, :3].sum((0, 1)), [2.5, 97.5])
     return Intervals(
         {
             direction: {

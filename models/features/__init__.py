@@ -1,1 +1,1 @@
-"""What a training reads of pictures: features of frozen networks, and cached pixels, on disk."""
+"""Inputs of a training on disk: features of frozen networks, and cached pixels."""

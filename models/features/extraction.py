@@ -1,4 +1,4 @@
-"""Extract features of pictures with a frozen network, once, for trainings that take seconds.
+"""Extract features of pictures with a frozen network, once, so that a training takes seconds.
 
 With ten crops, features are averaged over the crops after the network's last ReLU, as in the paper.
 """
@@ -25,7 +25,7 @@ from hasse.models.features.feature_store import (
     FeaturesError,
     FeatureStore,
     Maker,
-    appending,
+    open_appender,
 )
 from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.decoding import open_picture, picture_stamp
@@ -41,9 +41,9 @@ class ExtractionStopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchFeatures:
-    """Some images with their features (B, C, F), and those that cannot be read, with a line each.
+    """Images with their features (B, C, F), and unreadable images with a message each.
 
-    Where regions have features too they are (B, C, REGIONS, F).
+    With features of regions, these are (B, C, REGIONS, F).
     """
 
     images: list[Image]
@@ -56,15 +56,15 @@ Batches: TypeAlias = Callable[[Sequence[Image], int], Iterator[BatchFeatures]]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionOptions:
-    """What is computed of each picture, and by which means.
+    """Which features to extract, and how.
 
     Attributes:
-        views: random crops of each picture that have features too, for training to vary.
-        regions: whether nine regions of each picture (of one crop) and view have features too.
-        device: where the network runs.
-        batch_size: crops that the network takes at a time.
-        workers: threads that decode; None: one a core.
-        limits: of the pictures that are read.
+        views: number of random crops of each picture, whose features training uses too.
+        regions: whether to extract features of nine regions of each picture (one crop) and view.
+        device: torch's name of the network's device.
+        batch_size: crops in a batch of the network.
+        workers: threads that decode; None: one for each core.
+        limits: of pictures.
     """
 
     views: int = 0
@@ -85,8 +85,8 @@ class Extractor:
     def __init__(
         self, backbone: Backbone, preprocessing: Preprocessing, options: ExtractionOptions
     ) -> None:
-        chosen = copy.deepcopy(backbone).keep_grid() if options.regions else backbone
-        self._network = chosen.for_inference()
+        network = copy.deepcopy(backbone).keep_grid() if options.regions else backbone
+        self._network = network.for_inference()
         self._network.to(options.device).require_side(preprocessing.crop)
         self._preprocessing, self._options = preprocessing, options
 
@@ -97,9 +97,9 @@ class Extractor:
         for batch in decode_ahead(images, self._crops, size, options.workers):
             features = np.empty((0, 0, 0), np.float32)
             if batch.items:
-                seen = _seen(self._network, batch.results, options.batch_size, device)
-                own, others = np.split(seen, [crops], axis=1)
-                features = np.concatenate([own.mean(1, keepdims=True), others], axis=1)
+                rows = _run_network(self._network, batch.results, options.batch_size, device)
+                of_crops, of_views = np.split(rows, [crops], axis=1)
+                features = np.concatenate([of_crops.mean(1, keepdims=True), of_views], axis=1)
             skipped = [
                 (image, f"{image.subject}: {error}: skipped") for image, error in batch.unusable
             ]
@@ -137,27 +137,26 @@ def extract(
     clock: Callable[[], float] = time.monotonic,
     batches: Batches | None = None,
 ) -> FeatureStore:
-    """Compute the features of all images that have none in `folder` yet, and open them.
+    """Extract the features of all images that have none in `folder` yet, and open them all.
 
-    A killed run goes on where it was and ends in the same bytes. Images that are new in the
-    dataset are appended; pictures that cannot be read are left out, and tried again by the next
-    run. Pictures whose size or time of change differ are read again; until then, and where that
-    fails, their old features stay.
+    A killed run resumes and ends in the same bytes. Images that are new in the dataset are
+    appended. Unreadable pictures are left out, and tried again by the next run. A picture whose
+    size or time of change differs is read again; if that fails, its old features stay.
 
     Args:
         stop: called after each batch; when it returns true, the extraction stops.
-        skipped: called with one line for each image that is left out.
-        changed: called with one line if pictures changed and are read again.
-        commit_images, commit_seconds: when to commit, whichever comes first. A commit waits for
-            the disk; a kill loses what was done since.
+        skipped: called with one line for each unreadable image.
+        changed: called with one line if changed pictures are read again.
+        commit_images, commit_seconds: images and time between commits, whichever comes first. A
+            commit waits for the disk. A kill loses the features since the last commit.
         clock: returns the time in seconds.
-        batches: yields the features of images, some at a time; None looks at them here.
+        batches: yields the features of images in batches; None extracts them in this process.
 
     Raises:
-        FeaturesError: what is in `folder` was made with another network, preprocessing or
-            dataset; features are not finite; nothing could be read; the disk or the device's
-            memory is full.
-        FolderLockedError: another process writes to the folder.
+        FeaturesError: the features in `folder` are of another network, preprocessing or dataset;
+            features are not finite; no picture is readable; the disk or the device's memory is
+            full.
+        FolderLockedError: another process has locked the folder.
         BackboneError: the network takes no pictures of this size, or has no regions.
         ExtractionStopped: `stop` returned true.
     """
@@ -172,11 +171,11 @@ def extract(
     if batches is None:
         batches = Extractor(backbone, preprocessing, options).batches
     pictures_per_batch = max(1, options.batch_size // (preprocessing.crops + options.views))
-    with appending(folder, maker) as writer:
+    with open_appender(folder, maker) as writer:
         stamps = {image.id: picture_stamp(image.path) for image in dataset.images}
         todo = _remaining(dataset, stamps, writer, changed)
         done = len(dataset) - len(todo)
-        committed_at, since = clock(), 0
+        committed_at, uncommitted = clock(), 0
         try:
             for batch in batches(todo, pictures_per_batch):
                 for image, line in batch.skipped:
@@ -185,15 +184,15 @@ def extract(
                 for image in batch.images:
                     writer.skipped.pop(image.id, None)
                 if batch.images:
-                    seen_stamps = [stamps[image.id] for image in batch.images]
-                    rounded = _finite(batch.features, batch.images, maker)
-                    writer.add(batch.images, seen_stamps, rounded)
+                    stamps_here = [stamps[image.id] for image in batch.images]
+                    rounded = _to_float16(batch.features, batch.images, maker)
+                    writer.add(batch.images, stamps_here, rounded)
                 done += len(batch.images) + len(batch.skipped)
-                since += len(batch.images) + len(batch.skipped)
+                uncommitted += len(batch.images) + len(batch.skipped)
                 progress(done, len(dataset))
-                if since >= commit_images or clock() - committed_at > commit_seconds:
+                if uncommitted >= commit_images or clock() - committed_at > commit_seconds:
                     writer.commit()
-                    committed_at, since = clock(), 0
+                    committed_at, uncommitted = clock(), 0
                 if stop() and done < len(dataset):
                     raise ExtractionStopped(
                         f"{done:,} of {len(dataset):,} pictures are done and kept in {folder}"
@@ -201,9 +200,9 @@ def extract(
         finally:
             writer.commit()  # also on Ctrl-C: the features were expensive
         if writer.rows == 0:
-            why = next(iter(writer.skipped.values()), "it has no images")
+            reason = next(iter(writer.skipped.values()), "it has no images")
             raise FeaturesError(
-                f"no picture of '{dataset.name}' could be read ({why}): "
+                f"no picture of '{dataset.name}' could be read ({reason}): "
                 f"are the pictures where the dataset says?"
             )
     return FeatureStore.open(folder)
@@ -215,7 +214,7 @@ def _remaining(
     writer: Appender,
     changed: Callable[[str], None],
 ) -> list[Image]:
-    """List the images that need features: in order, then those skipped before."""
+    """List the images that need features: new ones in order, then those skipped before."""
     stored: dict[int, int] = {}
     if writer.rows > 0:
         store = FeatureStore.open(writer.folder)
@@ -226,41 +225,41 @@ def _remaining(
             f"the features in {writer.folder} are of another dataset, which shares no image with "
             f"'{dataset.name}': name another --out, or delete that folder"
         )
-    # The features of a picture that is gone (stamp 0) stay.
+    # The features of a missing picture (stamp 0) stay.
     other = {i for i, stamp in stamps.items() if i in stored and stamp not in (0, stored[i])}
     if other:
         changed(f"pictures that changed since their features were made: {len(other):,}, read again")
     missing = [image for image in dataset.images if image.id not in stored or image.id in other]
-    # Stable: batches of the rest are then the same as without the interruption.
+    # The sort is stable, so batches are the same as without an interruption.
     return sorted(missing, key=lambda image: image.id in writer.skipped)
 
 
 @torch.inference_mode()
-def _seen(
+def _run_network(
     network: Backbone, pixels: list[Pixels], batch_size: int, device: torch.device
 ) -> NDArray[np.float32]:
-    """Run the network on a bounded number of crops at a time: B x (C, 3, H, W) -> (B, C, F).
+    """Run the network on `batch_size` crops at a time: B x (C, 3, H, W) -> (B, C, F).
 
-    Where it keeps its grid, -> (B, C, REGIONS, F).
+    A network that keeps its grid gives (B, C, REGIONS, F).
     """
     crops = torch.from_numpy(np.concatenate(pixels))  # (B * C, 3, H, W)
 
-    def look(some: Tensor) -> Tensor:
-        seen: Tensor = network(some.to(device))
-        return (pool_regions(seen) if network.grid else seen).float().cpu()
+    def run(part: Tensor) -> Tensor:
+        features: Tensor = network(part.to(device))
+        return (pool_regions(features) if network.grid else features).float().cpu()
 
     try:
-        rows = torch.cat([look(some) for some in torch.split(crops, batch_size)])
+        rows = torch.cat([run(part) for part in torch.split(crops, batch_size)])
     except torch.OutOfMemoryError as error:
         raise FeaturesError(
             f"{device} has not enough memory for {batch_size} crops at a time: lower "
             f"--batch-size; what is done is kept, and the same command goes on from it"
         ) from error
-    seen: NDArray[np.float32] = rows.reshape(len(pixels), -1, *rows.shape[1:]).numpy()
-    return seen
+    features: NDArray[np.float32] = rows.reshape(len(pixels), -1, *rows.shape[1:]).numpy()
+    return features
 
 
-def _finite(
+def _to_float16(
     features: NDArray[np.float32], images: Sequence[Image], maker: Maker
 ) -> NDArray[np.float16]:
     with np.errstate(over="ignore"):

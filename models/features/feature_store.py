@@ -1,16 +1,16 @@
-"""Features of pictures on disk, durable as far as they are finished.
+"""Features of pictures on disk, durable after each commit.
 
 A folder of four files:
 
-    features.f16     rows of float16, one after the other: F of the picture, F of each view; with
-                     regions, REGIONS times F of each
+    features.f16     rows of float16: F of the picture, then F of each view; with regions,
+                     REGIONS times F of each
     images.i64       for each row the image's id and a hash of its file name
     stamps.i64       for each row `picture_stamp` of its picture
-    manifest.json    how many rows there are, and what made them
+    manifest.json    the number of rows, and what made them
 
-Rows reach the disk before the manifest counts them. Rows beyond its count are of an interrupted
-run, and the next one overwrites them. Of several rows of an image the last one counts: its picture
-has changed.
+Rows reach the disk before the manifest counts them. Rows beyond its count are left by an
+interrupted run, and the next run overwrites them. If an image has several rows, because its picture
+changed, the last one counts.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ FORMAT = 2
 
 
 class FeaturesError(HasseError):
-    """Features that cannot be made or used; the message says why and what to do."""
+    """Features cannot be made or used; the message has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """What features depend on beside the picture.
+    """What made features: everything that they depend on, except the pictures.
 
     Attributes:
-        backbone: the name of the network, as of `hasse.models.encoders.registry`.
+        backbone: the name of the network in `hasse.models.encoders.registry`.
         weights: `Backbone.fingerprint()`.
         dimension: F.
-        preprocessing: how pictures are read.
-        views: random cuts of each picture that have features of their own.
-        regions: whether nine regions of the picture, and of each view, have them too.
+        preprocessing: of pictures.
+        views: number of random crops of each picture with features.
+        regions: whether nine regions of the picture, and of each view, have features.
     """
 
     backbone: str
@@ -70,20 +70,20 @@ class Maker:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one picture's features, those of its views included."""
+        """Bytes of the features of one picture and its views."""
         return math.prod(self.row_shape) * 2
 
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """The features of images, on disk, in n rows of which the last of an image counts.
+    """The features of images on disk, in n rows; the last row of an image counts.
 
     Attributes:
         maker: the network and the preprocessing that made them.
         image_ids: (n,) int64.
-        stamps: (n,) int64, `picture_stamp` of the pictures that were read.
-        rows: (n, *maker.row_shape) float16, mapped from disk: of the picture, then of its views.
-        skipped: by image id, why its picture gave no features.
+        stamps: (n,) int64, `picture_stamp` of the pictures.
+        rows: (n, *maker.row_shape) float16, mapped from disk: the picture, then its views.
+        skipped: by image id, why there are no features of its picture.
     """
 
     folder: Path
@@ -98,7 +98,7 @@ class FeatureStore:
         """Return the features of pictures and views: (n, 1 + views, F), or (.., REGIONS, F).
 
         Raises:
-            FeaturesError: regions have none.
+            FeaturesError: there are no features of regions.
         """
         if regions and not self.maker.regions:
             raise FeaturesError(
@@ -106,7 +106,7 @@ class FeatureStore:
                 f"of regions: make features with 'hasse lab features --regions', or leave "
                 f"--features out"
             )
-        # The whole comes before its regions.
+        # The whole picture is the first region.
         return self.rows[:, :, 0] if self.maker.regions and not regions else self.rows
 
     @cached_property
@@ -118,10 +118,10 @@ class FeatureStore:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open what `extract` wrote, finished or not.
+        """Open the features that `extract` wrote, finished or not.
 
         Raises:
-            FeaturesError: there are no features, or the files do not agree.
+            FeaturesError: there are no features, or files contradict each other.
         """
         manifest = _read_manifest(folder)
         if manifest is None:
@@ -140,7 +140,7 @@ class FeatureStore:
         return cls(folder, maker, images[:, 0], images[:, 1], stamps, mapped, manifest.skipped)
 
     def require_names(self, images: Iterable[Image]) -> None:
-        """Refuse images whose id has features of another file name.
+        """Refuse images if features with their id have another file name.
 
         Raises:
             FeaturesError: the features are of another dataset with the same ids.
@@ -161,33 +161,32 @@ class FeatureStore:
         (B,) ids -> (B, F), or (B, REGIONS, F) of regions.
 
         Raises:
-            FeaturesError: an image has none, or they are not finite; it is named. Or regions have
-                none.
+            FeaturesError: features of an image or of regions are missing, or not finite.
         """
-        features = self.views(regions=regions)[:, 0]
-        wanted = np.asarray(image_ids, dtype=np.int64)
-        found = np.searchsorted(self.image_ids, wanted, side="right", sorter=self._by_id)
-        rows = self._by_id[found - 1]
-        missing = wanted[self.image_ids[rows] != wanted]
+        stored = self.views(regions=regions)[:, 0]
+        ids = np.asarray(image_ids, dtype=np.int64)
+        ends = np.searchsorted(self.image_ids, ids, side="right", sorter=self._by_id)
+        rows = self._by_id[ends - 1]
+        missing = ids[self.image_ids[rows] != ids]
         if len(missing):
             raise FeaturesError(
                 f"images without features in {self.folder}: {len(missing):,}, the first has the "
                 f"id {missing[0]}; run 'hasse lab features' on this dataset again"
             )
-        chosen = features[rows].astype(np.float32)
-        # A violation of NaN compares as no worse than any, and would be measured as perfect.
-        spoiled = wanted[~np.isfinite(chosen).reshape(len(chosen), -1).all(1)]
-        if len(spoiled):
+        features = stored[rows].astype(np.float32)
+        # No violation compares as smaller than NaN, so a metric would call NaN perfect.
+        bad_ids = ids[~np.isfinite(features).reshape(len(features), -1).all(1)]
+        if len(bad_ids):
             raise FeaturesError(
                 f"images whose features in {self.folder} are not finite numbers: "
-                f"{len(spoiled):,}, the first has the id {spoiled[0]}; restore the folder, or "
+                f"{len(bad_ids):,}, the first has the id {bad_ids[0]}; restore the folder, or "
                 f"delete it and run 'hasse lab features' again"
             )
-        return chosen
+        return features
 
 
 def require_files(folder: Path, sizes: Mapping[str, int]) -> None:
-    """Refuse a folder without these files, or with less in them (FeaturesError)."""
+    """Refuse a folder without these files, or with shorter ones (FeaturesError)."""
     for name, size in sizes.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size < size:
@@ -226,7 +225,7 @@ def _read_manifest(folder: Path) -> _Manifest | None:
 
 
 class Appender:
-    """The one writer of a folder of features."""
+    """Writes rows to a folder of features; one process at a time."""
 
     def __init__(self, folder: Path, manifest: _Manifest) -> None:
         self.folder = folder
@@ -236,23 +235,23 @@ class Appender:
 
     @property
     def rows(self) -> int:
-        """How many rows are durable."""
+        """Number of durable rows."""
         return self._manifest.rows
 
     def add(
         self, images: Sequence[Image], stamps: Sequence[int], features: NDArray[np.float16]
     ) -> None:
-        """Take rows for the next `commit`: B images, B stamps, (B, *row_shape) features.
+        """Add rows to the next `commit`: B images, B stamps, (B, *row_shape) features.
 
-        The stamps were taken before the pictures were read, so that no later change is missed.
+        Take stamps before reading the pictures, so that no change in between is missed.
         """
         self._pending.append((images, stamps, features))
 
     def commit(self) -> None:
         """Make the added rows durable."""
         rows, row_bytes = self.rows, self._manifest.maker.row_bytes
-        images = [(image.id, name_hash(image)) for some, *_ in self._pending for image in some]
-        stamps = [stamp for _, some, _ in self._pending for stamp in some]
+        images = [(image.id, name_hash(image)) for batch, *_ in self._pending for image in batch]
+        stamps = [stamp for _, batch, _ in self._pending for stamp in batch]
         manifest = replace(self._manifest, rows=rows + len(images), skipped=dict(self.skipped))
         try:
             if images:
@@ -267,17 +266,17 @@ class Appender:
                 f"features cannot be written to {self.folder} ({error.strerror}): make room or "
                 f"name another --out; what is there is kept, and the same command goes on from it"
             ) from error
-        # In one statement: Ctrl-C between two would make the next commit write these rows again.
+        # One statement: after Ctrl-C between two, the next commit would write the rows again.
         self._manifest, self._pending = manifest, []
 
 
 @contextmanager
-def appending(folder: Path, maker: Maker) -> Iterator[Appender]:
-    """Open a folder for adding features, locked against other processes.
+def open_appender(folder: Path, maker: Maker) -> Iterator[Appender]:
+    """Open a folder of features for appending, locked against other processes.
 
     Raises:
-        FeaturesError: its features were made otherwise.
-        FolderLockedError: another process holds it.
+        FeaturesError: the network or the preprocessing of its features differs.
+        FolderLockedError: another process has locked it.
     """
     with lock_folder(folder):
         manifest = _read_manifest(folder)
@@ -288,22 +287,22 @@ def appending(folder: Path, maker: Maker) -> Iterator[Appender]:
 
 
 def name_hash(image: Image) -> int:
-    """Return 63 bits of an image's file name: two collections often share their ids."""
+    """Return a hash of 63 bits of an image's file name: different collections may share ids."""
     digest = hashlib.sha256(image.file_name.encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
-def _require_same(stored: Maker, wanted: Maker, folder: Path) -> None:
-    differing: Mapping[str, tuple[object, object]] = {
-        "the network": (stored.backbone, wanted.backbone),
-        "its weights (fingerprint)": (stored.weights[:12], wanted.weights[:12]),
-        "the preprocessing": (stored.preprocessing, wanted.preprocessing),
-        "the number of views": (stored.views, wanted.views),
-        "whether regions have features (--regions)": (stored.regions, wanted.regions),
+def _require_same(stored: Maker, maker: Maker, folder: Path) -> None:
+    properties: Mapping[str, tuple[object, object]] = {
+        "the network": (stored.backbone, maker.backbone),
+        "its weights (fingerprint)": (stored.weights[:12], maker.weights[:12]),
+        "the preprocessing": (stored.preprocessing, maker.preprocessing),
+        "the number of views": (stored.views, maker.views),
+        "whether regions have features (--regions)": (stored.regions, maker.regions),
     }
-    for what, (there, here) in differing.items():
-        if there != here:
+    for name, (old, new) in properties.items():
+        if old != new:
             raise FeaturesError(
-                f"the features in {folder} were made otherwise: {what} was {there} and is now "
-                f"{here}; name another --out, or delete that folder"
+                f"the features in {folder} were made differently: {name} was {old} and is now "
+                f"{new}; name another --out, or delete that folder"
             )

@@ -1,6 +1,6 @@
 """Decoded pictures on disk, for training a backbone end to end.
 
-Decoding a JPEG costs more than a small network's pass over it. So each picture is decoded once,
+Decoding a JPEG takes longer than a small network's forward pass. So each picture is decoded once,
 cropped or squeezed to a square of `preprocessing.resize` pixels, and stored as bytes in one
 memory-mapped file.
 """
@@ -51,9 +51,9 @@ def cache_pixels(
 ) -> PixelCache:
     """Decode a dataset's pictures into `folder`, or open those of an earlier call.
 
-    A killed run continues where it was, at a multiple of `chunk` pictures. All are decoded again if
-    the cache is damaged or a picture's size or time of change differs. Pictures that cannot be
-    decoded are left out, each with one line to `skipped`.
+    A killed run resumes at a multiple of `chunk` pictures. All pictures are decoded again if the
+    cache is damaged or a picture's size or time of change differs. Pictures that cannot be decoded
+    are left out, each with one line to `skipped`.
 
     Raises:
         DatasetError: no picture could be read.
@@ -62,10 +62,10 @@ def cache_pixels(
     identity = _identity(dataset, preprocessing)
     stamps = [picture_stamp(image.path) for image in dataset.images]  # before they are decoded
     contents = _read(folder, size**2 * 3)
-    before = contents.get("stamps", [])
-    same = contents.get("identity") == identity and len(before) == len(stamps)
-    # Pictures that are gone (stamp 0) stay.
-    if not same or any(now not in (0, then) for now, then in zip(stamps, before, strict=True)):
+    old_stamps = contents.get("stamps", [])
+    same = contents.get("identity") == identity and len(old_stamps) == len(stamps)
+    # Missing pictures (stamp 0) stay in the cache.
+    if not same or any(now not in (0, then) for now, then in zip(stamps, old_stamps, strict=True)):
         contents = {"identity": identity, "stamps": stamps, "done": 0, "image_ids": []}
         _write(folder, contents)  # before its pictures are overwritten
 
@@ -76,20 +76,20 @@ def cache_pixels(
     for batch in decode_ahead(dataset.images[contents["done"] :], square, chunk, workers):
         for image, error in batch.unusable:
             skipped(f"{image.subject}: {error}: skipped")
-        known, new = contents["image_ids"], [image.id for image in batch.items]
-        write_at(folder / PIXELS, len(known) * size**2 * 3, b"".join(batch.results))
+        cached_ids, new_ids = contents["image_ids"], [image.id for image in batch.items]
+        write_at(folder / PIXELS, len(cached_ids) * size**2 * 3, b"".join(batch.results))
         done = contents["done"] + len(batch.items) + len(batch.unusable)
-        contents |= {"done": done, "image_ids": [*known, *new]}
+        contents |= {"done": done, "image_ids": [*cached_ids, *new_ids]}
         _write(folder, contents)
         progress(done, len(dataset))
-    ids = np.array(contents["image_ids"], dtype=np.int64)
-    if not len(ids):
+    image_ids = np.array(contents["image_ids"], dtype=np.int64)
+    if not len(image_ids):
         raise DatasetError(
             f"no picture of the dataset '{dataset.name}' could be read: "
             f"check the paths in its dataset.json, or import it again"
         )
-    pixels = np.memmap(folder / PIXELS, np.uint8, mode="r", shape=(len(ids), size, size, 3))
-    return PixelCache(ids, pixels, preprocessing)
+    pixels = np.memmap(folder / PIXELS, np.uint8, mode="r", shape=(len(image_ids), size, size, 3))
+    return PixelCache(image_ids, pixels, preprocessing)
 
 
 def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
@@ -102,7 +102,7 @@ def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
 def _read(folder: Path, picture_bytes: int) -> dict[str, Any]:
     """Read the manifest of a cache: an empty one if a file is missing or damaged.
 
-    A manifest of 0.2.0 has no "done": it was written when all pictures were.
+    A manifest of 0.2.0 has no "done": it was written after all pictures.
     """
     try:
         contents: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
@@ -119,14 +119,14 @@ def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _square(picture: Pillow.Image, preprocessing: Preprocessing) -> Pillow.Image:
-    """Scale all of a picture, or the largest central square of it, in one pass over the pixels."""
+    """Scale a whole picture, or its largest central square, to a square in one pass."""
     width, height = picture.size
-    across, down = width, height
+    crop_width, crop_height = width, height
     if preprocessing.framing == "centre":
-        across = down = min(width, height)
-    left, top = (width - across) / 2, (height - down) / 2
+        crop_width = crop_height = min(width, height)
+    left, top = (width - crop_width) / 2, (height - crop_height) / 2
     return picture.resize(
         (preprocessing.resize, preprocessing.resize),
         Pillow.Resampling.BILINEAR,
-        box=(left, top, left + across, top + down),
+        box=(left, top, left + crop_width, top + crop_height),
     )

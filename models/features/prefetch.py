@@ -1,4 +1,4 @@
-"""Decode pictures in threads, a few batches ahead of the networks that encode them."""
+"""Decode pictures in threads, a few batches ahead of the network that encodes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCHES_AHEAD = 2  # decoded while the network works on one
 
 @dataclass(slots=True)
 class DecodedBatch(Generic[Item, Result]):
-    """The pictures of a batch that could be decoded, each with its result, and the others."""
+    """The decoded pictures of a batch with their results, and the undecodable ones."""
 
     items: list[Item] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
@@ -33,12 +33,12 @@ def decode_ahead(
     size: int,
     workers: int | None,
 ) -> Iterator[DecodedBatch[Item, Result]]:
-    """Yield what `decode` makes of pictures, in order, in batches of `size`.
+    """Yield the results of `decode` for pictures, in order, in batches of `size`.
 
-    Only a few batches exist at a time. `workers` is the number of threads; None: one a core.
+    Only a few batches exist at a time. `workers` is the number of threads; None: one for each core.
 
     Raises:
-        Exception: what `decode` raises, but `PictureError`, which belongs to its picture.
+        Exception: any error of `decode`, except `PictureError`, which belongs to its picture.
     """
     source = iter(items)
     waiting: deque[list[tuple[Item, Future[Result]]]] = deque()
@@ -49,30 +49,30 @@ def decode_ahead(
                 waiting.append([(item, pool.submit(decode, item)) for item in batch])
             if not waiting:
                 return
-            yield _finished(waiting.popleft())
+            yield _finish(waiting.popleft())
     finally:
-        # Reached early on Ctrl-C, when what is still waiting is no longer wanted.
+        # Reached early on Ctrl-C: cancels waiting pictures.
         pool.shutdown(cancel_futures=True)
 
 
-def _finished(batch: list[tuple[Item, Future[Result]]]) -> DecodedBatch[Item, Result]:
-    done = DecodedBatch[Item, Result]()
+def _finish(batch: list[tuple[Item, Future[Result]]]) -> DecodedBatch[Item, Result]:
+    decoded = DecodedBatch[Item, Result]()
     for item, future in batch:
         try:
-            done.results.append(future.result())
-            done.items.append(item)
+            decoded.results.append(future.result())
+            decoded.items.append(item)
         except PictureError as error:
-            done.unusable.append((item, error))
-    return done
+            decoded.unusable.append((item, error))
+    return decoded
 
 
-def beside_each_other(
+def map_in_threads(
     items: Iterable[Item],
     work: Callable[[Item], Result],
     threads: int,
     begin: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield items with what `work` makes of them, in order; `threads` of them at a time.
+    """Yield items with the results of `work`, in order; `threads` items at a time.
 
     Each thread calls `begin` first.
     """

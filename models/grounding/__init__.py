@@ -1,1 +1,1 @@
-"""Coordinates that stand for things: what a classifier sees, and what a text says is there."""
+"""Coordinates that stand for things: a classifier's evidence, and the demands of texts."""

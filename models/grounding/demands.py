@@ -1,14 +1,14 @@
-"""What a text says is there: the coordinates that its phrases demand.
+"""Demands of a text: the coordinates of the things that it names.
 
-A table lists phrases of up to three words. A phrase that names a class, or what classes are kinds
-of, demands it and all that is above it. One that names something beside the classes ("giraffe")
-demands weakly what it is a kind of. Nouns that demand nothing are listed too: a noun right before
-another noun only says of what kind that is ("cat food"), so it demands nothing there. The same
-holds after "toy" and the like, and after "no" and "without".
+A table lists phrases of up to three words. A phrase that names a class, or something above
+classes, demands it and everything above it. A phrase that names something beside the classes
+("giraffe") demands weakly what it is a kind of. The table also lists nouns that demand nothing. A
+noun right before another noun ("cat food") demands nothing, and no noun does after "toy" and the
+like, or after "no" and "without".
 
-A word of several senses ("crane") has them listed, each with a domain. Of the other words of the
-text some are cues of domains ("wades", "nest"). The sense of the domain that most of them tell of
-is taken, and the one listed first of several such, or where there are no cues.
+A word with several senses ("crane") has a list of senses, each with a domain. Other words of the
+text can be cues of domains ("wades", "nest"). The sense whose domain has the most cues is chosen.
+Among equals, or without cues, the first of the list is chosen.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from hasse.models.vocabulary import forms, words
 
 LONGEST = 3  # words of a phrase
-# Of a phrase beside the classes, and of a phrase in a text that says more than the phrase: a
-# thing in a scene need not fill it.
+# Factors of the demand of a phrase beside the classes, and of a phrase in a longer text: a thing
+# in a scene need not fill the picture.
 BESIDE, WITHIN = 0.4, 0.3
 _NEGATIONS = frozenset({"no", "not", "without", "nobody", "never"})
 _IMITATIONS = frozenset(
@@ -40,7 +40,7 @@ Row = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a text demands.
+    """The demand of a text.
 
     Attributes:
         row: (K,), between 0 and 1.
@@ -52,7 +52,7 @@ class Demand:
 
 
 class Phrase(NamedTuple):
-    """A phrase of a text that names a thing, the coordinates it demands, and how."""
+    """A phrase of a text that names a thing, and the coordinates that it demands."""
 
     text: str
     coordinates: tuple[int, ...]
@@ -60,12 +60,12 @@ class Phrase(NamedTuple):
 
 
 class Sense(NamedTuple):
-    """What a word demands in a sense.
+    """A sense of a word.
 
     Attributes:
-        row: the row of the table of phrases.
+        row: the row in the table, with its coordinates.
         is_beside: whether it is beside the classes.
-        domain: what words around it tell of.
+        domain: its domain, for the cues among other words.
     """
 
     row: int
@@ -90,15 +90,15 @@ class Demands:
     """The table of phrases.
 
     Attributes:
-        size: K, the coordinates.
-        rows: coordinates that a phrase demands.
-        classes, beside: the row of each phrase that names a class or what is above classes, and of
-            each one beside them.
+        size: K, the number of coordinates.
+        rows: lists of coordinates, which phrases demand.
+        classes: the row of each phrase that names a class or something above classes.
+        beside: the row of each phrase beside the classes.
         nouns: phrases that demand nothing.
         skipped: words between things, such as "a" and "on".
-        words: single words that are not looked up by their forms.
-        senses: of single words, as they are written, that have several; the likeliest comes first.
-        cues: the domains that a word around such a one tells of.
+        words: single words whose base forms are not looked up.
+        senses: the senses of words that have several, the likeliest first.
+        cues: the domains of each cue.
     """
 
     size: int
@@ -112,11 +112,11 @@ class Demands:
     cues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, text: str) -> Demand:
-        """Return what a text demands."""
-        read = words(text)
-        spans = list(self._spans(read))
+        """Return the demand of a text."""
+        text_words = words(text)
+        spans = list(self._spans(text_words))
         covered = {at for span in spans if span.is_class for at in range(span.start, span.end)}
-        content = [at for at, word in enumerate(read) if word not in self.skipped]
+        content = [at for at, word in enumerate(text_words) if word not in self.skipped]
         names_things = bool(covered) and covered.issuperset(content)
         row = np.zeros(self.size, np.float32)
         for span in spans:
@@ -126,48 +126,50 @@ class Demands:
 
     def phrases(self, text: str) -> list[Phrase]:
         """Return the phrases of a text that demand something, each once, in their order."""
-        read = words(text)
-        found = (
-            Phrase(" ".join(read[span.start : span.end]), span.coordinates, span.is_beside)
-            for span in self._spans(read)
+        text_words = words(text)
+        phrases = (
+            Phrase(" ".join(text_words[span.start : span.end]), span.coordinates, span.is_beside)
+            for span in self._spans(text_words)
             if span.coordinates
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(phrases))
 
-    def _spans(self, read: list[str]) -> Iterator[_Span]:
-        """Yield the phrases of a text; those that say nothing of what is there have no row."""
-        found: list[_Span] = []
-        at, negated = 0, False
-        while at < len(read):
-            if read[at] in _NEGATIONS:
-                negated, at = True, at + 1
+    def _spans(self, text_words: list[str]) -> Iterator[_Span]:
+        """Yield the phrases of a text; phrases without a demand have no coordinates."""
+        spans: list[_Span] = []
+        at, is_negated = 0, False
+        while at < len(text_words):
+            if text_words[at] in _NEGATIONS:
+                is_negated, at = True, at + 1
                 continue
-            span = self._longest(read, at)
+            span = self._longest(text_words, at)
             if span is None:
                 at += 1
                 continue
-            if negated or (at and read[at - 1] in _IMITATIONS):
+            if is_negated or (at and text_words[at - 1] in _IMITATIONS):
                 span = _Span(span.start, span.end, (), False)
-            found.append(span)
-            negated, at = False, span.end
-        for span, after in zip_longest(found, found[1:]):
-            is_modifier = after is not None and after.start == span.end
+            spans.append(span)
+            is_negated, at = False, span.end
+        for span, next_span in zip_longest(spans, spans[1:]):
+            is_modifier = next_span is not None and next_span.start == span.end
             yield _Span(span.start, span.end, (), False) if is_modifier else span
 
-    def _longest(self, read: list[str], at: int) -> _Span | None:
-        for end in range(min(at + LONGEST, len(read)), at, -1):
-            if read[at] in self.skipped or read[end - 1] in self.skipped:
+    def _longest(self, text_words: list[str], at: int) -> _Span | None:
+        for end in range(min(at + LONGEST, len(text_words)), at, -1):
+            if text_words[at] in self.skipped or text_words[end - 1] in self.skipped:
                 continue
-            phrase = " ".join(read[at:end])
-            for form in self._spellings(phrase, end - at):
-                if form in self.senses:
-                    sense = self._sense(self.senses[form], [*read[:at], *read[end:]])
+            phrase = " ".join(text_words[at:end])
+            for spelling in self._spellings(phrase, end - at):
+                if spelling in self.senses:
+                    sense = self._sense(
+                        self.senses[spelling], [*text_words[:at], *text_words[end:]]
+                    )
                     return _Span(at, end, self.rows[sense.row], sense.is_beside)
-                if form in self.classes:
-                    return _Span(at, end, self.rows[self.classes[form]], False)
-                if form in self.beside:
-                    return _Span(at, end, self.rows[self.beside[form]], True)
-                if form in self.nouns:
+                if spelling in self.classes:
+                    return _Span(at, end, self.rows[self.classes[spelling]], False)
+                if spelling in self.beside:
+                    return _Span(at, end, self.rows[self.beside[spelling]], True)
+                if spelling in self.nouns:
                     return _Span(at, end, (), False)
         return None
 
@@ -176,14 +178,14 @@ class Demands:
             return (phrase,)
         return (phrase, *forms(phrase))
 
-    def _sense(self, senses: tuple[Sense, ...], around: list[str]) -> Sense:
-        """Return the sense that the words around a word tell of."""
-        told = Counter(domain for word in set(around) for domain in self._domains(word))
-        return max(senses, key=lambda one: told[one.domain])  # the first of equal ones
+    def _sense(self, senses: tuple[Sense, ...], context: list[str]) -> Sense:
+        """Return the sense of a word whose domain has the most cues around it."""
+        cue_counts = Counter(domain for word in set(context) for domain in self._domains(word))
+        return max(senses, key=lambda sense: cue_counts[sense.domain])  # the first of equal ones
 
     def _domains(self, word: str) -> tuple[str, ...]:
         spellings = (word, *forms(word)) if word.isascii() and word.isalpha() else (word,)
-        return next((self.cues[one] for one in spellings if one in self.cues), ())
+        return next((self.cues[spelling] for spelling in spellings if spelling in self.cues), ())
 
     def to_bytes(self) -> bytes:
         """Return the table as JSON, without `words`."""
@@ -202,28 +204,32 @@ class Demands:
         ).encode()
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any], known: Iterable[str]) -> Self:
+    def from_json(cls, document: Mapping[str, Any], vocabulary: Iterable[str]) -> Self:
         """Read the result of `to_bytes`; raises KeyError, TypeError or ValueError.
 
         Args:
-            known: the words of the vocabulary of captions.
+            vocabulary: the words of captions.
         """
-        size, rows = int(found["size"]), tuple(tuple(map(int, row)) for row in found["rows"])
+        size, rows = int(document["size"]), tuple(tuple(map(int, row)) for row in document["rows"])
         if any(not 0 <= at < size for row in rows for at in row):
-            raise ValueError(f"a phrase demands a coordinate outside the {size} that there are")
+            raise ValueError(f"a phrase demands a coordinate that is not among the {size}")
         classes, beside = (
-            {str(phrase): int(row) for phrase, row in found[name].items()}
+            {str(phrase): int(row) for phrase, row in document[name].items()}
             for name in ("classes", "beside")
         )
         senses = {
             str(word): tuple(
-                Sense(int(row), bool(beside), str(name)) for row, beside, name in every
+                Sense(int(row), bool(beside), str(name)) for row, beside, name in values
             )
-            for word, every in found.get("senses", {}).items()
+            for word, values in document.get("senses", {}).items()
         }
-        named = {sense.row for every in senses.values() for sense in every}
-        if any(not 0 <= row < len(rows) for row in (*classes.values(), *beside.values(), *named)):
+        sense_rows = {sense.row for values in senses.values() for sense in values}
+        if any(
+            not 0 <= row < len(rows) for row in (*classes.values(), *beside.values(), *sense_rows)
+        ):
             raise ValueError("a phrase names a row that is not there")
-        nouns, skipped = frozenset(found["nouns"]), frozenset(found["skipped"])
-        cues = {str(word): tuple(map(str, every)) for word, every in found.get("cues", {}).items()}
-        return cls(size, rows, classes, beside, nouns, skipped, frozenset(known), senses, cues)
+        nouns, skipped = frozenset(document["nouns"]), frozenset(document["skipped"])
+        cues = {
+            str(word): tuple(map(str, values)) for word, values in document.get("cues", {}).items()
+        }
+        return cls(size, rows, classes, beside, nouns, skipped, frozenset(vocabulary), senses, cues)

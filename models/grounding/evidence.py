@@ -1,9 +1,9 @@
-"""Evidence that a picture shows one of a set of classes, by a network's own classifier.
+"""Evidence that a picture shows one of a set of classes, by the network's classifier.
 
-A set is a synset of WordNet, with all classes below it, or a code: classes put together at random.
-Each class is in three codes, so that a few coordinates tell a thousand classes apart. The evidence
-of a set is the largest sum of the probabilities of its classes over the whole picture and four
-overlapping windows of it. So the evidence of a set is at most that of a set which contains it: a
+A set is a synset of WordNet, with all classes below it, or a code: a random set of classes. Each
+class is in three codes, so a few coordinates tell a thousand classes apart. The evidence of a set
+is the sum of the probabilities of its classes, in the best of five windows: the whole picture and
+four overlapping parts. So the evidence of a set is at most that of a set that contains it: a
 poodle's is at most a dog's, and a dog's at most an animal's, exactly.
 """
 
@@ -21,22 +21,22 @@ from hasse.models.kernels.products import Product
 Floats: TypeAlias = NDArray[np.float32]
 Classifier: TypeAlias = tuple[Floats, Floats]  # weights (classes, F) and biases (classes,)
 
-# Logarithms to the base 10 of the odds that become 0 and 1.
-LEAST, MOST = -3.0, 3.0
+# Decimal logarithms of odds: the lower one becomes evidence 0, the upper one 1.
+LOWEST_ODDS, HIGHEST_ODDS = -3.0, 3.0
 _TINY = np.float32(1e-6)
-_ACROSS = 3  # regions of a picture beside each other
+_SIDE = 3  # regions in a row of the grid
 _WINDOWS = 5
 
 
 class Evidence:
-    """Reads the evidence of sets of classes off features of regions.
+    """Computes the evidence of sets of classes from features of regions.
 
     Attributes:
         sets: (classes, K), 1 where a class is in a set.
     """
 
     def __init__(self, sets: Floats, classifier: Classifier) -> None:
-        """Take sets of classes, and a classifier.
+        """Prepare sets of classes (classes, K) and a classifier.
 
         Raises:
             BackboneError: the classifier has another number of classes.
@@ -57,41 +57,42 @@ class Evidence:
     def of(self, features: Floats) -> Floats:
         """Return evidence between 0 and 1: (B, REGIONS, F) -> (B, K).
 
-        A picture's has the same bits whichever pictures are beside it.
+        The bits of a picture's evidence do not depend on the other pictures of the batch.
         """
-        found = np.empty((len(features), self.sets.shape[1]), np.float32)
-        for row, each in enumerate(windows(features)):  # products round by the number of rows
-            shares = self._sets.of(softmax(self.logits(each), 1))  # (windows, K)
-            largest = shares.max(0).clip(_TINY, 1 - _TINY)
+        evidence = np.empty((len(features), self.sets.shape[1]), np.float32)
+        for row, picture in enumerate(windows(features)):  # products round by the number of rows
+            probabilities = self._sets.of(softmax(self.logits(picture), 1))  # (windows, K)
+            largest = probabilities.max(0).clip(_TINY, 1 - _TINY)
             odds = np.log10(largest / (1 - largest))
-            found[row] = ((odds - LEAST) / (MOST - LEAST)).clip(0, 1)
-        return found
+            evidence[row] = ((odds - LOWEST_ODDS) / (HIGHEST_ODDS - LOWEST_ODDS)).clip(0, 1)
+        return evidence
 
 
 def softmax(logits: Floats, axis: int) -> Floats:
     """Return probabilities that add up to 1 along an axis."""
     powers = np.exp(logits - logits.max(axis, keepdims=True))
-    shares: Floats = powers / powers.sum(axis, keepdims=True)
-    return shares
+    probabilities: Floats = powers / powers.sum(axis, keepdims=True)
+    return probabilities
 
 
 def windows(features: Floats) -> Floats:
-    """Return the features of the whole and of four windows of two by two regions of three by three.
+    """Return the features of a picture's five windows: (B, REGIONS, F) -> (B, 5, F).
 
-    (B, REGIONS, F) -> (B, 5, F). A window is two thirds of the picture's width and height.
+    The first is the whole picture. The others are two by two of its three by three regions: two
+    thirds of its width and height.
     """
-    grid = features[:, 1:].reshape(len(features), _ACROSS, _ACROSS, -1)  # (B, 3, 3, F)
-    below = grid[:, :-1] + grid[:, 1:]
-    square = (below[:, :, :-1] + below[:, :, 1:]) / 4  # (B, 2, 2, F)
-    four = square.reshape(len(features), 4, -1)
-    return np.concatenate([features[:, :1], four], 1)
+    grid = features[:, 1:].reshape(len(features), _SIDE, _SIDE, -1)  # (B, 3, 3, F)
+    pairs = grid[:, :-1] + grid[:, 1:]
+    squares = (pairs[:, :, :-1] + pairs[:, :, 1:]) / 4  # (B, 2, 2, F)
+    four_windows = squares.reshape(len(features), 4, -1)
+    return np.concatenate([features[:, :1], four_windows], 1)
 
 
 def classifier_of(backbone: str) -> Classifier:
-    """Return the weights and biases of the classifier of an encoder of pictures.
+    """Return the weights and biases of an image encoder's classifier.
 
     Raises:
-        BackboneError: it has none whose classes are synsets, or its package is missing.
+        BackboneError: it has no classifier with synsets as classes, or its package is missing.
     """
     if backbone != LITE:
         raise BackboneError(

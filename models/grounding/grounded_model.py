@@ -1,9 +1,9 @@
 """A trained model with coordinates that stand for things.
 
-A point has two parts. The first is the point of a trained model, of which the coordinates that say
-most are kept. The second has a coordinate for each set of classes: of a picture, the evidence that
-it shows one of them; of a text, what it demands. The violation over all coordinates is the sum of
-both parts', so that search, joins and bounds work as for any other model.
+A point has two parts. The learned part has the most useful coordinates of a trained model's point.
+The other part has a coordinate for each set of classes: the evidence of a picture, or the demand
+of a text. The violation over all coordinates is the sum of both parts', so search, joins and
+bounds work as for any other model.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class GroundedModel(EncodesPictures, GroundedTexts):
-    """Captions and pictures to points with coordinates that stand for things.
+    """Encodes captions and pictures to points with coordinates that stand for things.
 
     Attributes:
         base: the trained model.
-        evidence: reads evidence off features.
+        evidence: computes evidence from features.
     """
 
     base: OrderEmbedding | PictureModel
@@ -40,12 +40,12 @@ class GroundedModel(EncodesPictures, GroundedTexts):
     def __init__(
         self,
         base: OrderEmbedding | PictureModel,
-        kept: NDArray[np.integer],
+        learned_coordinates: NDArray[np.integer],
         sets: NDArray[np.generic],
         demands: Demands,
         classifier: Classifier,
     ) -> None:
-        """Take a model, its grounding, and the classifier of its network; `sets` is (classes, K).
+        """Make a model of its parts; `sets` is (classes, K), `classifier` that of its network.
 
         Raises:
             BackboneError: the network has other classes.
@@ -54,9 +54,11 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         shape = base.config
         if shape.score != "order" or shape.image_pooling != "regions":
             raise ValueError("only a model of score order with features of regions is grounded")
-        if demands.size != sets.shape[1] or not 0 <= int(kept.min()) <= int(kept.max()):
-            raise ValueError("the phrases demand other coordinates than there are")
-        super().__init__(base, kept, demands)
+        if demands.size != sets.shape[1] or not 0 <= int(learned_coordinates.min()) <= int(
+            learned_coordinates.max()
+        ):
+            raise ValueError("the numbers of demanded coordinates and of sets of classes differ")
+        super().__init__(base, learned_coordinates, demands)
         self.evidence = Evidence(sets.astype(np.float32), classifier)
 
     @property
@@ -66,7 +68,7 @@ class GroundedModel(EncodesPictures, GroundedTexts):
 
     @property
     def device(self) -> torch.device | str:
-        """Where the network's weights are."""
+        """The device of the network's weights."""
         return self.base.device
 
     def cells(self, pixels: Pixels) -> Floats:
@@ -81,6 +83,6 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         """Return the points of features: (B, REGIONS, F) -> (B, N) float32."""
         if not len(features):
             return np.empty((0, self.config.dimension), np.float32)
-        learned = self._learned(self.base.encode_features(features, batch_size))
+        learned_part = self._learned(self.base.encode_features(features, batch_size))
         evidence = self.evidence.of(np.asarray(features, np.float32))
-        return np.concatenate([learned, np.float32(SCALE) * evidence], 1)
+        return np.concatenate([learned_part, np.float32(SCALE) * evidence], 1)

@@ -20,19 +20,19 @@ from hasse.models.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from hasse.models.model import OrderEmbedding
 
-# A coordinate without evidence that is demanded adds its square to a violation.
+# A demanded coordinate without evidence adds the square of this to a violation.
 SCALE = math.sqrt(0.2)
-# Length of the learned part of a text that only names things: evidence tells more of them.
-NAMED = 0.8
+# Length of the learned part of a text that only names things: evidence is more reliable.
+NAMING_LENGTH = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class GroundedConfig:
-    """The shape of points, as `ModelConfig` has it.
+    """The shape of points, with the fields of `ModelConfig`.
 
     Attributes:
         backbone: the name of the encoder of pictures.
-        dimension: N, the kept coordinates and those of things.
+        dimension: N, the number of learned coordinates and of those of things.
     """
 
     backbone: str
@@ -47,17 +47,20 @@ class GroundedTexts:
 
     Attributes:
         base: the trained model, or the half of it that encodes captions.
-        demands: what phrases demand.
-        kept: (M,), rising, the coordinates of the trained model's points that are kept.
+        demands: the table of demands.
+        learned_coordinates: (M,), rising, coordinates of the trained model's points.
     """
 
     def __init__(
-        self, base: TextModel | OrderEmbedding, kept: NDArray[np.integer], demands: Demands
+        self,
+        base: TextModel | OrderEmbedding,
+        learned_coordinates: NDArray[np.integer],
+        demands: Demands,
     ) -> None:
-        """Take the coordinates of the trained model's points that are kept: (M,), rising."""
+        """Make an encoder on top of a trained model; `learned_coordinates` are (M,), rising."""
         self.base, self.demands = base, demands
-        self.kept = np.asarray(kept, np.int64)
-        self.config = GroundedConfig(base.config.backbone, len(kept) + demands.size)
+        self.learned_coordinates = np.asarray(learned_coordinates, np.int64)
+        self.config = GroundedConfig(base.config.backbone, len(learned_coordinates) + demands.size)
         self.preprocessing = base.preprocessing
 
     @property
@@ -67,15 +70,15 @@ class GroundedTexts:
 
     @property
     def references(self) -> Points | None:
-        """Points of training pictures, as if they showed all there is: (R, N), or None.
+        """Points of training pictures, as if they showed all things: (R, N), or None.
 
-        What they show was not recorded, so they compare texts by the learned part alone.
+        Their evidence was not recorded, so they compare texts by the learned part alone.
         """
-        found = self.base.references
-        if found is None:
+        references = self.base.references
+        if references is None:
             return None
-        shown = np.full((len(found), self.demands.size), SCALE, np.float32)
-        return np.concatenate([self._learned(found), shown], 1)
+        all_things = np.full((len(references), self.demands.size), SCALE, np.float32)
+        return np.concatenate([self._learned(references), all_things], 1)
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32."""
@@ -83,9 +86,9 @@ class GroundedTexts:
         points = np.empty((len(texts), self.config.dimension), np.float32)
         for row, text in enumerate(texts):
             demand = self.demands.of(text)
-            length = np.float32(NAMED if demand.names_things else 1.0)
-            points[row, : len(self.kept)] = learned[row] * length
-            points[row, len(self.kept) :] = demand.row * np.float32(SCALE)
+            length = np.float32(NAMING_LENGTH if demand.names_things else 1.0)
+            points[row, : len(self.learned_coordinates)] = learned[row] * length
+            points[row, len(self.learned_coordinates) :] = demand.row * np.float32(SCALE)
         return points
 
     def mass(self, text: str) -> float:
@@ -93,30 +96,29 @@ class GroundedTexts:
         demand = self.demands.of(text)
         if not demand.names_things:
             return 0.0
-        return NAMED**2 + SCALE**2 * float(np.square(demand.row).sum())
+        return NAMING_LENGTH**2 + SCALE**2 * float(np.square(demand.row).sum())
 
     def as_premises(self, points: Points) -> Points:
-        """Return the points of captions as things that others may follow from: (B, N).
+        """Return the points of captions as premises of other captions: (B, N).
 
-        What a caption says is there, is there, however small it may be in a picture.
+        A thing that a caption names is there, however small it may be in a picture.
         """
-        found = points.copy()
-        things = found[:, len(self.kept) :]
+        premises = points.copy()
+        things = premises[:, len(self.learned_coordinates) :]
         things[things > 0] = SCALE
-        return found
+        return premises
 
     def in_base(self, points: Points) -> Points:
         """Return points in the space of the trained model: (B, N) -> (B, its dimension)."""
-        found = np.zeros((len(points), self.base.config.dimension), np.float32)
-        found[:, self.kept] = points[:, : len(self.kept)]
-        return found
+        base_points = np.zeros((len(points), self.base.config.dimension), np.float32)
+        base_points[:, self.learned_coordinates] = points[:, : len(self.learned_coordinates)]
+        return base_points
 
     def _learned(self, points: Points) -> Points:
-        """Return the kept coordinates of points of the trained model, as long as the whole."""
-        # Row by row in memory, and each row summed up alone: otherwise sums round by the number of
-        # rows.
-        kept = np.take(points, self.kept, axis=1)
-        whole = np.sqrt(np.square(points).sum(1, keepdims=True))
-        part = np.sqrt(np.square(kept).sum(1, keepdims=True))
-        learned: Points = kept * (whole / np.maximum(part, 1e-9))
+        """Return the learned coordinates of a trained model's points, scaled to their length."""
+        # Contiguous rows, summed one by one: otherwise sums round by the number of rows.
+        coordinates = np.take(points, self.learned_coordinates, axis=1)
+        length = np.sqrt(np.square(points).sum(1, keepdims=True))
+        learned_length = np.sqrt(np.square(coordinates).sum(1, keepdims=True))
+        learned: Points = coordinates * (length / np.maximum(learned_length, 1e-9))
         return learned

@@ -1,4 +1,4 @@
-"""Turns decoded pixels of any kind into 8-bit sRGB."""
+"""Converts decoded pixels of any kind to 8-bit sRGB."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def to_srgb(picture: Image.Image) -> Image.Image:
 def _grey(picture: Image.Image) -> Image.Image:
     """Scale whole numbers of 16 or 32 bits, or floating point, to 8 bits.
 
-    The range of a TIFF follows from its largest value, since 12 bits are stored as 16, and
-    numbers of floating point may end at 1, 255 or 65,535. Other formats use all 16 bits.
+    The range of a TIFF is estimated from its largest value: 12 bits are stored as 16, and floating
+    point may end at 1, 255 or 65,535. Other formats use all 16 bits.
     """
     values = np.asarray(picture)
     if isinstance(picture, TiffImageFile):
         values = np.nan_to_num(values.astype(np.float32), posinf=0, neginf=0)
         values -= min(0.0, float(values.min()))
-        most = float(values.max())
-        most = next((largest for largest in _LARGEST if most <= largest), most)
-        levels = (values * (255 / most) + 0.5).astype(np.uint8)
+        maximum = float(values.max())
+        maximum = next((largest for largest in _LARGEST if maximum <= largest), maximum)
+        levels = (values * (255 / maximum) + 0.5).astype(np.uint8)
     else:
         levels = (values >> 8).astype(np.uint8)
-    if (clear := picture.info.get("transparency")) is not None:
-        levels[np.asarray(picture) == clear] = 255
+    if (transparent := picture.info.get("transparency")) is not None:
+        levels[np.asarray(picture) == transparent] = 255
     return Image.fromarray(levels)
 
 
 def _from_profile(picture: Image.Image, content: bytes) -> Image.Image:
-    """Apply a colour profile; ignore one that is damaged, or of other colours than the pixels'."""
+    """Apply a colour profile; ignore a damaged one, or one for another colour space."""
     try:
         profile = ImageCms.ImageCmsProfile(BytesIO(content))
         space = profile.profile.xcolor_space.strip()

@@ -14,7 +14,7 @@ from PIL import ExifTags, Image
 from hasse.models.images.codecs import header_of
 from hasse.models.regular_file import raise_system_error
 
-# The first that is there decides. The tag DateTime is when the file was last saved.
+# The first tag with a date decides. DateTime is when the file was last saved.
 _TAGS = (
     ExifTags.Base.DateTimeOriginal,
     ExifTags.Base.DateTimeDigitized,
@@ -30,18 +30,18 @@ _XMP = {name: re.compile(rf"{name}\s*(?:=\s*[\"']|>)\s*([^\"'<]+)") for name in 
 _XMP_BEGIN, _XMP_END = b"<x:xmpmeta", b"</x:xmpmeta>"
 _HEAD = 1 << 18  # bytes of a file that are searched for XMP
 _PNG = b"\x89PNG\r\n\x1a\n"
-_MOST_CHUNK = 1 << 18  # bytes of a chunk with metadata
+_MAX_CHUNK = 1 << 18  # bytes of a chunk with metadata
 _PNG_TEXTS = (b"Creation Time", b"Exif.Photo.DateTimeOriginal", b"date:create")
 
 
 def date_in(file: IO[bytes]) -> int | None:
-    """Return when a picture was taken, by its metadata; None where that does not say.
+    """Return when a picture was taken, by its metadata, or None.
 
-    The date is what a clock on the wall showed where the picture was taken, whatever the zone: in
-    milliseconds since that clock showed 1970. So the day of a picture is the photographer's day.
+    The date is the local time at the place of the picture, without its zone, in milliseconds since
+    1970 of that clock. So the day of a picture is the photographer's day.
 
     Raises:
-        OSError: as of `raise_system_error`.
+        OSError: see `raise_system_error`.
     """
     readers: tuple[Callable[[IO[bytes]], Iterator[object]], ...]
     readers = (_exif_dates, _png_dates, _xmp_dates)
@@ -51,14 +51,14 @@ def date_in(file: IO[bytes]) -> int | None:
             for date in dates(file):
                 if (instant := _milliseconds(date)) is not None:
                     return instant
-        # Pillow raises anything on damaged metadata, which is not needed to use a picture.
+        # Pillow may raise any error on damaged metadata. The picture is usable without it.
         except Exception as error:
             raise_system_error(error)
     return None
 
 
 def _exif_dates(file: IO[bytes]) -> Iterator[object]:
-    """Return the dates of EXIF, without decoding pixels."""
+    """Return the dates in EXIF, without decoding pixels."""
     header = header_of(file)
     return iter(()) if header is None else _dates_of(header[1])
 
@@ -69,7 +69,7 @@ def _dates_of(exif: Image.Exif) -> Iterator[object]:
 
 
 def _png_dates(file: IO[bytes]) -> Iterator[object]:
-    """Yield the dates in a PNG, which may stand behind its pixels."""
+    """Yield the dates in a PNG, also after its pixels."""
     if file.read(8) != _PNG:
         return
     for kind, content in _chunks(file):
@@ -84,10 +84,10 @@ def _png_dates(file: IO[bytes]) -> Iterator[object]:
 
 
 def _chunks(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the chunks of a PNG that may hold a date, by their kind."""
+    """Yield the kind and the content of each PNG chunk that may contain a date."""
     while len(head := file.read(8)) == 8:
         size, kind = struct.unpack(">I4s", head)
-        if kind in (b"eXIf", b"tEXt", b"iTXt") and size <= _MOST_CHUNK:
+        if kind in (b"eXIf", b"tEXt", b"iTXt") and size <= _MAX_CHUNK:
             yield kind, file.read(size)
             file.seek(4, 1)
         else:
@@ -107,7 +107,7 @@ def _xmp_dates(file: IO[bytes]) -> Iterator[object]:
 
 
 def _milliseconds(date: object) -> int | None:
-    """Read a date as cameras and programs write it; None for none, or the zeros of a lost clock."""
+    """Parse a date of cameras and programs; None for none, or for a date of zeros."""
     match = _DATE.match(date.strip("\0 ")) if isinstance(date, str) else None
     if match is None:
         return None

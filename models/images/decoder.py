@@ -1,8 +1,8 @@
-"""Decodes pictures in processes of their own, which can be killed.
+"""Decodes pictures in separate processes, which can be killed.
 
 Some of Pillow's readers hold Python's interpreter lock, a damaged file may crash a library, and a
-small file may take hours. Such a process has limits of processor time and memory, which the kernel
-keeps, and a file is given to it open. It imports Pillow and the packages of formats, and not torch.
+small file may take hours. The kernel limits the processor time and memory of such a process, which
+receives an open file. It imports Pillow and the packages of formats, but not torch.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from hasse.models.images.metadata import metadata_in
 _PROGRAM = "from hasse.models.images.decoder import serve; serve()"
 _LENGTH = struct.Struct("<I")
 _ENVIRONMENT = {
-    "PYTHONWARNINGS": "",  # those of this process may be errors
+    "PYTHONWARNINGS": "",  # in this process, warnings may be errors
     # Each thread would reserve address space, which is limited.
     **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
-    # The next picture uses the memory of this one: asking the system for it takes a tenth more.
+    # The next picture uses the memory of this one: allocating it again takes a tenth more time.
     **{"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "67108864"},
 }
-_CACHED_BYTES = 16_000_000  # bytes of pixels whose memory is kept for the next picture
-_IDLE_PROCESSES = 16  # processes kept for the next pictures
+_CACHED_BYTES = 16_000_000  # of pixels, whose memory the next picture uses again
+_IDLE_PROCESSES = 16  # that wait for the next pictures
 _NICENESS = 5  # answers to other requests come first
 _PATIENCE = 20.0  # seconds to wait for each second of processor time, on a busy machine
 
@@ -52,7 +52,7 @@ class DecodingCancelled(Exception):
 
 
 class Cancellation:
-    """Ends the decoding of a picture from another thread."""
+    """Stops the decoding of a picture from another thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -60,18 +60,18 @@ class Cancellation:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """Kill the process that decodes the picture, or refuse to begin."""
+        """Kill the process that decodes the picture, or prevent its start."""
         with self._lock:
             self._cancelled = True
             if self._decoder is not None:
                 self._decoder.kill()
 
     @contextmanager
-    def ending(self, decoder: Decoder) -> Iterator[None]:
+    def killing(self, decoder: Decoder) -> Iterator[None]:
         """Let `cancel` kill this process until the block ends.
 
         Raises:
-            DecodingCancelled: `cancel` was called before or during the block.
+            DecodingCancelled: another thread called `cancel` before or during the block.
         """
         with self._lock:
             if self._cancelled:
@@ -90,14 +90,14 @@ class Decoder:
     """A process that decodes one picture at a time, and writes its pixels into shared memory."""
 
     def __init__(self) -> None:
-        self._link, theirs = socket.socketpair()
+        self._link, other_end = socket.socketpair()
         self._pixels = memory_file()
         paths = os.pathsep.join(path for path in sys.path if path)
-        given = [theirs.fileno(), self._pixels.fileno()]
-        with theirs:
+        descriptors = [other_end.fileno(), self._pixels.fileno()]
+        with other_end:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-c", _PROGRAM, *map(str, given)],
-                pass_fds=given,
+                [sys.executable, "-P", "-c", _PROGRAM, *map(str, descriptors)],
+                pass_fds=descriptors,
                 env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -112,34 +112,34 @@ class Decoder:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take a picture."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
-    def ask(self, request: dict[str, Any], file: IO[bytes], limits: PictureLimits) -> Answer:
-        """Have a file decoded.
+    def ask(self, request: dict[str, Any], file: IO[bytes], limits: PictureLimits) -> Reply:
+        """Let the process read a file, and return its reply.
 
         Raises:
-            PictureError: the picture took too long, or crashed the process, which is then dead.
+            PictureError: the picture took too long, or crashed the process. The process is dead.
         """
         content = json.dumps(request | {"limits": asdict(limits)}).encode()
         self._link.settimeout(_PATIENCE * max(1.0, limits.seconds))
         try:
             socket.send_fds(self._link, [_LENGTH.pack(len(content)) + content], [file.fileno()])
-            (length,) = _LENGTH.unpack(self._received(_LENGTH.size))
-            head = json.loads(self._received(length))
+            (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
+            head = json.loads(self._receive(length))
             return head, self._image(*head["pixels"]) if "pixels" in head else None
         except TimeoutError:
             self.kill()
-            ended = int(signal.SIGXCPU)
+            ended_by = int(signal.SIGXCPU)
         except (ConnectionError, EOFError):
-            ended = -self._process.wait()
-        if ended == signal.SIGXCPU:
+            ended_by = -self._process.wait()
+        if ended_by == signal.SIGXCPU:
             raise PictureError(
                 "damaged",
                 f"it takes more than {limits.seconds:g} s of processor time to decode: convert it, "
                 f"or raise HASSE_DECODE_SECONDS",
             )
-        raise PictureError("damaged", f"damaged (the process that decodes ended by {ended})")
+        raise PictureError("damaged", f"damaged (the process that decodes ended by {ended_by})")
 
     def kill(self) -> None:
         """End the process at once."""
@@ -160,7 +160,7 @@ class Decoder:
             os.ftruncate(file, 0)
         return image
 
-    def _received(self, size: int) -> bytearray:
+    def _receive(self, size: int) -> bytearray:
         content = bytearray(size)
         view = memoryview(content)
         while view:
@@ -171,11 +171,11 @@ class Decoder:
         return content
 
 
-Answer = tuple[dict[str, Any], Image.Image | None]
+Reply = tuple[dict[str, Any], Image.Image | None]
 
 
 class Decoders:
-    """Processes that decode pictures, started when they are needed."""
+    """Processes that decode pictures, started on demand."""
 
     def __init__(self) -> None:
         self._idle: list[Decoder] = []
@@ -186,18 +186,18 @@ class Decoders:
         file: IO[bytes],
         limits: PictureLimits,
         cancellation: Cancellation | None = None,
-    ) -> Answer:
-        """Have a file decoded by an idle process, or a new one.
+    ) -> Reply:
+        """Let an idle process read a file, or a new one, and return its reply.
 
         Raises:
             PictureError: the picture is refused.
-            OSError: the system has no more open files, processes or memory to give.
+            OSError: the system is out of file descriptors, processes or memory.
             DecodingCancelled: `cancellation` was cancelled.
         """
         decoder = self._take()
         try:
-            with (cancellation or Cancellation()).ending(decoder):
-                answer = decoder.ask(request, file, limits)
+            with (cancellation or Cancellation()).killing(decoder):
+                reply = decoder.ask(request, file, limits)
         except BaseException:
             decoder.close()
             raise
@@ -205,12 +205,12 @@ class Decoders:
             self._idle.append(decoder)
         else:
             decoder.close()
-        head = answer[0]
+        head = reply[0]
         if "errno" in head:
             raise OSError(head["errno"], os.strerror(head["errno"]))
         if "reason" in head:
             raise PictureError(head["reason"], head["message"])
-        return answer
+        return reply
 
     def close(self) -> None:
         """End the idle processes."""
@@ -218,7 +218,7 @@ class Decoders:
             self._idle.pop().close()
 
     def forget(self) -> None:
-        """Leave the processes to the parent of this process."""
+        """Forget the processes after a fork: they belong to the parent process."""
         self._idle = []
 
     def _take(self) -> Decoder:
@@ -236,14 +236,14 @@ os.register_at_fork(after_in_child=DECODERS.forget)
 
 
 def memory_file() -> IO[bytes]:
-    """Return a file in memory that other processes can be given."""
+    """Return a file in memory that can be sent to other processes."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("picture"), "w+b")
     return tempfile.TemporaryFile()  # macOS
 
 
 def serve() -> None:
-    """Decode pictures from the files received over a socket, until it is closed."""
+    """Decode pictures from files received over a socket, until it is closed."""
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # several pictures are decoded at a time
@@ -256,7 +256,7 @@ def serve() -> None:
             (length,) = _LENGTH.unpack(start)
             request = json.loads(link.recv(length, socket.MSG_WAITALL))
             with os.fdopen(files[0], "rb") as file:
-                head, image = _answer(request, file)
+                head, image = _reply(request, file)
             if image is not None:
                 pixels.seek(0)
                 ImageFile._save(
@@ -266,7 +266,7 @@ def serve() -> None:
             link.sendall(_LENGTH.pack(len(content)) + content)
 
 
-def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], Image.Image | None]:
+def _reply(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], Image.Image | None]:
     limits = PictureLimits(**request["limits"])
     _set_limits(limits)
     try:
@@ -274,28 +274,28 @@ def _answer(request: dict[str, Any], file: IO[bytes]) -> tuple[dict[str, Any], I
             decoded = codecs.decode(file, limits, request["at_least"])
             size, name = decoded.size, decoded.format.name
             return {"size": size, "format": name, "pixels": decoded.image.size}, decoded.image
-        what: Any
+        result: Any
         if request["job"] == "date":
-            what = date_in(file)
+            result = date_in(file)
         elif request["job"] == "metadata":
-            what = asdict(metadata_in(file))
+            result = asdict(metadata_in(file))
         else:
-            what = codecs.size_of(file, limits)
-        return {request["job"]: what}, None
+            result = codecs.size_of(file, limits)
+        return {request["job"]: result}, None
     except PictureError as error:
         return {"reason": error.reason, "message": str(error)}, None
     except MemoryError:
         return {"reason": "too_many_pixels", "message": "it takes too much memory to decode"}, None
     except OSError as error:
         return {"errno": error.errno}, None
-    except Exception as error:  # a damaged file may make a reader raise anything
+    except Exception as error:  # readers may raise any error on a damaged file
         return {"reason": "damaged", "message": f"damaged ({type(error).__name__})"}, None
 
 
 def _set_limits(limits: PictureLimits) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = math.ceil(used.ru_utime + used.ru_stime + limits.seconds)
-    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, limits.memory)):
+    for kind, limit in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, limits.memory)):
         _, hard = resource.getrlimit(kind)
         with suppress(ValueError, OSError):  # macOS has no limit of memory
-            resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))
+            resource.setrlimit(kind, (limit if hard < 0 else min(limit, hard), hard))

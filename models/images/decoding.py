@@ -1,4 +1,4 @@
-"""Decodes pictures of strangers safely: within limits, and in processes that can be killed."""
+"""Decodes untrusted pictures safely: within limits, and in processes that can be killed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import IO, Any, cast
 
 from PIL import Image
 
-from hasse.models.images.codecs import Decoded
-from hasse.models.images.decoder import DECODERS, Answer, Cancellation, memory_file
+from hasse.models.images.codecs import DecodedPicture
+from hasse.models.images.decoder import DECODERS, Cancellation, Reply, memory_file
 from hasse.models.images.formats import FORMATS
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from hasse.models.images.metadata import PictureMetadata, read_sidecars
 from hasse.models.regular_file import NotRegularFile, open_regular, raise_system_error
 
-_FORMATS = {each.name: each for each in FORMATS}
+_FORMATS = {known.name: known for known in FORMATS}
 
 
 def open_picture(
@@ -28,16 +28,16 @@ def open_picture(
 ) -> Image.Image:
     """Decode a picture of any format in `formats` to upright RGB in the colours of sRGB.
 
-    An animation gives its first frame. Transparency becomes white; CMYK, 16-bit, grey and palette
-    pictures are converted. A JPEG with more pixels than `limits.pixels` comes out smaller by a
-    power of two. So may, with `at_least`, any picture, which is faster; its shortest side still has
-    at least that many pixels. The process that decodes takes at most about 25 bytes of memory for
-    each of `limits.pixels`, and this one 7.
+    Decodes the first frame of an animation. Transparency becomes white; CMYK, 16-bit, grey and
+    palette pictures are converted. A JPEG with more pixels than `limits.pixels` is reduced by a
+    power of two. With `at_least`, any picture may be reduced, which is faster; its shortest side
+    keeps at least that many pixels. The decoding process takes at most about 25 bytes of memory
+    for each of `limits.pixels`, and this process 7.
 
     Raises:
         PictureError: another format, too many pixels, damaged, more processor time than
             `limits.seconds`, or the format's package is missing.
-        OSError: the system has no more open files or memory to give, or cannot reach the disk.
+        OSError: the system is out of file descriptors or memory, or cannot reach the disk.
     """
     return decode(source, limits, at_least).image
 
@@ -57,34 +57,34 @@ def decode(
     limits: PictureLimits = DEFAULT_LIMITS,
     at_least: int | None = None,
     cancellation: Cancellation | None = None,
-) -> Decoded:
+) -> DecodedPicture:
     """Decode a picture as `open_picture` does, and return its size and format too.
 
     Raises:
         PictureError, OSError: as `open_picture`.
-        DecodingCancelled: `cancellation` was cancelled in another thread.
+        DecodingCancelled: another thread cancelled `cancellation`.
     """
     request = {"job": "pixels", "at_least": at_least}
     head, image = _ask(source, request, limits, cancellation)
     width, height = head["size"]
-    return Decoded(cast(Image.Image, image), (width, height), _FORMATS[head["format"]])
+    return DecodedPicture(cast(Image.Image, image), (width, height), _FORMATS[head["format"]])
 
 
 def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -> tuple[int, int]:
     """Return a picture's width and height as displayed, from its header alone.
 
     Raises:
-        PictureError: as `open_picture`, as far as the header shows it.
+        PictureError: as `open_picture`, for errors that the header shows.
         OSError: as `open_picture`.
     """
     width, height = _ask(source, {"job": "size"}, limits, None)[0]["size"]
     return width, height
 
 
-def taken_at(source: Path | bytes) -> int | None:
-    """Return the date in a picture's metadata, as `dates.date_in`, or else that of its file.
+def date_taken(source: Path | bytes) -> int | None:
+    """Return the date in a picture's metadata, as `dates.date_in`, else that of its file, or None.
 
-    The date of a file is shown by the clock of this machine. None without either.
+    The date of a file is in the local time of this machine.
 
     Raises:
         OSError: as `open_picture`.
@@ -103,7 +103,7 @@ def taken_at(source: Path | bytes) -> int | None:
 
 
 def read_metadata(source: Path | bytes, sidecars: Iterable[Path] = ()) -> PictureMetadata:
-    """Read the metadata of a picture and its sidecars, in the order of their word.
+    """Read the metadata of a picture's sidecars and of its file, in order of priority.
 
     Raises:
         OSError: as `open_picture`.
@@ -118,7 +118,7 @@ def read_metadata(source: Path | bytes, sidecars: Iterable[Path] = ()) -> Pictur
 def picture_stamp(path: Path) -> int:
     """Return a hash of a file's size and time of change (63 bits), or 0 without such a file.
 
-    Only whole seconds count, since archives keep no more.
+    Only whole seconds count, because archives store no fractions.
     """
     try:
         status = path.stat()
@@ -133,8 +133,8 @@ def _ask(
     request: dict[str, Any],
     limits: PictureLimits,
     cancellation: Cancellation | None,
-) -> Answer:
-    with _opened(source) as file:
+) -> Reply:
+    with _open_source(source) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limits.file_bytes:
             raise PictureError(
@@ -144,7 +144,7 @@ def _ask(
         return DECODERS.ask(request, file, limits, cancellation)
 
 
-def _opened(source: Path | bytes) -> IO[bytes]:
+def _open_source(source: Path | bytes) -> IO[bytes]:
     if isinstance(source, bytes):
         file = memory_file()
         file.write(source)

@@ -1,4 +1,4 @@
-"""Finds the format of a picture by its first bytes. Names and extensions are not trusted."""
+"""Detects the format of a picture by its first bytes. Names and extensions are not trusted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import IO
 
 from hasse.models.regular_file import NotRegularFile, open_regular
 
-START = 64  # bytes that show a format
+START = 64  # bytes that identify a format
 
-# Usual extensions of pictures, which save opening other files. The bytes decide.
+# Usual extensions of pictures: other files need not be opened. The bytes decide.
 _SUFFIXES = """
 .arw .avif .bmp .cr2 .cr3 .dng .gif .heic .heif .j2k .jfif .jp2 .jpe .jpeg .jpg .mpo .nef .orf
 .pef .png .raf .rw2 .srw .tif .tiff .webp
@@ -21,25 +21,25 @@ PICTURE_SUFFIXES = frozenset(_SUFFIXES.split())
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that is read: its common name, media type and usual extension.
+    """A supported format: its common name, media type and usual extension.
 
     Attributes:
-        shown: whether browsers show it.
+        in_browsers: whether browsers display it.
     """
 
     name: str
     media_type: str
     suffix: str
-    shown: bool = False
+    in_browsers: bool = False
 
 
-JPEG = Format("JPEG", "image/jpeg", ".jpg", shown=True)  # MPO is a JPEG with more behind it
-PNG = Format("PNG", "image/png", ".png", shown=True)
-WEBP = Format("WebP", "image/webp", ".webp", shown=True)
-GIF = Format("GIF", "image/gif", ".gif", shown=True)
-AVIF = Format("AVIF", "image/avif", ".avif", shown=True)
+JPEG = Format("JPEG", "image/jpeg", ".jpg", in_browsers=True)  # MPO too: a JPEG, then others
+PNG = Format("PNG", "image/png", ".png", in_browsers=True)
+WEBP = Format("WebP", "image/webp", ".webp", in_browsers=True)
+GIF = Format("GIF", "image/gif", ".gif", in_browsers=True)
+AVIF = Format("AVIF", "image/avif", ".avif", in_browsers=True)
 TIFF = Format("TIFF", "image/tiff", ".tif")
-BMP = Format("BMP", "image/bmp", ".bmp", shown=True)
+BMP = Format("BMP", "image/bmp", ".bmp", in_browsers=True)
 JPEG_2000 = Format("JPEG 2000", "image/jp2", ".jp2")
 HEIC = Format("HEIC", "image/heic", ".heic")
 RAW = Format("RAW", "image/x-dcraw", ".raw")
@@ -68,16 +68,16 @@ _BRANDS = {b"avif": AVIF, b"avis": AVIF, b"crx ": RAW} | dict.fromkeys(
 )
 _BMP_HEADERS = {12, 40, 52, 56, 64, 108, 124}
 
-# A TIFF whose photometric interpretation (tag 262) is one of these holds a camera's sensor data.
+# Photometric interpretations (tag 262) of a TIFF with a camera's sensor data.
 _PHOTOMETRIC, _SUB_DIRECTORIES = 262, 330
 _SENSOR_DATA = {32803, 34892}
-_MOST_DIRECTORIES, _MOST_ENTRIES = 10, 1000
+_MAX_DIRECTORIES, _MAX_ENTRIES = 10, 1000
 
 
 def format_of(file: IO[bytes]) -> Format | None:
-    """Return the format of a file; None if it is not one we read. Leaves the file at its start."""
+    """Return the format of a file, or None if unsupported. Leaves the file at its start."""
     file.seek(0)
-    kind = _by_start(file.read(START))
+    kind = _format_by_start(file.read(START))
     if kind is TIFF and _holds_sensor_data(file):
         kind = RAW
     file.seek(0)
@@ -85,15 +85,15 @@ def format_of(file: IO[bytes]) -> Format | None:
 
 
 def is_picture(path: Path) -> bool:
-    """Return whether a file begins like a picture; raises OSError if it cannot be read."""
+    """Return whether a file starts like a picture; raises OSError if it cannot be read."""
     try:
         with open_regular(path) as file:
-            return _by_start(file.read(START)) is not None
+            return _format_by_start(file.read(START)) is not None
     except NotRegularFile:
         return False
 
 
-def _by_start(start: bytes) -> Format | None:
+def _format_by_start(start: bytes) -> Format | None:
     for magic, kind in _STARTS.items():
         if start.startswith(magic):
             return RAW if kind is TIFF and start[8:10] == b"CR" else kind  # Canon's CR2
@@ -115,20 +115,20 @@ def _holds_sensor_data(file: IO[bytes]) -> bool:
         order = "<" if file.read(2) == b"II" else ">"
         file.seek(4)
         waiting = list(struct.unpack(f"{order}I", file.read(4)))
-        for _ in range(_MOST_DIRECTORIES):
+        for _ in range(_MAX_DIRECTORIES):
             if not waiting:
                 return False
             file.seek(waiting.pop(0))
             (count,) = struct.unpack(f"{order}H", file.read(2))
-            entries = file.read(12 * min(count, _MOST_ENTRIES))
-            for tag, _, many, value in struct.iter_unpack(f"{order}HHI4s", entries):
+            entries = file.read(12 * min(count, _MAX_ENTRIES))
+            for tag, _, values, value in struct.iter_unpack(f"{order}HHI4s", entries):
                 if tag == _PHOTOMETRIC and struct.unpack(f"{order}H2x", value)[0] in _SENSOR_DATA:
                     return True
                 if tag == _SUB_DIRECTORIES:
                     offsets = value
-                    if many > 1:
+                    if values > 1:
                         file.seek(*struct.unpack(f"{order}I", value))
-                        offsets = file.read(4 * min(many, _MOST_DIRECTORIES))
+                        offsets = file.read(4 * min(values, _MAX_DIRECTORIES))
                     waiting += [at for (at,) in struct.iter_unpack(f"{order}I", offsets)]
     except struct.error:
         pass

@@ -1,4 +1,4 @@
-"""Everything an index stores about a new picture, read once while it is decoded."""
+"""Facts that an index stores about a new picture, read once while it is decoded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from hasse.models.images.codecs import Decoded
-from hasse.models.images.decoding import read_metadata, taken_at
+from hasse.models.images.codecs import DecodedPicture
+from hasse.models.images.decoding import date_taken, read_metadata
 from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.perceptual_hash import perceptual_hash, thumbnail_of
 from hasse.models.images.preprocessing import Pixels, Preprocessing
@@ -17,18 +17,17 @@ from hasse.models.regular_file import open_regular, raise_system_error
 
 
 class PictureFacts(NamedTuple):
-    """What an index remembers of a picture besides its point.
+    """Facts that an index stores about a picture, besides its point.
 
-    A further fact about every new picture is a field here that `inspect` fills in, whether the
-    picture was sent, lies in a folder or belongs to a dataset.
+    `inspect` fills in the fields, for an upload, a file in a folder, or a picture of a dataset.
 
     Attributes:
-        sha256: that of the file's bytes; "" where they were not read, or are gone.
+        sha256: of the file's bytes; "" if they are not read, or missing.
         suffix: of a file in this format, such as ".jpg".
-        width, height: as displayed, before any reduction; None where no picture was read.
+        width, height: as displayed, before any reduction; None if no picture is read.
         taken: when it was taken, as in the catalog's `ImageRow`.
-        metadata: what people wrote into it, and into the sidecars beside a file.
-        hash: the perceptual hash, in hexadecimal; None where no picture was read.
+        metadata: texts that people wrote into it, and into its sidecars.
+        hash: the perceptual hash, in hexadecimal; None if no picture is read.
     """
 
     sha256: str
@@ -42,25 +41,25 @@ class PictureFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InspectedPicture:
-    """The facts of a picture, and its pixels as a model takes them: (crops, 3, H, W)."""
+    """The facts of a picture, and its pixels for a model: (crops, 3, H, W)."""
 
     facts: PictureFacts
     pixels: Pixels
 
 
 def inspect(
-    source: Path | bytes, decoded: Decoded, preprocessing: Preprocessing
+    source: Path | bytes, decoded: DecodedPicture, preprocessing: Preprocessing
 ) -> InspectedPicture:
     """Inspect a picture, from its bytes and the pixels decoded from them.
 
     Raises:
-        OSError: the system has no more open files or memory to give, or cannot reach the disk.
+        OSError: the system is out of file descriptors or memory, or cannot reach the disk.
     """
     facts = PictureFacts(
         _sha256(source),
         decoded.format.suffix,
         *decoded.size,
-        taken_at(source),
+        date_taken(source),
         read_metadata(source, sidecars_of(source) if isinstance(source, Path) else ()),
         perceptual_hash(thumbnail_of(decoded.image)).hex(),
     )
@@ -73,6 +72,6 @@ def _sha256(source: Path | bytes) -> str:
     try:
         with open_regular(source) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:  # it was removed since it was decoded
+    except OSError as error:  # removed after decoding
         raise_system_error(error)
         return ""

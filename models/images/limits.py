@@ -1,4 +1,4 @@
-"""Size limits of pictures, and the error for a picture that is refused. Standard library only."""
+"""Size limits of pictures, and the error for refused pictures. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ class PictureError(HasseError):
         self.reason: Reason = reason
 
     def __reduce__(self) -> tuple[type[PictureError], tuple[Reason, str]]:
-        """Go from one process to another with both arguments."""
+        """Pickle both arguments, to pass the error between processes."""
         return type(self), (self.reason, str(self))
 
 
 @dataclass(frozen=True, slots=True)
 class PictureLimits:
-    """How much a picture may cost to decode.
+    """Limits on the cost of decoding a picture.
 
     Attributes:
-        pixels: most pixels that are decoded.
-        seconds: most processor time for one picture, rounded up to whole seconds.
+        pixels: maximum number of decoded pixels.
+        seconds: maximum processor time for one picture, rounded up to whole seconds.
     """
 
     pixels: int = 50_000_000
     seconds: float = 10.0
 
     @property
-    def reducible(self) -> int:
-        """Most pixels of a picture that can be decoded at a reduced size."""
+    def reducible_pixels(self) -> int:
+        """Maximum number of pixels of a picture that is decoded at a reduced size."""
         return 10 * self.pixels
 
     @property
-    def scanned(self) -> int:
-        """Most pixels of all scans of a JPEG together.
+    def scan_pixels(self) -> int:
+        """Maximum number of pixels of all scans of a JPEG together.
 
         A progressive JPEG has about ten scans, and each goes through all pixels. A file of 1 MB
         can have hundreds.
@@ -50,20 +50,20 @@ class PictureLimits:
 
     @property
     def file_bytes(self) -> int:
-        """Largest file: a picture of 16-bit colours with alpha takes 8 bytes a pixel."""
-        return 16 * self.reducible
+        """Maximum size of a file: 16-bit colours with alpha take 8 bytes a pixel."""
+        return 16 * self.reducible_pixels
 
     @property
     def memory(self) -> int:
-        """Address space of a process that decodes: its libraries, and 32 bytes a pixel."""
+        """Address space of a decoding process: its libraries, and 32 bytes a pixel."""
         return 1_000_000_000 + 32 * self.pixels
 
 
 DEFAULT_LIMITS = PictureLimits()
 
 
-def too_many_pixels(width: int, height: int, most: int) -> PictureError:
+def too_many_pixels(width: int, height: int, limit: int) -> PictureError:
     """Return the error for a picture that is too large."""
     return PictureError(
-        "too_many_pixels", f"{width:,} x {height:,} pixels are more than the limit of {most:,}"
+        "too_many_pixels", f"{width:,} x {height:,} pixels are more than the limit of {limit:,}"
     )

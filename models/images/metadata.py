@@ -1,8 +1,8 @@
-"""Metadata of a picture: what people wrote into its EXIF, IPTC and XMP, or into a sidecar.
+"""Metadata of a picture: texts and facts from its EXIF, IPTC and XMP, or from a sidecar.
 
 A picture's sidecars are `beach.jpg.xmp` and `beach.xmp` beside `beach.jpg`. Texts of all sources
-count. Of facts that contradict each other, the first source has the word: the sidecar with the
-whole name, the other one, then XMP, IPTC and EXIF of the file. What cannot be read is left out.
+count. If facts contradict each other, the first source decides: the sidecar with the whole name,
+the other sidecar, then XMP, IPTC and EXIF of the file. Unreadable parts are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEYWORD_CHARACTERS = 200
 KEYWORDS = 1_000
 _SIDECAR_BYTES = 8 << 20
 _XMP_TAG = 700  # of TIFF
-# Namespaces by the prefix under which properties are named below; other prefixes are left out.
+# Prefixes of properties below, by namespace. Other namespaces are ignored.
 _PREFIXES = {
     "http://purl.org/dc/elements/1.1/": "dc",
     "http://ns.adobe.com/xap/1.0/": "xmp",
@@ -72,14 +72,14 @@ _SEPARATORS = re.compile(r"[|/]")
 
 @dataclass(slots=True)
 class PictureMetadata:
-    """What is written about a picture.
+    """Metadata of a picture.
 
     Attributes:
-        texts: texts by "title", "description", "keyword" and "place", in order, each once.
+        texts: by kind ("title", "description", "keyword", "place"), in order, without duplicates.
         camera, lens: maker and model.
         rating: 0 to 5 stars, -1 for a rejected picture.
         position: latitude and longitude in degrees.
-        faults: why a sidecar could not be read, by its name.
+        faults: errors of unreadable sidecars, by their name.
     """
 
     texts: dict[str, list[str]] = field(default_factory=dict)
@@ -90,17 +90,17 @@ class PictureMetadata:
     faults: dict[str, str] = field(default_factory=dict)
 
     def add_text(self, kind: str, text: object) -> None:
-        """Add a text, if it is one, cut at the limits."""
+        """Add a text, shortened to the limits; ignore other values."""
         if not isinstance(text, str):
             return
-        words = " ".join(_visible(text[: 2 * TEXT_CHARACTERS]).split())
-        words = words[: KEYWORD_CHARACTERS if kind == "keyword" else TEXT_CHARACTERS]
-        known = self.texts.get(kind, [])
-        if words and words not in known and len(known) < KEYWORDS:
-            self.texts[kind] = [*known, words]
+        plain = " ".join(_visible(text[: 2 * TEXT_CHARACTERS]).split())
+        plain = plain[: KEYWORD_CHARACTERS if kind == "keyword" else TEXT_CHARACTERS]
+        texts = self.texts.get(kind, [])
+        if plain and plain not in texts and len(texts) < KEYWORDS:
+            self.texts[kind] = [*texts, plain]
 
     def add(self, other: PictureMetadata) -> None:
-        """Add what another source says."""
+        """Add the metadata of a source with lower priority."""
         for kind, texts in other.texts.items():
             for text in texts:
                 self.add_text(kind, text)
@@ -113,53 +113,53 @@ class PictureMetadata:
         rating: object = None,
         position: Sequence[float] | None = None,
     ) -> None:
-        """Add what is not known from an earlier source."""
+        """Add facts that earlier sources do not have."""
         self.camera = self.camera or " ".join(_visible(camera).split())[:KEYWORD_CHARACTERS]
         self.lens = self.lens or " ".join(_visible(lens).split())[:KEYWORD_CHARACTERS]
         if self.rating is None:
             with suppress(TypeError, ValueError, OverflowError):
                 stars = int(float(rating))  # type: ignore[arg-type]
                 self.rating = stars if -1 <= stars <= 5 else None
-        if self.position is None and position is not None and _is_place(*position):
+        if self.position is None and position is not None and _is_on_earth(*position):
             self.position = (position[0], position[1])
 
 
 def read_sidecars(sidecars: Iterable[Path]) -> PictureMetadata:
-    """Read sidecars, in the order of their word."""
-    found = PictureMetadata()
+    """Read sidecars, in order of priority."""
+    metadata = PictureMetadata()
     for sidecar in sidecars:
         try:
             if sidecar.stat().st_size > _SIDECAR_BYTES:
                 raise ValueError(f"more than {_SIDECAR_BYTES:,} bytes")
-            _read_xmp(sidecar.read_bytes(), found)
-        # Parsers raise anything on what somebody else wrote.
+            _read_xmp(sidecar.read_bytes(), metadata)
+        # Parsers may raise any error on files of other programs.
         except Exception as error:
-            found.faults[sidecar.name] = str(error) or type(error).__name__
-    return found
+            metadata.faults[sidecar.name] = str(error) or type(error).__name__
+    return metadata
 
 
 def metadata_in(file: IO[bytes]) -> PictureMetadata:
     """Read the metadata of a picture's file, without decoding its pixels."""
-    found = PictureMetadata()
-    # Pillow raises anything on damaged metadata, of which the rest may be readable.
+    metadata = PictureMetadata()
+    # Pillow may raise any error on damaged metadata; the rest may be readable.
     with suppress(Exception):
         header = header_of(file)
         if header is None:
-            return found
+            return metadata
         picture, exif = header
         info = picture.info
         xmp = info.get("xmp") or info.get("XML:com.adobe.xmp") or exif.get(_XMP_TAG) or b""
         with suppress(Exception):
-            _read_xmp(xmp.encode() if isinstance(xmp, str) else xmp, found)
+            _read_xmp(xmp.encode() if isinstance(xmp, str) else xmp, metadata)
         with suppress(Exception):
-            _read_iptc(IptcImagePlugin.getiptcinfo(picture) or {}, found)
+            _read_iptc(IptcImagePlugin.getiptcinfo(picture) or {}, metadata)
         with suppress(Exception):
-            _read_exif(exif, found)
-    return found
+            _read_exif(exif, metadata)
+    return metadata
 
 
-def _read_xmp(packet: bytes, found: PictureMetadata) -> None:
-    """Read an XMP packet; raises what XML parsers do."""
+def _read_xmp(packet: bytes, metadata: PictureMetadata) -> None:
+    """Read an XMP packet; raises the errors of XML parsers."""
     if not packet.strip():
         return
     root = ElementTree.fromstring(packet.strip(b"\0 \r\n\t"), forbid_dtd=True)
@@ -171,13 +171,13 @@ def _read_xmp(packet: bytes, found: PictureMetadata) -> None:
         for text in properties.get(name, ())[: 2 * KEYWORDS]:
             if text not in generated:
                 for part in _SEPARATORS.split(text) if name in _HIERARCHIES else [text]:
-                    found.add_text(kind, part)
+                    metadata.add_text(kind, part)
 
     def first(name: str) -> str:
         return next(iter(properties.get(name, ())), "")
 
     latitude, longitude = map(_degrees, (first("exif:GPSLatitude"), first("exif:GPSLongitude")))
-    found.add_facts(
+    metadata.add_facts(
         _camera(first("tiff:Make"), first("tiff:Model")),
         first("aux:Lens"),
         first("xmp:Rating") or None,
@@ -186,19 +186,19 @@ def _read_xmp(packet: bytes, found: PictureMetadata) -> None:
 
 
 def _properties(root: Element) -> Iterator[tuple[str, str]]:
-    """Yield the name and each text of the properties below an element, at any depth."""
+    """Yield the name and text of all properties below an element, at any depth."""
     for element in root.iter():
         for name, value in element.attrib.items():
-            if known := _named(name):
-                yield known, value
-        if known := _named(element.tag):
+            if property_name := _property_name(name):
+                yield property_name, value
+        if property_name := _property_name(element.tag):
             items = list(element.iter(f"{_RDF}li"))
             for item in items or [element]:
                 if item.text and item.text.strip():
-                    yield known, item.text.strip()
+                    yield property_name, item.text.strip()
 
 
-def _named(name: object) -> str:
+def _property_name(name: object) -> str:
     if not isinstance(name, str):  # a comment
         return ""
     namespace, _, local = name.lstrip("{").partition("}")
@@ -215,43 +215,43 @@ def _degrees(text: str) -> float | None:
     return -value if side in "SW" else value
 
 
-def _read_iptc(records: Mapping[tuple[int, int], Any], found: PictureMetadata) -> None:
+def _read_iptc(records: Mapping[tuple[int, int], Any], metadata: PictureMetadata) -> None:
     for (record, dataset), value in records.items():
         if record == 2 and dataset in _IPTC_TEXTS:
-            for one in value if isinstance(value, list) else [value]:
-                found.add_text(_IPTC_TEXTS[dataset], _decoded(one))
+            for text in value if isinstance(value, list) else [value]:
+                metadata.add_text(_IPTC_TEXTS[dataset], _decode_text(text))
 
 
-def _decoded(text: bytes) -> str:
-    """Decode bytes of programs that never said how: UTF-8, or else Latin-1."""
+def _decode_text(text: bytes) -> str:
+    """Decode bytes of unknown encoding as UTF-8, else as Latin-1."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:
         return text.decode("latin-1")
 
 
-def _read_exif(exif: Image.Exif, found: PictureMetadata) -> None:
-    own = exif.get_ifd(ExifTags.IFD.Exif)
-    found.add_text("description", _text(exif.get(ExifTags.Base.ImageDescription)))
-    comment = own.get(ExifTags.Base.UserComment)
+def _read_exif(exif: Image.Exif, metadata: PictureMetadata) -> None:
+    exif_block = exif.get_ifd(ExifTags.IFD.Exif)
+    metadata.add_text("description", _text(exif.get(ExifTags.Base.ImageDescription)))
+    comment = exif_block.get(ExifTags.Base.UserComment)
     if isinstance(comment, bytes) and comment[:8] in _USER_COMMENT:
-        found.add_text("description", comment[8:].decode(_USER_COMMENT[comment[:8]], "replace"))
+        metadata.add_text("description", comment[8:].decode(_USER_COMMENT[comment[:8]], "replace"))
     for tag, kind in _WINDOWS_TEXTS.items():
         value = exif.get(tag)
         if isinstance(value, bytes | tuple):
             text = bytes(value).decode("utf-16-le", "replace").strip("\0")
             for part in text.split(";") if kind == "keyword" else [text]:
-                found.add_text(kind, part)
-    found.add_facts(
+                metadata.add_text(kind, part)
+    metadata.add_facts(
         _camera(_text(exif.get(ExifTags.Base.Make)), _text(exif.get(ExifTags.Base.Model))),
-        _text(own.get(ExifTags.Base.LensModel)),
+        _text(exif_block.get(ExifTags.Base.LensModel)),
         exif.get(0x4746),  # Rating, which Pillow does not name
     )
-    found.add_facts(position=_position(exif.get_ifd(ExifTags.IFD.GPSInfo)))
+    metadata.add_facts(position=_position(exif.get_ifd(ExifTags.IFD.GPSInfo)))
 
 
 def _text(value: object) -> str:
-    """Return a text of EXIF, which Pillow decodes as Latin-1, though many programs write UTF-8."""
+    """Return a text of EXIF. Pillow decodes it as Latin-1, but many programs write UTF-8."""
     if not isinstance(value, str):
         return ""
     with suppress(UnicodeError):
@@ -260,7 +260,7 @@ def _text(value: object) -> str:
 
 
 def _camera(make: str, model: str) -> str:
-    """Return the name of a camera, with its maker once."""
+    """Return the name of a camera, without repeating its maker."""
     begins = make and model.casefold().startswith(make.split(maxsplit=1)[0].casefold())
     return model if begins else f"{make} {model}".strip()
 
@@ -285,12 +285,12 @@ def _angle(parts: Any, side: object) -> float | None:
     return -value if str(side).strip("\0 ").upper() in ("S", "W") else value
 
 
-def _is_place(latitude: float, longitude: float) -> bool:
-    """Tell whether a place is on Earth; 0, 0 is what a device writes that does not know."""
+def _is_on_earth(latitude: float, longitude: float) -> bool:
+    """Return whether a position is valid. Devices without a position write 0, 0."""
     on_earth = -90 <= latitude <= 90 and -180 <= longitude <= 180
     return on_earth and (latitude, longitude) != (0, 0)
 
 
 def _visible(text: str) -> str:
-    """Return a text with spaces for what databases and terminals cannot hold."""
-    return "".join(one if one.isprintable() else " " for one in text)
+    """Replace characters that databases and terminals cannot show by spaces."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,4 +1,4 @@
-"""Turn pictures into the input of a network."""
+"""Preprocessing: from pictures to the input of a network."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
-MAX_SIDE = 16_384  # of what a network looks at
+MAX_SIDE = 16_384  # pixels of a network's input
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-Pixels: TypeAlias = NDArray[np.float32]  # of a picture as a network takes it: (crops, 3, H, W)
+Pixels: TypeAlias = NDArray[np.float32]  # a network's input of one picture: (crops, 3, H, W)
 Framing = Literal["centre", "whole"]
 Interpolation = Literal["bilinear", "bicubic", "lanczos"]
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """How a picture becomes a network's input: part of a model, stored with its weights.
+    """Preprocessing of pictures for a network: part of a model, stored with its weights.
 
     Attributes:
-        resize: pixels the shortest side is scaled to (antialiased).
-        framing: "centre" keeps a picture's proportions, so that the crops may miss its ends;
-            "whole" scales both sides to `resize`, so that nothing is missed.
+        resize: pixels of the shortest side after scaling (antialiased).
+        framing: "centre" keeps a picture's proportions, so crops may miss its ends. "whole"
+            scales both sides to `resize`, so nothing is missed.
         crop: pixels of each side of a crop.
-        crops: 1 (the centre), or 10 (centre and corners, each also mirrored), as the paper has.
-        mean: subtracted from the red, green and blue channels, which lie in [0, 1].
-        std: what they are then divided by.
+        crops: 1 (the centre), or 10 (centre and corners, each also mirrored), as in the paper.
+        mean: subtracted from the red, green and blue channels, which are in [0, 1].
+        std: divisor of the channels after that.
         interpolation: the filter of the scaling.
     """
 
@@ -66,17 +66,17 @@ class Preprocessing:
     def apply(self, picture: Image.Image) -> Pixels:
         """Return an RGB picture's crops, normalised: -> (crops, 3, crop, crop) float32.
 
-        Each crop is cut from the original and scaled by itself. The result is that of scaling the
-        whole first, but a picture of 1 x 40,000 pixels costs no more than any other.
+        Each crop is cut from the original and scaled separately. The result is that of scaling the
+        whole picture first, but a picture of 1 x 40,000 pixels costs no more than any other.
         """
         from PIL import Image
 
         width, height = picture.size
-        short = min(width, height)
-        across, down = (self.resize * side // short for side in (width, height))
+        shortest = min(width, height)
+        scaled_width, scaled_height = (self.resize * side // shortest for side in (width, height))
         if self.framing == "whole":
-            across = down = self.resize
-        right, bottom = across - self.crop, down - self.crop
+            scaled_width = scaled_height = self.resize
+        right, bottom = scaled_width - self.crop, scaled_height - self.crop
         corners = [(round(right / 2), round(bottom / 2))]
         if self.crops == 10:
             corners += [(0, 0), (right, 0), (0, bottom), (right, bottom)]
@@ -88,10 +88,10 @@ class Preprocessing:
                         (self.crop, self.crop),
                         Image.Resampling[self.interpolation.upper()],
                         box=(
-                            left * width / across,
-                            top * height / down,
-                            (left + self.crop) * width / across,
-                            (top + self.crop) * height / down,
+                            left * width / scaled_width,
+                            top * height / scaled_height,
+                            (left + self.crop) * width / scaled_width,
+                            (top + self.crop) * height / scaled_height,
                         ),
                     )
                 )
@@ -104,7 +104,7 @@ class Preprocessing:
         return self._normalise(pixels)
 
     def enlarged(self, times: int) -> Preprocessing:
-        """Return preprocessing of whole pictures to so many times as many pixels on each side."""
+        """Return preprocessing of whole pictures to `times` as many pixels on each side."""
         side = times * self.resize
         return replace(self, resize=side, crop=side, crops=1, framing="whole")
 
@@ -117,7 +117,7 @@ class Preprocessing:
         return view
 
     def _normalise(self, pixels: NDArray[np.uint8]) -> Pixels:
-        # In numpy, since torch would start its own threads inside each decoding thread.
+        # In numpy, because torch would start its own threads inside each decoding thread.
         scale = (1 / (255 * np.asarray(self.std))).astype(np.float32)
         shift = (np.asarray(self.mean) / np.asarray(self.std)).astype(np.float32)
         values: NDArray[np.float32] = pixels * scale[:, None, None]  # (crops, 3, crop, crop)
@@ -127,7 +127,7 @@ class Preprocessing:
 
 @dataclass(frozen=True, slots=True)
 class CropBox:
-    """A part of a picture: its edges, as shares of the sides, and whether it is mirrored."""
+    """A crop of a picture: its edges, as shares of the sides, and whether it is mirrored."""
 
     left: float
     top: float
@@ -139,14 +139,14 @@ class CropBox:
 def random_crop(draw: np.random.Generator, min_area: float, max_aspect: float) -> CropBox:
     """Draw a crop of at least the share `min_area` of a picture, mirrored half the time.
 
-    Its aspect ratio is between 1 / `max_aspect` and `max_aspect` times the picture's. A side that
-    would be longer than the picture's ends there, so `min_area` holds up to 1 / `max_aspect`.
+    Its aspect ratio is between 1 / `max_aspect` and `max_aspect` times the picture's. A side is at
+    most as long as the picture's, so `min_area` holds up to 1 / `max_aspect`.
     """
-    area, ratio, across, down, mirror = draw.random(5)
+    area, ratio, horizontal, vertical, mirror = draw.random(5)
     area = min_area + (1 - min_area) * area
     ratio = math.exp((2 * ratio - 1) * math.log(max_aspect))
     width, height = (min(1.0, math.sqrt(area * r)) for r in (ratio, 1 / ratio))
-    left, top = across * (1 - width), down * (1 - height)
+    left, top = horizontal * (1 - width), vertical * (1 - height)
     return CropBox(left, top, left + width, top + height, bool(mirror < 0.5))
 
 
@@ -154,13 +154,13 @@ def resized_crop(picture: Image.Image, crop: CropBox, side: int) -> NDArray[np.u
     """Scale a crop of a picture to a square: -> (side, side, 3)."""
     from PIL import Image
 
-    across, down = picture.size
-    # Clipped, since rounding may put an edge just outside the picture.
+    width, height = picture.size
+    # Clipped, because rounding may put an edge just outside the picture.
     box = (
-        crop.left * across,
-        crop.top * down,
-        min(crop.right * across, across),
-        min(crop.bottom * down, down),
+        crop.left * width,
+        crop.top * height,
+        min(crop.right * width, width),
+        min(crop.bottom * height, height),
     )
     square = np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR, box=box))
     return square[:, ::-1] if crop.mirrored else square
@@ -173,7 +173,7 @@ def normalise_pixels(
 ) -> Tensor:
     """Return 8-bit pictures as a network's input: (B, H, W, 3) -> (B, 3, H, W) float32.
 
-    They stay channels-last in memory, as convolutions on a CPU run fastest.
+    The memory layout stays channels-last, which is the fastest for convolutions on a CPU.
     """
     batch = pixels.permute(0, 3, 1, 2).float()
     shift, scale = (batch.new_tensor(v).view(3, 1, 1) for v in (mean, std))

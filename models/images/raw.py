@@ -1,4 +1,4 @@
-"""Read RAW pictures of cameras by rawpy, which is an extra."""
+"""Read RAW pictures of cameras with rawpy, which is an extra."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from hasse.models.images.limits import PictureError, PictureLimits, too_many_pix
 if TYPE_CHECKING:
     from rawpy import RawPy
 
-_SIDEWAYS = {5, 6}  # LibRaw's turns by a quarter
-_SMALLEST_PREVIEW = 256  # pixels of its shortest side; smaller ones are for a camera's screen
+_SIDEWAYS = {5, 6}  # LibRaw's numbers of quarter turns
+_SMALLEST_PREVIEW = 256  # pixels of the shortest side; smaller ones are for a camera's screen
 
 
 def size(file: IO[bytes], limits: PictureLimits) -> tuple[int, int]:
     """Return the width and height as displayed; raises PictureError as `read`."""
-    with _opened(file, limits) as opened:
-        sizes = opened.sizes
+    with _open(file, limits) as raw_picture:
+        sizes = raw_picture.sizes
         if sizes.flip in _SIDEWAYS:
             return sizes.height, sizes.width
         return sizes.width, sizes.height
 
 
 def read(file: IO[bytes], limits: PictureLimits, at_least: int | None) -> bytes | Image.Image:
-    """Return the JPEG preview of a RAW picture; develop it where there is none, or one too small.
+    """Return the JPEG preview of a RAW picture; develop it if the preview is missing or small.
 
-    LibRaw adds the orientation to a preview that has none. A picture is developed to half its
-    size, without guessing colours between pixels, where its shortest side still has `at_least`.
+    LibRaw adds the orientation to a preview without one. A picture is developed at half its size,
+    without demosaicing, if its shortest side then still has `at_least` pixels.
 
     Raises:
-        PictureError: rawpy is missing, the camera is unknown, damaged, or too many pixels.
+        PictureError: rawpy is missing, the camera is unknown, or the picture damaged or too large.
     """
-    with _opened(file, limits) as opened:
-        preview = _preview(opened)
+    with _open(file, limits) as raw_picture:
+        preview = _preview(raw_picture)
         if preview and _shortest_side(preview) >= max(at_least or 0, _SMALLEST_PREVIEW):
             return preview
-        sizes = opened.sizes
+        sizes = raw_picture.sizes
         if sizes.raw_width * sizes.raw_height > limits.pixels:
             raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.pixels)
         half = at_least is not None and min(sizes.width, sizes.height) >= 2 * at_least
-        return Image.fromarray(opened.postprocess(half_size=half, use_camera_wb=True))
+        return Image.fromarray(raw_picture.postprocess(half_size=half, use_camera_wb=True))
 
 
-def _preview(opened: RawPy) -> bytes:
+def _preview(raw_picture: RawPy) -> bytes:
     import rawpy
 
     try:
-        thumbnail = opened.extract_thumb()
+        thumbnail = raw_picture.extract_thumb()
     except (rawpy.LibRawNoThumbnailError, rawpy.LibRawUnsupportedThumbnailError):
         return b""
     return bytes(thumbnail.data) if thumbnail.format == rawpy.ThumbFormat.JPEG else b""
 
 
 @contextmanager
-def _opened(file: IO[bytes], limits: PictureLimits) -> Iterator[RawPy]:
+def _open(file: IO[bytes], limits: PictureLimits) -> Iterator[RawPy]:
     try:
         import rawpy
     except ImportError:
@@ -69,11 +69,11 @@ def _opened(file: IO[bytes], limits: PictureLimits) -> Iterator[RawPy]:
         ) from None
     try:
         file.seek(0)
-        with rawpy.imread(cast(BinaryIO, file)) as opened:
-            sizes = opened.sizes
-            if sizes.raw_width * sizes.raw_height > limits.reducible:
-                raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.reducible)
-            yield opened
+        with rawpy.imread(cast(BinaryIO, file)) as raw_picture:
+            sizes = raw_picture.sizes
+            if sizes.raw_width * sizes.raw_height > limits.reducible_pixels:
+                raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.reducible_pixels)
+            yield raw_picture
     except rawpy.LibRawFileUnsupportedError:
         raise PictureError("not_a_picture", "a RAW picture of an unknown camera") from None
     except rawpy.LibRawError as error:

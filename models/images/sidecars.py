@@ -1,4 +1,4 @@
-"""XMP files beside pictures: which belong to a picture, and those that Hasse writes."""
+"""Sidecars: XMP files beside pictures, by name, and written by Hasse."""
 
 from __future__ import annotations
 
@@ -27,37 +27,40 @@ _PACKET = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 def sidecars_of(picture: Path, files: Collection[str] | None = None) -> list[Path]:
     """Return the sidecars of a picture, the closest first.
 
-    `files` are the names of its folder, where they are known. A link, which may lead out of the
-    folder, is no sidecar.
+    `files` are the names in its folder, if known. A link is not a sidecar, because it may lead out
+    of the folder.
     """
     stems = (picture.name, picture.stem)
     names = [f"{stem}{suffix}" for stem in stems for suffix in (SUFFIX, SUFFIX.upper())]
-    places = [picture.with_name(name) for name in names if files is None or name in files]
-    return [place for place in places if _is_file(place) and not place.is_symlink()]
+    paths = [picture.with_name(name) for name in names if files is None or name in files]
+    return [path for path in paths if _is_file(path) and not path.is_symlink()]
 
 
-def _is_file(place: Path) -> bool:
-    """Return whether a file is there; none is where its name would be too long."""
+def _is_file(path: Path) -> bool:
+    """Return whether a file exists; False if its name is too long."""
     try:
-        return place.is_file()
+        return path.is_file()
     except OSError:
         return False
 
 
 def stamp_of(sidecars: Iterable[Path]) -> str:
-    """Return a text that differs when other sidecars are there, or one has changed."""
-    facts = [(path.name, path.stat()) for path in sidecars]
-    return ";".join(f"{name}:{each.st_size}:{each.st_mtime_ns}" for name, each in facts) or "none"
+    """Return a text that changes when sidecars are added, removed or changed."""
+    stamps = (
+        f"{path.name}:{status.st_size}:{status.st_mtime_ns}"
+        for path, status in ((path, path.stat()) for path in sidecars)
+    )
+    return ";".join(stamps) or "none"
 
 
 def write_sidecar(picture: Path, captions: Sequence[str], keywords: Sequence[str]) -> bool:
     """Write generated captions and keywords to the XMP file beside a picture.
 
-    They are marked as generated, so that `read_metadata` does not take them for a person's. A
-    sidecar that Hasse did not write is left alone: then False is returned.
+    They are marked as generated, so `read_metadata` does not read them as human texts. Returns
+    False, without writing, if another program wrote the sidecar.
     """
-    place = picture.with_name(picture.name + SUFFIX)
-    if place.exists() and _OURS not in place.read_bytes():
+    path = picture.with_name(picture.name + SUFFIX)
+    if path.exists() and _OURS not in path.read_bytes():
         return False
 
     def items(texts: Sequence[str]) -> str:
@@ -69,7 +72,7 @@ def write_sidecar(picture: Path, captions: Sequence[str], keywords: Sequence[str
         keywords=items(keywords),
         generated=items([*dict.fromkeys([description, *captions, *keywords])]),
     )
-    unfinished = place.with_name(f".{place.name}.part")
+    unfinished = path.with_name(f".{path.name}.part")
     unfinished.write_text(packet, encoding="utf-8")
-    unfinished.replace(place)
+    unfinished.replace(path)
     return True

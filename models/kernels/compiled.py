@@ -1,4 +1,4 @@
-"""How numba compiles the kernels of a CPU, and the threads they run on."""
+"""Compilation of CPU kernels by numba, and the number of threads that run them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-_MOST_ENCODERS = 4  # of pictures; each takes a few hundred megabytes
+_MAX_ENCODERS = 4  # of pictures; each takes a few hundred megabytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
-    """Compile on first use, without the GIL; keep the machine code on disk where possible."""
+    """Compile on first use, without the GIL; cache the machine code on disk if possible."""
 
     import numba  # takes longer than a command that needs no kernel
 
@@ -27,19 +27,19 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
 
 def processor_threads() -> int:
-    """Return how many threads to use: torch's number where it runs, else that of the processors.
+    """Return the number of threads to use: torch's if it is imported, else that of processors.
 
     OMP_NUM_THREADS bounds both.
     """
     if (torch := sys.modules.get("torch")) is not None:
         return int(torch.get_num_threads())
-    # macOS does not tell which processors a process may use.
-    known = hasattr(os, "sched_getaffinity")
-    processors = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return min(processors, int(given)) if given.isdecimal() and int(given) else processors
+    # macOS does not know which processors a process may use.
+    knows_processors = hasattr(os, "sched_getaffinity")
+    processors = len(os.sched_getaffinity(0)) if knows_processors else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(processors, int(limit)) if limit.isdecimal() and int(limit) else processors
 
 
 def encoder_threads() -> int:
-    """Return how many threads encode pictures side by side."""
-    return min(processor_threads(), _MOST_ENCODERS)
+    """Return the number of threads that encode pictures in parallel."""
+    return min(processor_threads(), _MAX_ENCODERS)

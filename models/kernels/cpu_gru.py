@@ -1,15 +1,14 @@
 """The recurrence of `hasse.models.encoders.gru` for inference on a CPU, with packed weights.
 
-A step multiplies the states of all captions that have a t-th word with the recurrent weights. A
-library's product repacks these for each step, and leaves the gates to passes of their own. Here
-they are packed once: for a panel of coordinates the weights of all three gates lie together, in
-the order in which they are read, so that the sums stay in registers until the new states come out
-of them. Each word's share of the gates is a row of a table, multiplied beforehand.
+A step multiplies the states of all captions with a t-th word by the recurrent weights. A library's
+product packs the weights anew for each step, and computes the gates in separate passes. Here they
+are packed once: the weights of all three gates of a panel of coordinates are together, in the order
+of reading, so sums stay in registers until they are new states. The input term of each word's gates
+is a row of a table, computed beforehand.
 
-Every sum runs over the coordinates one after the other, whatever the batch and however many of
-its rows are worked on together. So a caption's states are the same bits whichever captions it is
-encoded with, whatever the processor can do. Weights that float16 holds exactly, as a checkpoint may
-keep them, are read as such: half as much to read, and the same bits come out.
+Every sum runs over the coordinates in order, for any batch and any number of rows at a time. So the
+bits of a caption's states depend neither on the other captions nor on the processor. Weights that
+float16 holds exactly are read as float16: half as many bytes, and the same bits in the result.
 
 Numba cannot express this, so its operations are emitted as LLVM IR: 197 us a caption where plain
 numba takes 520 (one thread of a Zen 5). The emitters stay in this file, because numba keeps machine
@@ -44,66 +43,66 @@ Floats: TypeAlias = NDArray[np.float32]
 
 
 def _processor_features() -> frozenset[str]:
-    given = config.CPU_FEATURES
-    if given is None:
-        given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
-    return frozenset(name[1:] for name in given.split(",") if name.startswith("+"))
+    features = config.CPU_FEATURES
+    if features is None:
+        features = "" if config.CPU_NAME else codegen.get_host_cpu_features()
+    return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
 
 
 _FEATURES = _processor_features()
 _WIDE = "avx512f" in _FEATURES  # 32 registers of 16 floats, and not 16 of 8
 READS_HALVES = bool({"f16c", "neon"} & _FEATURES)
 
-# Sums live in registers: three gates of so many rows and coordinates at a time.
+# Sums stay in registers: three gates of this many coordinates and rows at a time.
 WIDTH = 16 if _WIDE else 8
 _ROWS = 8 if _WIDE else 4
-_TOGETHER = 4  # panels that share the rows they meet, where these are few
+_PANELS = 4  # at a time, where there are few rows
 
 _FLOAT, _HALF, _INT, _INT32 = ir.FloatType(), ir.HalfType(), ir.IntType(64), ir.IntType(32)
 _VECTOR, _NUMBERS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_INT32, WIDTH)
 
 
-def packed(
+def pack(
     weight: Floats, *, halves: bool = READS_HALVES
 ) -> NDArray[np.float32] | NDArray[np.uint16]:
     """Lay out recurrent weights (3 N, N) for `run`: (panels, N, 3, WIDTH).
 
-    They are the bits of float16, with `halves` and where it holds them all exactly.
+    With `halves`, they are the bits of float16 if it holds all weights exactly.
     """
     size = weight.shape[1]
-    wide = widened(weight.reshape(3, size, size).transpose(2, 0, 1))  # (N, 3, N')
-    panels = wide.reshape(size, 3, -1, WIDTH).transpose(2, 0, 1, 3)
+    padded = pad_coordinates(weight.reshape(3, size, size).transpose(2, 0, 1))  # (N, 3, N')
+    panels = padded.reshape(size, 3, -1, WIDTH).transpose(2, 0, 1, 3)
     with np.errstate(over="ignore"):
-        half = panels.astype(np.float16)
-    if halves and np.array_equal(half, panels):
-        return np.ascontiguousarray(half).view(np.uint16)
+        halved = panels.astype(np.float16)
+    if halves and np.array_equal(halved, panels):
+        return np.ascontiguousarray(halved).view(np.uint16)
     return np.ascontiguousarray(panels)
 
 
-def widened(numbers: Floats) -> Floats:
-    """Return numbers (..., N) with zeros up to the coordinates that the kernel works on."""
+def pad_coordinates(numbers: Floats) -> Floats:
+    """Pad numbers (..., N) with zeros to the kernel's number of coordinates, (..., N')."""
     size = numbers.shape[-1]
-    wide = np.zeros((*numbers.shape[:-1], _room(size)), np.float32)
-    wide[..., :size] = numbers
-    return wide
+    padded = np.zeros((*numbers.shape[:-1], _padded_size(size)), np.float32)
+    padded[..., :size] = numbers
+    return padded
 
 
-def _room(size: int) -> int:
-    return -(-size // (WIDTH * _TOGETHER)) * WIDTH * _TOGETHER
+def _padded_size(size: int) -> int:
+    return -(-size // (WIDTH * _PANELS)) * WIDTH * _PANELS
 
 
 def _const(value: int) -> Any:
-    """Return an integer that counts or addresses."""
+    """Return a constant integer for counting and addressing."""
     return ir.Constant(_INT, value)
 
 
 def _all(value: float) -> Any:
-    """Return a vector that holds one number everywhere."""
+    """Return a constant vector of one repeated number."""
     return ir.Constant(_VECTOR, [value] * WIDTH)
 
 
 def _load(builder: Any, pointer: Any, kind: Any = _VECTOR) -> Any:
-    """Emit the vector that begins at a pointer, which is aligned as its numbers are."""
+    """Emit the load of a vector at a pointer, aligned to its numbers."""
     align = 2 if kind.element == _HALF else 4
     return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=align)
 
@@ -113,17 +112,17 @@ def _store(builder: Any, vector: Any, pointer: Any) -> None:
 
 
 def _spread(builder: Any, number: Any) -> Any:
-    """Emit a vector that holds one computed number everywhere."""
+    """Emit a vector of one repeated number, computed at run time."""
     blank = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(blank, number, ir.Constant(_INT32, 0))
     return builder.shuffle_vector(first, first, ir.Constant(_NUMBERS, [0] * WIDTH))
 
 
-def _call(builder: Any, name: str, *given: Any) -> Any:
-    """Emit a call of one of LLVM's own functions of vectors: "fma", "fabs"."""
-    signature = ir.FunctionType(_VECTOR, [_VECTOR] * len(given))
+def _call(builder: Any, name: str, *arguments: Any) -> Any:
+    """Emit a call of an LLVM intrinsic of vectors: "fma", "fabs"."""
+    signature = ir.FunctionType(_VECTOR, [_VECTOR] * len(arguments))
     function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{WIDTH}f32")
-    return builder.call(function, given)
+    return builder.call(function, arguments)
 
 
 def _expm1(builder: Any, x: Any) -> Any:
@@ -131,13 +130,13 @@ def _expm1(builder: Any, x: Any) -> Any:
 
     NaN stays NaN.
     """
-    for sign, most in ((">", 87.0), ("<", -87.0)):
-        x = builder.select(builder.fcmp_ordered(sign, x, _all(most)), _all(most), x)
-    # Numbers of this size are whole: n + 127 comes to lie in their last bits.
+    for sign, limit in ((">", 87.0), ("<", -87.0)):
+        x = builder.select(builder.fcmp_ordered(sign, x, _all(limit)), _all(limit), x)
+    # Floats of this size are whole numbers, so n + 127 is in their last bits.
     whole = _all(1.5 * 2**23 + 127)
     shifted = _call(builder, "fma", x, _all(1 / math.log(2)), whole)
     n = builder.fsub(shifted, whole)
-    high = round(math.log(2) * 512) / 512  # so few digits that n times it is exact
+    high = round(math.log(2) * 512) / 512  # few enough digits for an exact product with n
     r = _call(builder, "fma", n, _all(-high), x)
     r = _call(builder, "fma", n, _all(high - math.log(2)), r)
     series = _all(1 / math.factorial(7))
@@ -159,7 +158,7 @@ def _tanh(builder: Any, x: Any) -> Any:
 
 
 def _tile(rows: int, panels: int) -> Any:
-    """Make the operation that computes the new states of some rows and panels of coordinates."""
+    """Return the operation that computes new states of some rows and panels of coordinates."""
 
     def typed(
         _context: Any,
@@ -195,12 +194,12 @@ def _emit(
     builder: Any,
     rows: int,
     panels: int,
-    given: list[Any],
-    places: Sequence[Any],
+    arrays: list[Any],
+    indices: Sequence[Any],
     flags: Sequence[Any],
 ) -> None:
-    words, table, weights, bias, before, after, out = given
-    row, word, panel, inner = places
+    words, table, weights, bias, before, after, out = arrays
+    row, word, panel, inner = indices
     size = builder.extract_value(before.shape, 1)  # as padded
     depth = builder.extract_value(weights.shape, 1)
     column = builder.mul(panel, _const(WIDTH))
@@ -210,23 +209,23 @@ def _emit(
     half = weights.data.type.pointee != _FLOAT
     packed = builder.bitcast(weights.data, _HALF.as_pointer()) if half else weights.data
     first = builder.gep(packed, [builder.mul(panel, panel_size)])
-    kind = ir.VectorType(packed.type.pointee, WIDTH)
+    vector_type = ir.VectorType(packed.type.pointee, WIDTH)
 
     zero = _all(0.0)
     sums = [
         [[cgutils.alloca_once(builder, _VECTOR) for _ in range(3)] for _ in range(panels)]
         for _ in range(rows)
     ]
-    for total in (total for of_row in sums for of_panel in of_row for total in of_panel):
-        builder.store(zero, total)  # an alloca is made once, this tile many times
+    for total in (total for row_sums in sums for panel_sums in row_sums for total in panel_sums):
+        builder.store(zero, total)  # the alloca runs once, the tile many times
     with cgutils.for_range_slice(builder, _const(0), inner, _const(1), _INT) as (k, _):
         line = builder.gep(first, [builder.mul(k, _const(3 * WIDTH))])
         columns = []
         for p in range(panels):
             start = builder.gep(line, [builder.mul(panel_size, _const(p))])
             for gate in range(3):
-                place = builder.gep(start, [_const(gate * WIDTH)])
-                stored = _load(builder, place, kind)
+                pointer = builder.gep(start, [_const(gate * WIDTH)])
+                stored = _load(builder, pointer, vector_type)
                 columns.append(builder.fpext(stored, _VECTOR) if half else stored)
         for i in range(rows):
             state = _spread(builder, builder.load(builder.gep(states[i], [k])))
@@ -241,7 +240,7 @@ def _emit(
         input_gates = builder.gep(table.data, [builder.mul(number, builder.mul(size, _const(3)))])
         for p in range(panels):
             at = builder.add(column, _const(p * WIDTH))
-            place = builder.add(starts[i], at)
+            pointer = builder.add(starts[i], at)
             input_r, input_z, input_n = (
                 _load(builder, builder.gep(input_gates, [builder.add(at, gate)]))
                 for gate in (builder.mul(size, _const(g)) for g in range(3))
@@ -249,20 +248,25 @@ def _emit(
             sum_r, sum_z, sum_n = (builder.load(total) for total in sums[i][p])
             r = _sigmoid(builder, builder.fadd(input_r, sum_r))
             z = _sigmoid(builder, builder.fadd(input_z, sum_z))
-            inside = builder.fadd(sum_n, _load(builder, builder.gep(bias.data, [at])))
-            n = _tanh(builder, _call(builder, "fma", r, inside, input_n))
-            old = _load(builder, builder.gep(before.data, [place]))
+            recurrent_n = builder.fadd(sum_n, _load(builder, builder.gep(bias.data, [at])))
+            n = _tanh(builder, _call(builder, "fma", r, recurrent_n, input_n))
+            old = _load(builder, builder.gep(before.data, [pointer]))
             new = _call(builder, "fma", z, builder.fsub(old, n), n)
-            _store(builder, new, builder.gep(after.data, [place]))
-            seen = builder.select(signed, new, _call(builder, "fabs", new))
-            kept = builder.gep(out.data, [place])
-            most = _load(builder, kept)
+            _store(builder, new, builder.gep(after.data, [pointer]))
+            value = builder.select(signed, new, _call(builder, "fabs", new))
+            pooled = builder.gep(out.data, [pointer])
+            maximum = _load(builder, pooled)
             # NaN counts as the largest, so that it is noticed.
-            largest = builder.select(builder.fcmp_unordered(">", seen, most), seen, most)
-            _store(builder, builder.select(max_pool, largest, seen), kept)
+            largest = builder.select(builder.fcmp_unordered(">", value, maximum), value, maximum)
+            _store(builder, builder.select(max_pool, largest, value), pooled)
 
 
-_whole, _four, _two, _one = _tile(_ROWS, 1), _tile(4, 2), _tile(2, _TOGETHER), _tile(1, _TOGETHER)
+_full_tile, _tile_of_4, _tile_of_2, _tile_of_1 = (
+    _tile(_ROWS, 1),
+    _tile(4, 2),
+    _tile(2, _PANELS),
+    _tile(1, _PANELS),
+)
 
 
 @compiled()
@@ -282,11 +286,11 @@ def run(
     Args:
         words: (sum of lengths,), numbers of the first words, then of the second ones, and so on.
         alive: (T,), how many captions have a t-th word; never grows.
-        table: (V, 3, N'), each word's share of the gates with all biases but the one below.
-        weights: of `packed`.
-        bias: (N',), of the recurrent share of the new state.
-        states: (2, B, N') zeros, to work in.
-        out: (B, N'), filled with a number that no state is below.
+        table: (V, 3, N'), the input terms of each word's gates, with all biases except `bias`.
+        weights: the result of `pack`.
+        bias: (N',), of the recurrent term of the new state.
+        states: (2, B, N') zeros, working memory.
+        out: (B, N'), filled with a lower bound of all states.
         max_pool: keep the largest of all states in each coordinate, not the last state.
         signed: keep states as they are, not their absolute values.
     """
@@ -294,21 +298,21 @@ def run(
     for step in range(alive.shape[0]):
         count = alive[step]
         before, after = states[step % 2], states[1 - step % 2]
-        given = (words, table, weights, bias, before, after, out, max_pool, signed)
+        arguments = (words, table, weights, bias, before, after, out, max_pool, signed)
         inner = weights.shape[1] if step else 0  # the first state is zero
-        for panel in range(0, weights.shape[0], _TOGETHER):
+        for panel in range(0, weights.shape[0], _PANELS):
             row = 0
             while row + _ROWS <= count:
-                for p in range(panel, panel + _TOGETHER):
-                    _whole(row, start + row, p, inner, *given)
+                for p in range(panel, panel + _PANELS):
+                    _full_tile(row, start + row, p, inner, *arguments)
                 row += _ROWS
             if row + 4 <= count:
-                for p in range(panel, panel + _TOGETHER, 2):
-                    _four(row, start + row, p, inner, *given)
+                for p in range(panel, panel + _PANELS, 2):
+                    _tile_of_4(row, start + row, p, inner, *arguments)
                 row += 4
             if row + 2 <= count:
-                _two(row, start + row, panel, inner, *given)
+                _tile_of_2(row, start + row, panel, inner, *arguments)
                 row += 2
             if row < count:
-                _one(row, start + row, panel, inner, *given)
+                _tile_of_1(row, start + row, panel, inner, *arguments)
         start += count

@@ -1,7 +1,7 @@
-"""Violations of all pairs on a CPU and their gradient, in plain numba: no gap of a pair is stored.
+"""Violations of all pairs on a CPU and their gradient, in plain numba, without storing gaps.
 
-Every violation is summed by itself in one order. On one machine its bits depend neither on the
-other pairs nor on the number of threads.
+Every violation is summed in one order. On one machine its bits depend neither on the other pairs
+nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hasse.models.kernels.compiled import compiled, processor_threads
 
 Floats: TypeAlias = NDArray[np.float32]
 
-_BLOCK = 64  # rows of one set that stay in a core's cache while they meet the other set
-_GAPS_PER_THREAD = 1 << 22  # about half a millisecond of work, worth a thread of its own
-# Sums may be reordered, as vector registers need; NaN stays NaN.
+_BLOCK = 64  # rows of one set that stay in a core's cache while the other set is read
+_GAPS_PER_THREAD = 1 << 22  # about half a millisecond of work, enough for one more thread
+# Allows reordered sums, for vector registers; NaN stays NaN.
 _FASTMATH = {"reassoc", "contract", "nsz"}
 
 
@@ -45,7 +45,7 @@ def weighted_gaps(x: Floats, y: Floats, weights: Floats) -> Floats:
 def in_threads(
     work: Callable[[int, int], None], count: int, gaps: int, threads: int | None = None
 ) -> None:
-    """Call `work` with ranges of 0 to `count`, in as many threads as there are and are worth it."""
+    """Call `work` with ranges of 0 to `count`, in more threads if there is enough work."""
     if threads is None:
         threads = min(processor_threads(), gaps // _GAPS_PER_THREAD)
     share = -(-count // max(1, threads))
@@ -54,7 +54,7 @@ def in_threads(
         return
     starts = range(0, count, share)
     with ThreadPoolExecutor(len(starts)) as pool:
-        # `list` raises here what a thread raised.
+        # `list` raises the error of a thread here.
         list(pool.map(lambda start: work(start, min(start + share, count)), starts))
 
 

@@ -1,9 +1,8 @@
-"""Violations of all pairs on a GPU, and their gradient, fused: no gap of a pair is ever stored.
+"""Violations of all pairs on a GPU and their gradient, fused, without storing gaps.
 
-The kernels are Triton's, so this module is imported where points are on a GPU only. Without one
-they run in Triton's interpreter (TRITON_INTERPRET=1, set before this module is imported), which
-is how they are tested; that they compile for a GPU is tested without one. Its compiler takes no
-annotation that is not its own, so kernels have none.
+The kernels are Triton's, so this module is imported only when points are on a GPU. Tests without
+a GPU run them in Triton's interpreter (TRITON_INTERPRET=1, set before this module is imported) and
+compile them for one. Triton's compiler accepts only its own annotations, so kernels have none.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from torch.nn.functional import pad
 
 jit = cast(Callable[[Callable[..., Any]], Any], triton.jit)
 
-TILE = 16  # points of either set that one program compares with each other
+TILE = 16  # points of each set that one program compares
 STEP = 8  # coordinates, or points, between two tests for the end
-PROGRAMS = 512  # that share out the coordinates of few points, to keep a GPU busy
+PROGRAMS = 512  # with few points, programs share the coordinates to keep a GPU busy
 ROWS, WIDTH = 8, 128  # points and coordinates of a gradient that one program sums up
 
 
@@ -34,10 +33,10 @@ class GpuViolation(torch.autograd.Function):
         if not x.numel() or not y.numel():
             return x.new_zeros(len(x), len(y))
         tiles = triton.cdiv(len(x), TILE) * triton.cdiv(len(y), TILE)
-        # Coordinates that one program adds up: all, unless there are few points to compare.
+        # Coordinates that one program sums: all, unless there are few points to compare.
         share = triton.cdiv(x.shape[1], max(1, PROGRAMS // tiles) * STEP) * STEP
-        # With coordinates apart, a program reads beside its neighbours and adds up alone.
-        x_columns, y_columns = _apart(x, share), _apart(y, share)
+        # In columns, the loads of neighbouring programs are adjacent.
+        x_columns, y_columns = _columns(x, share), _columns(y, share)
         (dimension, rows), columns = x_columns.shape, y_columns.shape[1]
         out = x.new_empty(dimension // share, rows, columns)
         _pairwise[(tiles, len(out))](
@@ -59,7 +58,7 @@ class GpuViolation(torch.autograd.Function):
         # dE/dy = 2 max(0, y - x), dE/dx = -2 max(0, y - x), as on a CPU.
         (grad,) = grads
         x, y = ctx.saved_tensors
-        return _summed(x, y, grad, side=-1), _summed(y, x, grad.T, side=1)
+        return _sum_gradient(x, y, grad, side=-1), _sum_gradient(y, x, grad.T, side=1)
 
 
 @jit
@@ -67,16 +66,16 @@ def _pairwise(  # type: ignore[no-untyped-def]
     x, y, out, rows, columns, share, tile: tl.constexpr, step: tl.constexpr
 ):
     program, part = tl.program_id(0), tl.program_id(1)
-    across = columns // tile
-    row = program // across * tile + tl.arange(0, tile)
-    column = program % across * tile + tl.arange(0, tile)
+    tiles_in_row = columns // tile
+    row = program // tiles_in_row * tile + tl.arange(0, tile)
+    column = program % tiles_in_row * tile + tl.arange(0, tile)
     first = part.to(tl.int64) * share
     x_at, y_at = x + first * rows + row, y + first * columns + column
     total = tl.zeros((tile, tile), x.dtype.element_ty)
     for _ in range(0, share, step):
         for _ in tl.static_range(step):
             gap = tl.load(y_at)[None, :] - tl.load(x_at)[:, None]
-            # What is not a number stays so: training looks for it in the loss.
+            # NaN stays NaN: training looks for it in the loss.
             gap = tl.maximum(gap, 0.0, propagate_nan=tl.PropagateNan.ALL)
             total += gap * gap
             x_at += rows
@@ -102,29 +101,29 @@ def _gradient(  # type: ignore[no-untyped-def]
     step: tl.constexpr,
 ):
     program = tl.program_id(0)
-    across = tl.cdiv(dimension, width)
-    row = program // across * rows + tl.arange(0, rows)
-    at = program % across * width + tl.arange(0, width)
-    is_own, is_there = row < own_count, at < dimension
+    blocks_in_row = tl.cdiv(dimension, width)
+    row = program // blocks_in_row * rows + tl.arange(0, rows)
+    at = program % blocks_in_row * width + tl.arange(0, width)
+    is_own, is_coordinate = row < own_count, at < dimension
     place = row.to(tl.int64)[:, None] * dimension + at[None, :]
-    inside = is_own[:, None] & is_there[None, :]
-    mine = tl.load(own + place, mask=inside, other=0.0)
+    inside = is_own[:, None] & is_coordinate[None, :]
+    own_points = tl.load(own + place, mask=inside, other=0.0)
     total = tl.zeros((rows, width), own.dtype.element_ty)
-    theirs_at, weight_at = others + at, grad + row.to(tl.int64) * own_stride
-    # Unrolled, so that the loads of some points are under way together.
+    others_at, weight_at = others + at, grad + row.to(tl.int64) * own_stride
+    # Unrolled, so that the loads of several points overlap.
     for _ in tl.range(0, other_count, loop_unroll_factor=step):
-        theirs = tl.load(theirs_at, mask=is_there, other=0.0)[None, :]
+        other_points = tl.load(others_at, mask=is_coordinate, other=0.0)[None, :]
         weight = tl.load(weight_at, mask=is_own, other=0.0)[:, None]
-        total += weight * tl.maximum(side * (mine - theirs), 0.0)
-        theirs_at += dimension
+        total += weight * tl.maximum(side * (own_points - other_points), 0.0)
+        others_at += dimension
         weight_at += other_stride
     tl.store(out + place, 2 * side * total, mask=inside)
 
 
-def _summed(own: Tensor, others: Tensor, grad: Tensor, side: int) -> Tensor:
+def _sum_gradient(own: Tensor, others: Tensor, grad: Tensor, side: int) -> Tensor:
     """Sum the gradient of each point over the other set: (B, N), (C, N), (B, C) -> (B, N).
 
-    `side` is 1 where the others violate a point's own coordinates, and -1 the other way round.
+    `side` is 1 for gradients of y, the general points, and -1 for those of x.
     """
     own, others = own.contiguous(), others.contiguous()
     out = torch.empty_like(own)
@@ -148,7 +147,7 @@ def _summed(own: Tensor, others: Tensor, grad: Tensor, side: int) -> Tensor:
     return out
 
 
-def _apart(points: Tensor, share: int) -> Tensor:
-    """Lay coordinates apart, (B, N) -> (N, B), with zeros up to whole shares and tiles."""
+def _columns(points: Tensor, share: int) -> Tensor:
+    """Transpose points, (B, N) -> (N, B), padded with zeros to whole shares and tiles."""
     count, dimension = points.shape
     return pad(points, (0, -dimension % share, 0, -count % TILE)).T.contiguous()

@@ -1,4 +1,4 @@
-"""Products of a few rows with a matrix that stays, on the thread that asks for them."""
+"""Products of a few rows with a constant matrix, on the calling thread."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-# OpenBLAS shares a product of more multiplications among threads, which wait for each other at
-# work: on a busy machine that takes ten times the processor time.
-_ALONE = 65_536 * 4
+# Multiplications of the largest product that OpenBLAS runs on one thread. Its threads wait for each
+# other actively: on a busy machine that takes ten times the processor time.
+_ONE_THREAD = 65_536 * 4
 
 
 class Product:
-    """A matrix (K, N) that rows are multiplied by, as many columns at a time as one thread does.
+    """A matrix (K, N) for products with rows, in blocks of columns that need one thread.
 
-    Rows have the same bits in any product of as many rows.
+    A row's result has the same bits in all products of the same number of rows.
     """
 
     def __init__(self, matrix: Floats, rows: int) -> None:
-        """Take the matrix, and how many rows it is mostly multiplied by."""
-        width = max(1, _ALONE // (rows * len(matrix)))
+        """Prepare a matrix for products of usually `rows` rows."""
+        width = max(1, _ONE_THREAD // (rows * len(matrix)))
         starts = range(0, matrix.shape[1], width)
         self._blocks = [np.ascontiguousarray(matrix[:, at : at + width]) for at in starts]
 

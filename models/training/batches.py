@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     Attributes:
         captions: number of captions in all processes.
         inputs: the tensors that the step takes, on the CPU.
-        lessons: the tensors that each lesson has read, on the CPU.
+        lessons: the tensors of each lesson (`Lesson.read`), on the CPU.
     """
 
     captions: int
@@ -44,12 +44,14 @@ class TokenTable:
     def tokens(self, texts: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Return tokens, some replaced by the unknown word: (C,) -> (C, T) padded, lengths (C,)."""
         lengths = self._lengths[texts]
-        each = np.arange(lengths.max())
-        at = self._first_word[texts][:, None] + each
-        tokens = np.where(each < lengths[:, None], self._words.take(at, mode="clip"), PADDING)
+        positions = np.arange(lengths.max())
+        word_rows = self._first_word[texts][:, None] + positions
+        tokens = np.where(
+            positions < lengths[:, None], self._words.take(word_rows, mode="clip"), PADDING
+        )
         if self._unknown_rate > 0:
-            forgotten = draw.random(tokens.shape) < self._unknown_rate
-            tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
+            replaced = draw.random(tokens.shape) < self._unknown_rate
+            tokens[replaced & (tokens != PADDING) & (tokens != END)] = UNKNOWN
         return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
 
@@ -70,13 +72,13 @@ class Batches:
         unknown_rate: float,
         seed: int,
     ) -> None:
-        """Number the images of a dataset; `captions` are all of its captions as word numbers."""
+        """Plan the batches of a dataset; `captions` are all of its captions as word numbers."""
         self._size, self._take = size, captions_per_image
         self._seed = seed
         self._table = TokenTable(captions, unknown_rate)
         self._captions = np.array([len(image.captions) for image in dataset.images])
         self._first_caption = np.cumsum(self._captions) - self._captions
-        # A last image alone joins the batch before: it has no false pair, nor a batch statistic.
+        # A single last image joins the batch before it: alone it has no batch statistics.
         self.steps = math.ceil((len(dataset) - 1) / size)
 
     def of_epoch(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
@@ -87,17 +89,19 @@ class Batches:
         """
         draw = np.random.default_rng([self._seed, epoch])
         order = draw.permutation(len(self._captions))
-        chosen: Sequence[Rows]
+        drawn: Sequence[Rows]
         if self._take == 1:  # the same draw as `choice`, in one call for all images
-            chosen = (self._first_caption + draw.integers(self._captions))[:, None]
+            drawn = (self._first_caption + draw.integers(self._captions))[:, None]
         else:
-            each = zip(self._first_caption, self._captions, strict=True)
-            chosen = [at + draw.choice(n, min(self._take, n), replace=False) for at, n in each]
+            ranges = zip(self._first_caption, self._captions, strict=True)
+            drawn = [
+                start + draw.choice(n, min(self._take, n), replace=False) for start, n in ranges
+            ]
         for step in range(first, self.steps):
             end = (step + 1) * self._size if step + 1 < self.steps else None
             rows = order[step * self._size : end]
-            captions = [chosen[row] for row in rows]
-            owners = np.repeat(np.arange(len(rows)), [len(own) for own in captions])
+            captions = [drawn[row] for row in rows]
+            owners = np.repeat(np.arange(len(rows)), [len(of_image) for of_image in captions])
             yield step, rows, np.concatenate(captions), owners
 
     def draw(self, epoch: int, step: int) -> np.random.Generator:
@@ -109,9 +113,9 @@ class Batches:
         return self._table.tokens(captions, draw)
 
 
-def seed_layers(*place: int) -> None:
+def seed_layers(*numbers: int) -> None:
     """Seed torch's generator, which draws dropout masks, by a seed and the numbers of a step.
 
     Otherwise a resumed training would draw other masks than one that was not stopped.
     """
-    torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1)[0]))
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))

@@ -15,8 +15,8 @@ from hasse.models.images.preprocessing import Preprocessing
 Schedule = Literal["constant", "cosine", "exponential"]
 
 # Largest factor of a step. The product of two such numbers is still a float32.
-LARGEST = 1e18
-_SMALLEST_BATCH = 32  # `TrainingConfig.suited` makes no smaller one
+LARGEST_FACTOR = 1e18
+_SMALLEST_BATCH = 32  # of `TrainingConfig.for_images`
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class TrainingConfig:
         preprocessing: how pictures become pixels.
         epochs: maximum number of passes over the images.
         batch_size: images in a batch.
-        least_steps: with fewer steps in an epoch the batch is smaller; see `suited`.
+        least_steps: with fewer steps in an epoch the batch is smaller; see `for_images`.
         captions_per_image: random captions of each image in a batch; an image with fewer
             gives them all. More than one pays where the images take most of the time.
         optimizer: "adam", or "sgd": plain gradient descent, without momentum, on the mean of the
@@ -39,18 +39,18 @@ class TrainingConfig:
         weight_decay: decoupled, on every weight.
         loss: "ranking", the paper's hinge, or "contrastive"; see `models.training.loss`.
         margin: the margin of the ranking loss.
-        inverse_temperature: of the contrastive loss, in inverse units of the penalty.
-        entailment: weight of the same loss between captions, with premises in the place of
-            images, where it is known which caption follows from which.
+        inverse_temperature: factor of the penalty in the contrastive loss.
+        entailment: weight of the same loss between captions, where the dataset knows which
+            caption follows from which. Premises take the place of images.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         validate_every: epochs between two validations; the last epoch always has one.
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
         views: also read the features of random crops, where features have them.
         unknown_rate: share of words that training replaces by the unknown word.
-        precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
-            in that type, and runs a backbone that learns in mixed precision; weights, states and
-            points stay float32.
+        precision: "bfloat16" multiplies matrices of the GRU and of the images' projection in
+            that type, and trains a backbone in mixed precision. Weights, states and points stay
+            float32.
         saved_dtype: type of the checkpoint's matrices (`models.checkpoints.weights`).
         seed: random seed.
     """
@@ -91,29 +91,29 @@ class TrainingConfig:
                 "epochs, patience, captions_per_image, min_word_count and validate_every are at "
                 "least 1, batch_size at least 2"
             )
-        above = (self.learning_rate, self.margin, self.inverse_temperature, self.clip_norm)
-        most = f"and at most {LARGEST:g}"
-        if not all(0 < each <= LARGEST for each in above):
+        positive = (self.learning_rate, self.margin, self.inverse_temperature, self.clip_norm)
+        at_most = f"and at most {LARGEST_FACTOR:g}"
+        if not all(0 < value <= LARGEST_FACTOR for value in positive):
             raise ValueError(
-                f"learning_rate, margin, inverse_temperature and clip_norm are above 0 {most}"
+                f"learning_rate, margin, inverse_temperature and clip_norm are above 0 {at_most}"
             )
-        weights = (self.entailment, self.weight_decay, self.warm_up, self.least_steps)
-        if not all(0 <= each <= LARGEST for each in weights):
+        not_negative = (self.entailment, self.weight_decay, self.warm_up, self.least_steps)
+        if not all(0 <= value <= LARGEST_FACTOR for value in not_negative):
             raise ValueError(
-                f"entailment, weight_decay, warm_up and least_steps are at least 0 {most}"
+                f"entailment, weight_decay, warm_up and least_steps are at least 0 {at_most}"
             )
         if not 0 <= self.unknown_rate <= 1:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
-    def on(
+    def for_device(
         self, device: str, supported: Callable[[str], bool] = supports_bfloat16
     ) -> TrainingConfig:
-        """Return the options for a device, without bfloat16 where it has no such products."""
+        """Return the options for a device: float32 where it cannot multiply bfloat16."""
         return self if supported(device) else replace(self, precision="float32")
 
-    def suited(self, images: int) -> TrainingConfig:
+    def for_images(self, images: int) -> TrainingConfig:
         """Return the options for a number of images: for few, smaller batches at a lower rate.
 
         Both are halved until an epoch has `least_steps`, or the batch has 32 images.

@@ -44,7 +44,7 @@ class World:
         return self.rank == 0
 
     def part(self, count: int) -> NDArray[np.int64]:
-        """Return this process's rows of `count`: as many as the others get, and at least two.
+        """Return this process's rows of `count`. All processes get as many, and at least two.
 
         The last processes may repeat the last row, which `gather` drops. One image alone has no
         batch statistics.
@@ -72,9 +72,9 @@ class World:
         if self.size == 1:
             return
         gradients = [weight.grad for weight in weights if weight.grad is not None]
-        together = torch.cat([gradient.flatten() for gradient in gradients])
-        distributed.all_reduce(together)
-        pieces = torch.split(together, [gradient.numel() for gradient in gradients])
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        distributed.all_reduce(flat)
+        pieces = torch.split(flat, [gradient.numel() for gradient in gradients])
         for gradient, piece in zip(gradients, pieces, strict=True):
             gradient.copy_(piece.view_as(gradient))
 
@@ -82,17 +82,17 @@ class World:
         """Return whether the flag is true in one of the processes."""
         if self.size == 1:
             return flag
-        found = torch.tensor(int(flag), device=self.device)
-        distributed.all_reduce(found, distributed.ReduceOp.MAX)
-        return bool(found)
+        flag_anywhere = torch.tensor(int(flag), device=self.device)
+        distributed.all_reduce(flag_anywhere, distributed.ReduceOp.MAX)
+        return bool(flag_anywhere)
 
     def agree(self, number: int) -> bool:
-        """Return whether all processes gave the same number."""
+        """Return whether all processes pass the same number."""
         if self.size == 1:
             return True
-        ends = torch.tensor([number, -number], device=self.device)
-        distributed.all_reduce(ends, distributed.ReduceOp.MAX)
-        return int(ends.sum()) == 0
+        extremes = torch.tensor([number, -number], device=self.device)
+        distributed.all_reduce(extremes, distributed.ReduceOp.MAX)
+        return int(extremes.sum()) == 0
 
     def wait(self) -> None:
         """Wait for all processes."""
@@ -104,23 +104,23 @@ class World:
         """Lock a folder, as `models.files` does: the first process locks it for all.
 
         Raises:
-            FolderLockedError: another program holds it; raised in every process.
+            FolderLockedError: another program has locked it. Raised in every process.
         """
         folder.mkdir(parents=True, exist_ok=True)  # in each process, so that all fail alike
-        with ExitStack() as held:
-            taken = False
+        with ExitStack() as stack:
+            locked = False
             if self.leads:
                 try:
-                    held.enter_context(lock_folder(folder))
+                    stack.enter_context(lock_folder(folder))
                 except FolderLockedError:
-                    taken = True
-            if self.any(taken):
+                    locked = True
+            if self.any(locked):
                 raise FolderLockedError(folder)
             yield
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Let the first process work before the others, which then find its files."""
+        """Run the block in the first process, then in the others, which can use its files."""
         if not self.leads:
             self.wait()
         yield
@@ -133,7 +133,7 @@ ALONE = World()
 
 @contextmanager
 def world(device: str) -> Iterator[World]:
-    """Join the processes that `torchrun` started; without it, this one is alone on `device`."""
+    """Join the processes of `torchrun`; without it, this process is alone on `device`."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World(device)

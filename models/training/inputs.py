@@ -26,7 +26,7 @@ class ImageInput(Protocol):
     """Images in a fixed order that a model can turn into points.
 
     Attributes:
-        image_ids: (n,), the ids of the images there are.
+        image_ids: (n,), ids of the images.
         learns_backbone: whether the points depend on the backbone's weights.
     """
 
@@ -37,13 +37,13 @@ class ImageInput(Protocol):
     def learns_backbone(self) -> bool: ...
 
     def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
-        """Read images, on the CPU: (B,) -> (B, ...). `augment` draws how to vary them."""
+        """Read images, on the CPU: (B,) -> (B, ...). `augment` draws random crops or views."""
         ...
 
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
         """Return the points of images that were read, on the model's device: (B, ...) -> (B, N).
 
-        Without coordinates, (B, 0), lessons alone teach and measure the model.
+        A model without an image encoder returns (B, 0); it learns from lessons alone.
         """
         ...
 
@@ -54,7 +54,7 @@ class FeatureInput:
 
     Attributes:
         features: (n, F) of any float type, or (n, REGIONS, F).
-        views: (n, 1 + views, ..), of the picture and of random crops; training draws one of them.
+        views: (n, 1 + views, ..), the picture and random crops; training draws one of them.
     """
 
     image_ids: NDArray[np.int64]
@@ -65,10 +65,10 @@ class FeatureInput:
     def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
         """Return features (B, ..); `augment` draws between the picture and its views."""
         if augment is None or self.views is None:
-            chosen = self.features[rows]
+            features = self.features[rows]
         else:
-            chosen = self.views[rows, augment.integers(self.views.shape[1], size=len(rows))]
-        return torch.from_numpy(np.asarray(chosen, dtype=np.float32))
+            features = self.views[rows, augment.integers(self.views.shape[1], size=len(rows))]
+        return torch.from_numpy(np.asarray(features, dtype=np.float32))
 
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
         """Project features."""
@@ -77,7 +77,7 @@ class FeatureInput:
 
 @dataclass(frozen=True, slots=True)
 class PixelInput:
-    """Pictures cut at random places and mirrored in training, in the centre otherwise.
+    """Pictures, cropped at random and mirrored in training, cropped at the centre otherwise.
 
     Attributes:
         bfloat16: run the backbone in mixed precision.
@@ -93,7 +93,7 @@ class PixelInput:
         return self.cache.image_ids
 
     def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
-        """Cut pictures: -> (B, crop, crop, 3) uint8."""
+        """Crop pictures: (B,) -> (B, crop, crop, 3) uint8."""
         crop = self.cache.preprocessing.crop
         spare = self.cache.preprocessing.resize - crop
         if augment is None:
@@ -103,15 +103,15 @@ class PixelInput:
             offsets = augment.integers(0, spare + 1, size=(len(rows), 2))
             mirrored = augment.random(len(rows)) < 0.5
         out = np.empty((len(rows), crop, crop, 3), dtype=np.uint8)
-        for at, (row, (top, left), turn) in enumerate(zip(rows, offsets, mirrored, strict=True)):
-            cut = self.cache.pixels[row, top : top + crop, left : left + crop]
-            out[at] = cut[:, ::-1] if turn else cut
+        for at, (row, (top, left), mirror) in enumerate(zip(rows, offsets, mirrored, strict=True)):
+            picture = self.cache.pixels[row, top : top + crop, left : left + crop]
+            out[at] = picture[:, ::-1] if mirror else picture
         return torch.from_numpy(out)
 
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
-        """Normalise and encode pictures."""
-        looks = self.cache.preprocessing
-        pixels = normalise_pixels(batch, looks.mean, looks.std)
+        """Normalise and encode pictures: (B, crop, crop, 3) -> (B, N)."""
+        preprocessing = self.cache.preprocessing
+        pixels = normalise_pixels(batch, preprocessing.mean, preprocessing.std)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
             features = model.images.features(pixels[:, None])
         return model.feature_points(features.float())
@@ -122,11 +122,10 @@ class TrainingInputs:
     """The data of a training, and its first weights.
 
     Attributes:
-        training: captioned images, and what is read of them.
-        validation: the same, to choose the best epoch by.
-        backbone_weights: first weights of the backbone, or its only ones where it does not learn.
-            None: random weights.
-        start: a model of the same shape and words, whose weights all others start from.
+        training: captioned images, and their features or pixels.
+        validation: the same, to choose the best epoch.
+        backbone_weights: weights of the backbone, its first ones where it learns. None: random.
+        start: a model of the same shape and vocabulary. Training starts from its weights.
     """
 
     training: tuple[Dataset, ImageInput]
@@ -136,35 +135,35 @@ class TrainingInputs:
 
     @property
     def datasets(self) -> tuple[Dataset, Dataset]:
-        """The images to learn from, and those to choose the best epoch by."""
+        """The datasets of training and validation."""
         return self.training[0], self.validation[0]
 
 
-def available(dataset: Dataset, images: ImageInput) -> Dataset:
-    """Leave out images that have no caption, or that `images` does not have.
+def usable_dataset(dataset: Dataset, images: ImageInput) -> Dataset:
+    """Return the dataset without images that have no caption or are not among `images`.
 
     Raises:
-        DatasetError: there is no other.
+        DatasetError: no image is left.
     """
-    known = set(images.image_ids.tolist())
-    kept = tuple(image for image in dataset.images if image.captions and image.id in known)
-    if not kept:
+    readable = set(images.image_ids.tolist())
+    usable = tuple(image for image in dataset.images if image.captions and image.id in readable)
+    if not usable:
         splits = ", ".join(split for split in dataset.splits() if split)
         where = f" in the split {splits}" if splits else ""
         raise DatasetError(
             f"no image of the dataset '{dataset.name}'{where} has a caption and can be learned "
             f"from: import captions with the pictures, or run 'hasse lab features' on this dataset"
         )
-    return replace(dataset, images=kept)
+    return replace(dataset, images=usable)
 
 
 def rows_of(dataset: Dataset, images: ImageInput) -> Rows:
-    """Return where a dataset's images are in `images`: (n,).
+    """Return the rows of a dataset's images in `images`: (n,).
 
     Raises:
         DatasetError: `images` lacks one of them.
     """
-    # Of several rows of an image the last one counts, as in `FeatureStore`.
+    # Where an image has several rows, the last one counts, as in `FeatureStore`.
     row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
     missing = next((image for image in dataset.images if image.id not in row), None)
     if missing is not None:

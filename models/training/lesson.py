@@ -31,11 +31,11 @@ class Measurement(Protocol):
 
     @property
     def summary(self) -> str:
-        """What the line of an epoch says."""
+        """The text for the progress line of an epoch."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the measurement as JSON."""
         ...
 
 
@@ -62,11 +62,11 @@ class EncodedBatch:
         tokens, lengths: (C, T) and (C,), the captions; the lengths are on the CPU.
         owners: (C,), the row of the image that each caption was written for.
         true: (B, C) of bool, which captions are true of which images.
-        states: the output of each member of the ensemble before it becomes a point, (C, S).
+        states: (C, S), for each member of the ensemble, its output before it becomes a point.
         captions: (C, N), points.
         images: (B, N), points; (B, 0) where the model has no image encoder.
-        pair_loss: the training's loss of points of images, points of captions, owners and truth,
-            a mean over captions and members of the ensemble.
+        pair_loss: the training's loss as a function of image points, caption points, owners and
+            truth: the mean over captions and members of the ensemble.
     """
 
     tokens: Tensor
@@ -82,8 +82,8 @@ class EncodedBatch:
 class Lesson(nn.Module):
     """An auxiliary loss, with the weights that it needs beside the model's.
 
-    A lesson is used by one process alone. Its parameters learn with the model and are saved with
-    the state of the training, and are no part of the model.
+    A training with lessons runs in one process. A lesson's parameters learn with the model. They
+    are saved in the state of the training, not in the model.
 
     Attributes:
         options: a dataclass of options that a recipe sets, or None.
@@ -92,23 +92,23 @@ class Lesson(nn.Module):
     options: Any = None
 
     def fingerprint(self) -> Any:
-        """Return what distinguishes this lesson from others, as JSON."""
+        """Return the identity of this lesson, as JSON: its options."""
         return None if self.options is None else asdict(self.options)
 
     def vocabulary(self, config: TrainingConfig) -> Vocabulary | None:
-        """Return the words that the model is to know, or None for those of the captions."""
+        """Return the model's vocabulary, or None for the words of the captions."""
         return None
 
     def prepare(
         self, config: TrainingConfig, dataset: Dataset, images: ImageInput, model: OrderEmbedding
     ) -> None:
-        """Prepare to learn beside a model from a dataset and what is read of its images."""
+        """Prepare to teach a model beside a dataset and its images."""
 
     def begin(self, model: OrderEmbedding) -> None:
         """Change the first weights of a model that does not start from another one."""
 
     def read(self, rows: BatchRows, draw: np.random.Generator) -> tuple[Tensor, ...]:
-        """Read what a step learns from, on the CPU; `loss` gets it on the model's device."""
+        """Read the tensors of a step, on the CPU; `loss` gets them on the model's device."""
         return ()
 
     def loss(self, model: OrderEmbedding, batch: EncodedBatch, *read: Tensor) -> Tensor:
@@ -116,5 +116,5 @@ class Lesson(nn.Module):
         return batch.captions.new_zeros(())
 
     def measure(self, model: OrderEmbedding, dataset: Dataset) -> Measurement | None:
-        """Measure a model on the validation split, in the place of retrieval; None: do not."""
+        """Return a measurement that replaces retrieval in validation, or None."""
         return None

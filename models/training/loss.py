@@ -1,7 +1,7 @@
-"""Losses of a batch: every true pair should be nearer to the order than its false pairs.
+"""Losses of a batch: the penalty of a true pair should be lower than that of its false pairs.
 
-All losses take any number of true pairs. A caption counts once however many images it is true
-of (the mean over them is taken), and an image once for each of its own captions.
+All losses take any number of true pairs. A caption counts once: the mean over the images that it
+is true of. An image counts once for each of its own captions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def contrastive_loss(
     within the margin alike; this loss weighs the nearest ones most.
 
     Args:
-        penalty, owners, true: as of `ranking_loss`.
+        penalty, owners, true: as in `ranking_loss`.
         inverse_temperature: the inverse temperature, in inverse units of the penalty.
 
     Returns:
@@ -58,24 +58,24 @@ def _both_ways(
     loss: Callable[[Tensor, Tensor], Tensor], penalty: Tensor, owners: Tensor, true: Tensor
 ) -> Tensor:
     images = torch.arange(len(penalty), device=owners.device)
-    own = (images[:, None] == owners).sum(1)  # captions written for each image
+    own_counts = (images[:, None] == owners).sum(1)  # captions written for each image
     by_caption = loss(penalty.T, true.T)  # (C,)
     by_image = loss(penalty, true)  # (B,)
-    return by_caption.sum() + (own * by_image).sum()
+    return by_caption.sum() + (own_counts * by_image).sum()
 
 
 def _hinge_to_false(penalty: Tensor, true: Tensor, margin: float) -> Tensor:
     """Sum max(0, margin + p - q) over the false q of a row, mean over its true p: -> (rows,).
 
-    A hinge is open for the false entries below p + margin, so a sort and running sums give the
+    A hinge is above zero for the false entries below p + margin. A sort and running sums give the
     sum over all of them at once: R log R steps for a row of R, and no R x R table.
     """
     false, _ = penalty.masked_fill(true, torch.inf).contiguous().sort(1)
-    open_below = (penalty + margin).contiguous()
-    count = torch.searchsorted(false.detach(), open_below.detach())  # false ones below each
-    running = false.masked_fill(false.isinf(), 0).cumsum(1)
-    running = torch.cat((running.new_zeros(len(running), 1), running), 1)
-    hinges = count * open_below - running.gather(1, count)
+    threshold = (penalty + margin).contiguous()
+    count = torch.searchsorted(false.detach(), threshold.detach())  # false ones below each
+    running_sum = false.masked_fill(false.isinf(), 0).cumsum(1)
+    running_sum = torch.cat((running_sum.new_zeros(len(running_sum), 1), running_sum), 1)
+    hinges = count * threshold - running_sum.gather(1, count)
     return (hinges * true).sum(1) / true.sum(1).clamp(min=1)
 
 

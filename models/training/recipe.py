@@ -1,8 +1,8 @@
 """Recipes: the options of a training as a TOML file.
 
-A recipe names options of `TrainingConfig`, `ModelConfig` and `Preprocessing`, and of the lessons of
-a training, without tables: no two of them share a name. Missing options keep their defaults. Each
-trained model has its recipe beside it, to be trained again with.
+A recipe sets options of `TrainingConfig`, `ModelConfig`, `Preprocessing` and lessons, without
+tables: no two of them share a name. Missing options keep their defaults. Each trained model has
+its recipe beside it, to train it again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Recipe:
     """The options of a training.
 
     Attributes:
-        config: of the training, the model and the preprocessing.
-        lessons: a dataclass of options for each lesson that has some.
+        config: options of the training, the model and the preprocessing.
+        lessons: the options of each lesson that has any, as dataclasses.
     """
 
     config: TrainingConfig = field(default_factory=TrainingConfig)
@@ -47,24 +47,23 @@ class Recipe:
     ) -> Self:
         """Read a file.
 
-        `lessons` and `model` have the default options of the lessons that it may name, and of the
-        model.
+        `lessons` and `model` hold the defaults of options that the file does not set.
 
         Raises:
-            TrainingError: it is not a recipe, or has an option that nothing here has.
+            TrainingError: it is not a recipe, or has an unknown option.
         """
         try:
             options = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise TrainingError(f"the recipe {path} cannot be read: {error}") from None
-        own = without_options_of_studies(options)  # an earlier version wrote them
-        return cls(TrainingConfig(model), lessons).with_options(own)
+        options = without_options_of_studies(options)  # an earlier version wrote them
+        return cls(TrainingConfig(model), lessons).with_options(options)
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the recipe with some options replaced. Values may be text.
 
         Raises:
-            TrainingError: there is no such option, or it does not take that value.
+            TrainingError: an option is unknown, or cannot have that value.
         """
         parts = (self.config, self.config.model, self.config.preprocessing, *self.lessons)
         known = [_types(type(part)) for part in parts]
@@ -72,8 +71,10 @@ class Recipe:
         for name, value in options.items():
             at = next((at for at, names in enumerate(known) if name in names), None)
             if at is None:
-                every = ", ".join(sorted(one for names in known for one in names))
-                raise TrainingError(f"there is no training option '{name}'; there are: {every}")
+                options_here = ", ".join(sorted(option for names in known for option in names))
+                raise TrainingError(
+                    f"there is no training option '{name}'; there are: {options_here}"
+                )
             try:
                 changes[at][name] = known[at][name].validate_python(value)
             except ValidationError as error:
@@ -90,7 +91,7 @@ class Recipe:
         return replace(self, config=config, lessons=tuple(lessons))
 
     def write(self, folder: Path) -> None:
-        """Write all options into a folder, also those that have their default."""
+        """Write all options into a folder, including defaults."""
         lines = ["# The options of this model's training, to train it again with --recipe."]
         for part in (self.config, self.config.model, self.config.preprocessing, *self.lessons):
             names = _types(type(part))
@@ -106,16 +107,16 @@ def find(name: str, folders: Sequence[Path] = (RECIPES,)) -> Path:
     """
     if Path(name).is_file():
         return Path(name)
-    named = {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
-    if name not in named:
+    recipes = {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+    if name not in recipes:
         raise TrainingError(
-            f"there is no recipe '{name}': name a file, or one of {', '.join(named)}"
+            f"there is no recipe '{name}': name a file, or one of {', '.join(recipes)}"
         )
-    return named[name]
+    return recipes[name]
 
 
 def _types(owner: type[Any]) -> dict[str, TypeAdapter[Any]]:
-    """Return the options of a dataclass, and what checks their values."""
+    """Return the names of a dataclass's options, with the adapters that check their values."""
     hints = get_type_hints(owner)
-    names = (one.name for one in fields(owner))
+    names = (option.name for option in fields(owner))
     return {name: TypeAdapter(hints[name]) for name in names if not is_dataclass(hints[name])}

@@ -1,4 +1,4 @@
-"""The loop of every training: epochs of steps, a measurement after each epoch, the best one kept.
+"""The loop of every training: epochs of steps, measured after each epoch; the best is saved.
 
 `Run` is the loop; a training fills in the step and the measurement. `ResumableRun` also saves its
 state every few minutes. Every random choice of its steps is drawn from (seed, epoch, step) alone
@@ -26,7 +26,7 @@ from hasse.models.training.state import first_difference, load_state, read_notes
 SECONDS_BETWEEN_STATES = 300.0
 
 Batch = TypeVar("Batch")
-Measured = TypeVar("Measured")
+Result = TypeVar("Result")
 Stop = Callable[[], bool]
 
 
@@ -41,25 +41,25 @@ class TrainingError(HasseError):
 
 
 class TrainingStopped(Exception):
-    """A training was stopped by its caller; its state, where it has one, is saved."""
+    """The caller stopped a training. Its state is saved, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress(Generic[Measured]):
+class Progress(Generic[Result]):
     """The position of a training.
 
     Attributes:
         step: steps done in this epoch, out of `steps`.
         loss: mean over the steps done in this epoch.
         measured: set once an epoch, after its last step.
-        best: whether `measured` is the best so far.
+        best: whether `measurement` is the best so far.
     """
 
     epoch: int
     step: int
     steps: int
     loss: float
-    measured: Measured | None = None
+    measurement: Result | None = None
     best: bool = False
 
     @property
@@ -68,7 +68,7 @@ class Progress(Generic[Measured]):
         return self.epoch * self.steps + self.step
 
 
-class Run(ABC, Generic[Batch, Measured]):
+class Run(ABC, Generic[Batch, Result]):
     """A training; subclasses define a step and a measurement.
 
     Attributes:
@@ -83,7 +83,7 @@ class Run(ABC, Generic[Batch, Measured]):
     def __init__(
         self, epochs: int, steps: int, patience: int | None = None, measure_every: int = 1
     ) -> None:
-        """Plan `epochs` of `steps`; stop early after `patience` epochs without a better one.
+        """Plan `epochs` of `steps`. Training stops after `patience` epochs without a better one.
 
         The model is measured after every `measure_every` epochs and after the last one.
         """
@@ -97,7 +97,7 @@ class Run(ABC, Generic[Batch, Measured]):
             "best": -math.inf,
         }
         self._unread: Tensor | None = None  # the loss of the last step
-        self._report: Callable[[Progress[Measured]], None] = lambda _: None
+        self._report: Callable[[Progress[Result]], None] = lambda _: None
 
     @abstractmethod
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
@@ -108,20 +108,20 @@ class Run(ABC, Generic[Batch, Measured]):
         """Learn from a batch; return its mean loss, (), which a GPU may still be computing."""
 
     @abstractmethod
-    def measure(self, loss: float) -> Measured:
+    def measure(self, loss: float) -> Result:
         """Measure the model after an epoch of this mean loss."""
 
     @abstractmethod
-    def quality(self, measured: Measured) -> float:
+    def quality(self, measurement: Result) -> float:
         """Return the number by which epochs are compared; higher is better."""
 
     def begin(self) -> None:
         """Prepare the first step."""
 
-    def keep(self, measured: Measured) -> None:
+    def save_model(self, measurement: Result) -> None:
         """Save the model, which is the best so far."""
 
-    def save(self) -> None:
+    def save_state(self) -> None:
         """Save the state, if the training has one."""
 
     def now(self) -> float:
@@ -137,7 +137,7 @@ class Run(ABC, Generic[Batch, Measured]):
 
     def run(
         self,
-        report: Callable[[Progress[Measured]], None] | None = None,
+        report: Callable[[Progress[Result]], None] | None = None,
         stop: Stop | None = None,
     ) -> None:
         """Train to the end.
@@ -164,7 +164,7 @@ class Run(ABC, Generic[Batch, Measured]):
         for step, batch in enumerate(self.batches(epoch, first), first):
             if self.world.any(stop is not None and stop()):
                 self._read_loss()
-                self.save()
+                self.save_state()
                 self.world.wait()  # the next call must find the state, in every process
                 raise TrainingStopped(f"in epoch {epoch + 1} of {self.epochs}")
             loss = self.step(epoch, step, batch)
@@ -173,7 +173,7 @@ class Run(ABC, Generic[Batch, Measured]):
             self._unread = loss
             if self.now() - saved > self.seconds_between_states:
                 self._read_loss()
-                self.save()
+                self.save_state()
                 saved = self.now()
         self._read_loss()
 
@@ -191,25 +191,25 @@ class Run(ABC, Generic[Batch, Measured]):
         self._report(Progress(epoch, done, self.steps, self.notes["loss"] / done))
 
     def end_epoch(self) -> None:
-        """Measure the model, keep it if it is the best so far, and go on to the next epoch."""
+        """Measure the model, save it if it is the best so far, and go on to the next epoch."""
         epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
-        due = (epoch + 1) % self.measure_every == 0 or epoch + 1 == self.epochs
-        measured = self.measure(loss) if due and self.world.leads else None
-        if measured is not None and (quality := self.quality(measured)) > self.notes["best"]:
+        measure_now = (epoch + 1) % self.measure_every == 0 or epoch + 1 == self.epochs
+        measurement = self.measure(loss) if measure_now and self.world.leads else None
+        if measurement is not None and (quality := self.quality(measurement)) > self.notes["best"]:
             if self.notes["best_epoch"] < 0:
-                self.save()  # the next call refuses a model folder that has no state file
+                self.save_state()  # the next call refuses a model folder that has no state file
             self.notes |= {"best": quality, "best_epoch": epoch}
-            self.keep(measured)
-        better = self.world.any(self.notes["best_epoch"] == epoch)
-        if better:
+            self.save_model(measurement)
+        is_best = self.world.any(self.notes["best_epoch"] == epoch)
+        if is_best:
             self.notes["best_epoch"] = epoch
         self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
-        self.save()
+        self.save_state()
         self.world.wait()
-        self._report(Progress(epoch, self.steps, self.steps, loss, measured, better))
+        self._report(Progress(epoch, self.steps, self.steps, loss, measurement, is_best))
 
 
-class ResumableRun(Run[Batch, Measured]):
+class ResumableRun(Run[Batch, Result]):
     """A training whose folder holds its state: another call with the same identity goes on.
 
     The first of several processes saves; all of them read.
@@ -241,7 +241,7 @@ class ResumableRun(Run[Batch, Measured]):
 
     @property
     def seconds(self) -> float:
-        """How long all calls of this training took together."""
+        """Duration of this training, over all calls."""
         return self.now() - self._started
 
     def begin(self) -> None:
@@ -252,27 +252,29 @@ class ResumableRun(Run[Batch, Measured]):
             StateError: the state in the folder is damaged.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = read_notes(self.folder)
-        done = 0 if found is None else found["epoch"] * self.steps + found["step"]
-        if not self.world.agree(done):
+        saved_notes = read_notes(self.folder)
+        steps_done = (
+            0 if saved_notes is None else saved_notes["epoch"] * self.steps + saved_notes["step"]
+        )
+        if not self.world.agree(steps_done):
             raise TrainingError(
                 f"the processes do not find the same training in {self.folder}: give them a "
                 f"folder that all of them share"
             )
-        if found is None:
+        if saved_notes is None:
             return
         require_same(self.folder, self.identity)
         load_state(self.folder, self.learned, self.optimizer)
-        self.notes |= found
-        self._started = self.now() - found["seconds"]
+        self.notes |= saved_notes
+        self._started = self.now() - saved_notes["seconds"]
 
     def record(self, row: Mapping[str, Any]) -> None:
-        """Add the row of this epoch to the history, in the place of an earlier one."""
+        """Add the row of this epoch to the history, or replace it."""
         epoch = self.notes["epoch"] + 1
-        before = [one for one in self.notes["history"] if one["epoch"] < epoch]
-        self.notes["history"] = [*before, {"epoch": epoch, **row}]
+        earlier_rows = [earlier for earlier in self.notes["history"] if earlier["epoch"] < epoch]
+        self.notes["history"] = [*earlier_rows, {"epoch": epoch, **row}]
 
-    def save(self) -> None:
+    def save_state(self) -> None:
         """Save the state."""
         if self.world.leads:
             self.notes["seconds"] = self.seconds
@@ -283,12 +285,12 @@ def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
     """Refuse a folder that holds another training.
 
     Raises:
-        TrainingError: it does; the message names the first difference.
+        TrainingError: the identities differ; the message names the first difference.
         StateError: the state in the folder is damaged.
     """
-    if found := first_difference(folder, identity):
-        key, other = found
+    if changed := first_difference(folder, identity):
+        key, difference = changed
         raise TrainingError(
-            f"{folder} holds a training with another {key} ({other}): "
+            f"{folder} holds a training with another {key} ({difference}): "
             f"choose another folder, or delete it to start again"
         )

@@ -1,4 +1,4 @@
-"""The state of a training on disk, to go on from after a kill."""
+"""The state of a training on disk: a stopped or killed training resumes from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LESSON_OPTIONS = frozenset(
 
 
 class StateError(HasseError):
-    """A training cannot go on from its state; the message has the reason and the remedy."""
+    """A training cannot resume from its state; the message has the reason and the remedy."""
 
 
 def save_state(
@@ -56,19 +56,19 @@ def read_notes(folder: Path) -> dict[str, Any] | None:
 
 
 def _current(notes: dict[str, Any]) -> dict[str, Any]:
-    """Return notes in today's form.
+    """Return notes as this version writes them.
 
-    0.2.0 wrote options of lessons among those of the training, and earlier versions those of
-    studies' models for all models.
+    0.2.0 wrote the options of lessons among those of the training. Earlier versions wrote the
+    options of studies' models for all models.
     """
     config = notes.get("config")
     if isinstance(config, dict) and isinstance(config.get("model"), dict):
-        own = {"model": without_options_of_studies(config["model"])}
-        notes = notes | {"config": without_options_of_studies(config) | own}
+        model = {"model": without_options_of_studies(config["model"])}
+        notes = notes | {"config": without_options_of_studies(config) | model}
     lessons = notes.get("texts"), notes.get("word_vectors")
-    if "lessons" in notes or "texts" not in notes or any(each is not None for each in lessons):
+    if "lessons" in notes or "texts" not in notes or any(option is not None for option in lessons):
         return notes
-    options = {key: one for key, one in notes["config"].items() if key not in _LESSON_OPTIONS}
+    options = {key: value for key, value in notes["config"].items() if key not in _LESSON_OPTIONS}
     return notes | {"config": {"least_steps": 0} | options, "lessons": []}
 
 
@@ -85,41 +85,41 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
                 number, moment = rest.split(".")
                 moments.setdefault(int(number), {})[moment] = file.get_tensor(key)
     model.load_state_dict(weights)
-    every = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for number, kept in moments.items():
-        for key, value in kept.items():
-            if value.shape == every[number].shape:
+    learned = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for number, values in moments.items():
+        for key, value in values.items():
+            if value.shape == learned[number].shape:
                 # In the memory layout of the weight, as fused optimisers need.
-                kept[key] = torch.empty_like(every[number]).copy_(value)
+                values[key] = torch.empty_like(learned[number]).copy_(value)
     state = optimizer.state_dict()
     optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
 
 
 def first_difference(folder: Path, identity: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the first part of an identity that differs in `folder`, and the difference.
+    """Return the first key of an identity that differs in `folder`, and the difference.
 
     None where there is no training, or the same one.
 
     Raises:
         StateError: the file is damaged.
     """
-    found = read_notes(folder)
-    if found is None:
+    notes = read_notes(folder)
+    if notes is None:
         return None
-    each = ((key, difference(found.get(key), wanted)) for key, wanted in identity.items())
-    return next(((key, other) for key, other in each if other), None)
+    differences = ((key, difference(notes.get(key), value)) for key, value in identity.items())
+    return next(((key, change) for key, change in differences if change), None)
 
 
-def difference(found: Any, wanted: Any) -> str:
-    """Describe how a note that was read differs from a wanted one; "" if it does not."""
-    wanted = _as_json(wanted)
-    if found == wanted:
+def difference(saved: Any, current: Any) -> str:
+    """Describe how a saved note differs from the current one; "" if they are equal."""
+    current = _as_json(current)
+    if saved == current:
         return ""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in wanted | found:  # in a fixed order, for a fixed message
-            if found.get(key) != wanted.get(key):
-                return f"{key}: {difference(found.get(key), wanted.get(key))}"
-    return f"{found} there, {wanted} now"
+    if isinstance(saved, dict) and isinstance(current, dict):
+        for key in current | saved:  # in a fixed order, for a fixed message
+            if saved.get(key) != current.get(key):
+                return f"{key}: {difference(saved.get(key), current.get(key))}"
+    return f"{saved} there, {current} now"
 
 
 def _as_json(value: Any) -> Any:

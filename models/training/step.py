@@ -22,7 +22,7 @@ class TrainingStep:
     """A model and its optimiser, in one process of a training.
 
     Attributes:
-        on_gpu: whether it learns on a GPU, which runs behind the processor.
+        on_gpu: whether it learns on a GPU, which computes while the processor goes on.
         optimizer: holds the moments of the weights that learn.
     """
 
@@ -69,15 +69,15 @@ class TrainingStep:
         Args:
             inputs: the arguments of `_learn`, on the CPU.
             rate: the learning rate.
-            lessons: the tensors that each lesson has read, on the CPU.
+            lessons: the tensors of each lesson (`Lesson.read`), on the CPU.
         """
         set_learning_rate(self.optimizer, rate)
         images, tokens, lengths, *pairs = inputs
-        images, tokens, *pairs = map(self._placed, (images, tokens, *pairs))
-        read = [tuple(map(self._placed, each)) for each in lessons]
-        return self._learn(images, tokens, lengths, *pairs, lessons=read)
+        images, tokens, *pairs = map(self._on_device, (images, tokens, *pairs))
+        lesson_inputs = [tuple(map(self._on_device, tensors)) for tensors in lessons]
+        return self._learn(images, tokens, lengths, *pairs, lessons=lesson_inputs)
 
-    def _placed(self, value: Tensor) -> Tensor:
+    def _on_device(self, value: Tensor) -> Tensor:
         return value.to(self._world.device, non_blocking=True)
 
     def _learn(
@@ -93,12 +93,12 @@ class TrainingStep:
         """Take one step and return the loss before it, ().
 
         Args:
-            images: the images as they were read, (B, ...).
+            images: (B, ...), as `ImageInput.read` returns them.
             tokens, lengths: the captions, (C, T) and (C,), the lengths on the CPU.
             owners: (C,), the row of the image that each caption was written for.
             true: (B, C) of bool, which captions are true of which images.
-            entailed: (C, C) of bool where it is known, which caption follows from which.
-            lessons: the tensors that each lesson has read.
+            entailed: none, or (C, C) of bool: which caption follows from which.
+            lessons: the tensors of each lesson.
         """
         states, points = self._captions(tokens, lengths)
         caption_points = self._world.gather(points, len(owners))
@@ -107,16 +107,19 @@ class TrainingStep:
         if image_points.shape[1]:
             loss = self._loss(image_points, caption_points, owners, true)
         for follows in entailed:  # premises are ranked in the place of images
-            each = torch.arange(len(follows), device=follows.device)
-            among = self._loss(caption_points, caption_points, each, follows)
-            loss = loss + self._config.entailment * among
+            diagonal = torch.arange(len(follows), device=follows.device)
+            between = self._loss(caption_points, caption_points, diagonal, follows)
+            loss = loss + self._config.entailment * between
         if lessons:
             batch = EncodedBatch(
                 tokens, lengths, owners, true, states, caption_points, image_points, self._mean_loss
             )
-            taught = zip(self._lessons, lessons, strict=True)
-            more = sum(lesson.loss(self._model, batch, *read) for lesson, read in taught)
-            loss = loss + self._config.model.ensemble * len(owners) * more
+            inputs_of = zip(self._lessons, lessons, strict=True)
+            added = sum(
+                lesson.loss(self._model, batch, *lesson_inputs)
+                for lesson, lesson_inputs in inputs_of
+            )
+            loss = loss + self._config.model.ensemble * len(owners) * added
         self.optimizer.zero_grad(set_to_none=True)
         # Adam's steps do not depend on the scale of the loss.
         scaled = loss / len(owners) if self._config.optimizer == "sgd" else loss
@@ -130,15 +133,15 @@ class TrainingStep:
         """Return the states of each member of the ensemble, (C, S), and the points, (C, N)."""
         members = self._model.captions.encoders
         states = tuple(member(tokens, lengths) for member in members)
-        shares = [one.points_of(each) for one, each in zip(members, states, strict=True)]
-        return states, torch.cat(shares, -1) / math.sqrt(len(shares))
+        parts = [member.points_of(state) for member, state in zip(members, states, strict=True)]
+        return states, torch.cat(parts, -1) / math.sqrt(len(parts))
 
     def _clip(self) -> None:
-        """Scale down gradients that are too long, each weight tensor's by itself."""
+        """Scale down gradients that are too long, for each weight tensor separately."""
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         norms = torch.stack(torch._foreach_norm(gradients))
-        shares = (self._config.clip_norm / (norms + 1e-6)).clamp(max=1)
-        torch._foreach_mul_(gradients, shares.unbind())
+        factors = (self._config.clip_norm / (norms + 1e-6)).clamp(max=1)
+        torch._foreach_mul_(gradients, factors.unbind())
 
     def _mean_loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
         """Return the mean over captions and members of the ensemble."""
@@ -146,7 +149,7 @@ class TrainingStep:
         return total / (max(1, len(captions)) * self._config.model.ensemble)
 
     def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
-        """Sum the losses of the ensemble's members; each learns by itself."""
+        """Sum the losses of the ensemble's members, which learn independently."""
         config, total = self._config, images.new_zeros(())
         split = self._model.split_ensemble
         for image_points, caption_points in zip(split(images), split(captions), strict=True):

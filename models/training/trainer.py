@@ -27,7 +27,7 @@ from hasse.models.model import OrderEmbedding
 from hasse.models.training.batches import Batch, Batches, Rows, seed_layers
 from hasse.models.training.config import TrainingConfig, learning_rate
 from hasse.models.training.distributed import ALONE, World
-from hasse.models.training.inputs import TrainingInputs, available, dataset_points, rows_of
+from hasse.models.training.inputs import TrainingInputs, dataset_points, rows_of, usable_dataset
 from hasse.models.training.lesson import BatchRows, Lesson, Measurement
 from hasse.models.training.recipe import Recipe
 from hasse.models.training.run import Progress, ResumableRun, Stop, TrainingError
@@ -46,7 +46,7 @@ def identity(
     start: checkpoint.Checkpoint | None,
     lessons: Sequence[Lesson] = (),
 ) -> dict[str, Any]:
-    """Return what distinguishes a training from others, known before its images are read."""
+    """Return what distinguishes a training from others, before its images are read."""
     network = None
     if backbone_weights is not None:
         network = fingerprint_of(config.model.backbone, backbone_weights)[:12]
@@ -68,8 +68,8 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
     Its folder holds the checkpoint of the best validation so far, at any time.
 
     Attributes:
-        least_references: minimum number of reference points for the hubness correction, and of
-            further images to find the usual distance with. Fewer give a poor correction.
+        least_references: minimum number of reference points of the hubness correction, and of
+            other images that it is fitted to. Fewer give a poor correction.
     """
 
     remedy = _NO_NUMBER
@@ -84,7 +84,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         lessons: Sequence[Lesson] = (),
         world: World = ALONE,
     ) -> None:
-        """Prepare a training, or to go on with the one in `folder`.
+        """Prepare a training, new or resumed from `folder`.
 
         Args:
             config: the options.
@@ -92,15 +92,15 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
                 the folder's name.
             inputs: the data, and the first weights.
             lessons: auxiliary losses.
-            world: a device, or one of several processes that each make this training.
+            world: the device, or this process among several that share the training.
 
         Raises:
-            TrainingError: the start is of another shape or has other words, or several processes
-                were to use lessons.
+            TrainingError: the start has another shape or vocabulary, or there are lessons and
+                several processes.
             DatasetError: there is nothing to train or validate on.
         """
         images, start = inputs.training[1], inputs.start
-        dataset, held_out = available(*inputs.training), available(*inputs.validation)
+        dataset, held_out = usable_dataset(*inputs.training), usable_dataset(*inputs.validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
         if lessons and world.size > 1:
@@ -110,12 +110,12 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         self.held_out = held_out, inputs.validation[1]
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
-        known = (lesson.vocabulary(config) for lesson in lessons)
-        vocabulary = next((one for one in known if one is not None), None)
+        vocabularies = (lesson.vocabulary(config) for lesson in lessons)
+        vocabulary = next((words for words in vocabularies if words is not None), None)
         vocabulary = vocabulary or _vocabulary(dataset, config.min_word_count)
         self.plan = _batches(config, dataset, vocabulary)
-        fitted = _with_hubness_of(config, len(dataset), self.least_references)
-        self.model = _initial(fitted, vocabulary, inputs)
+        config_here = _with_usable_hubness(config, len(dataset), self.least_references)
+        self.model = _first_model(config_here, vocabulary, inputs)
         for lesson in lessons:
             lesson.prepare(config, dataset, images, self.model)
             if start is None:
@@ -123,12 +123,14 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         learned = nn.ModuleList([self.model, *lessons]) if lessons else self.model
         learned.to(world.device)
         self.training_step = TrainingStep(config, self.model, images, world, lessons)
-        same = identity(config, inputs.datasets, inputs.backbone_weights, start, lessons)
+        training_identity = identity(
+            config, inputs.datasets, inputs.backbone_weights, start, lessons
+        )
         # A picture may be readable in one call and not in another.
-        same["selection"] = _selection(dataset, held_out)
+        training_identity["selection"] = _selection(dataset, held_out)
         super().__init__(
             folder,
-            same,
+            training_identity,
             learned,
             self.training_step.optimizer,
             epochs=config.epochs,
@@ -166,9 +168,9 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
             if self.training_step.on_gpu:
                 # A GPU copies pinned memory by itself, while the processor goes on.
                 inputs = tuple(value.pin_memory() for value in inputs)
-            drawn = BatchRows(rows, self.rows[rows], captions)
-            read = tuple(lesson.read(drawn, draw) for lesson in self.lessons)
-            yield Batch(len(captions), inputs, read)
+            batch_rows = BatchRows(rows, self.rows[rows], captions)
+            lesson_inputs = tuple(lesson.read(batch_rows, draw) for lesson in self.lessons)
+            yield Batch(len(captions), inputs, lesson_inputs)
 
     def _inputs(
         self, rows: Rows, captions: Rows, owners: Rows, draw: np.random.Generator
@@ -180,11 +182,11 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         bits: Any = draw.bit_generator
         draw = np.random.Generator(bits.jumped(self.world.rank))
         images = self.images.read(self.rows[rows[image_part]], draw)
-        known = [owners, self.ground_truth.holds(rows, captions)]
+        pair_tables = [owners, self.ground_truth.holds(rows, captions)]
         if self.config.entailment > 0:
             entailed = self.ground_truth.entails(captions, captions)
-            known += [] if entailed is None else [entailed]
-        pairs = (torch.from_numpy(array) for array in known)
+            pair_tables += [] if entailed is None else [entailed]
+        pairs = (torch.from_numpy(array) for array in pair_tables)
         return images, tokens[caption_part], lengths[caption_part], *pairs
 
     def step(self, epoch: int, step: int, batch: Batch) -> Tensor:
@@ -202,8 +204,8 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
 
     def measure(self, loss: float) -> Measurement:
         """Validate the model as it would be saved."""
-        # A copy with the weights that its checkpoint will give back. Features were made by the
-        # frozen network before its weights were rounded.
+        # A copy, rounded as its checkpoint will be. Features come from the frozen network before
+        # rounding.
         model, (dataset, images) = copy.deepcopy(self.model).eval(), self.held_out
         model.set_matmul_dtype(torch.float32)
         self._round(model)
@@ -212,32 +214,32 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
             self._round(model)  # rounding again changes no weight
         points = dataset_points(model, dataset, images)
         epoch = self.notes["epoch"] + 1
-        # Rounded to bytes, weights that are not numbers become some.
-        sound = all(weight.isfinite().all() for weight in self.model.state_dict().values())
-        if not sound or not all(np.isfinite(each).all() for each in points):
+        # Rounding to bytes makes numbers of NaN.
+        finite = all(weight.isfinite().all() for weight in self.model.state_dict().values())
+        if not finite or not all(np.isfinite(each).all() for each in points):
             raise TrainingError(f"after epoch {epoch} points are not numbers: {_NO_NUMBER}")
-        measured = self._validated(model, dataset, points)
-        self.record({"loss": loss, "validation": measured.to_json()})
+        measurement = self._validate(model, dataset, points)
+        self.record({"loss": loss, "validation": measurement.to_json()})
         self._measured = model, points
-        return measured
+        return measurement
 
-    def _validated(
+    def _validate(
         self, model: OrderEmbedding, dataset: Dataset, points: tuple[Points, Points]
     ) -> Measurement:
-        """Measure retrieval, or what a lesson measures in its place."""
-        found = (lesson.measure(model, dataset) for lesson in self.lessons)
-        measured = next((one for one in found if one is not None), None)
-        return measured or evaluate(dataset, *points, self.config.model.score)
+        """Return the measurement of a lesson that has one, else of retrieval."""
+        measurements = (lesson.measure(model, dataset) for lesson in self.lessons)
+        measurement = next((each for each in measurements if each is not None), None)
+        return measurement or evaluate(dataset, *points, self.config.model.score)
 
-    def quality(self, measured: Measurement) -> float:
+    def quality(self, measurement: Measurement) -> float:
         """Compare epochs; see `Evaluation.quality`."""
-        return measured.quality
+        return measurement.quality
 
-    def keep(self, measured: Measurement) -> None:
-        """Write the checkpoint, its coordinates ordered by their weight in captions.
+    def save_model(self, measurement: Measurement) -> None:
+        """Write the checkpoint, with its coordinates ordered by their weight in captions.
 
-        Those on which captions are far from zero come first. They decide most violations, so a
-        search that reads a point from its beginning can stop early.
+        Coordinates in which captions are far from zero come first. They decide most violations,
+        so a search that reads a point from its beginning can stop early.
         """
         model, points = self._measured
         calibration = Calibrations()
@@ -264,21 +266,25 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         Recipe(self.config, tuple(options)).write(self.folder)
 
     def _round(self, model: OrderEmbedding) -> None:
-        """Give a model the weights that its checkpoint will give back."""
-        rounded = dequantize(arrays(quantize(trained_model.stored(model), self.config.saved_dtype)))
+        """Round the weights of a model as its checkpoint does."""
+        rounded = dequantize(
+            arrays(quantize(trained_model.tensors_to_store(model), self.config.saved_dtype))
+        )
         model.load_state_dict(model.state_dict() | tensors(rounded))
 
     def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessWeights) -> None:
         """Fit a model's hubness correction to training images, each with one of its captions."""
         draw = np.random.default_rng([self.config.seed, _REFERENCES])
         rows = draw.permutation(len(self.dataset))[: len(hubness.images) + self.least_references]
-        chosen = [self.dataset.images[row] for row in rows]
-        each = tuple(
+        drawn_images = [self.dataset.images[row] for row in rows]
+        with_one_caption = tuple(
             replace(image, captions=(image.captions[draw.integers(len(image.captions))],))
-            for image in chosen
+            for image in drawn_images
         )
         hubness.inverse_temperature.zero_()  # no correction: the points below are of unit length
-        images, captions = dataset_points(model, replace(self.dataset, images=each), self.images)
+        images, captions = dataset_points(
+            model, replace(self.dataset, images=with_one_caption), self.images
+        )
         hubness.fit(
             torch.from_numpy(images),
             torch.from_numpy(captions),
@@ -286,23 +292,23 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         )
 
 
-def _vocabulary(dataset: Dataset, least: int) -> Vocabulary:
-    """Return the words that captions have at least `least` times."""
+def _vocabulary(dataset: Dataset, min_count: int) -> Vocabulary:
+    """Return the words that occur at least `min_count` times in the captions."""
     try:
-        return Vocabulary.build([caption.text for caption in dataset.captions], least)
+        return Vocabulary.build([caption.text for caption in dataset.captions], min_count)
     except ValueError:
         raise DatasetError(
             f"the captions of '{dataset.name}' have no word"
-            + (f" that comes {least:,} times" if least > 1 else "")
+            + (f" that comes {min_count:,} times" if min_count > 1 else "")
             + ": check the caption file"
-            + (", or lower min_word_count" if least > 1 else "")
+            + (", or lower min_word_count" if min_count > 1 else "")
         ) from None
 
 
 def _batches(config: TrainingConfig, dataset: Dataset, vocabulary: Vocabulary) -> Batches:
     return Batches(
         dataset,
-        [vocabulary.encode(one.text, config.model.max_words) for one in dataset.captions],
+        [vocabulary.encode(caption.text, config.model.max_words) for caption in dataset.captions],
         size=config.batch_size,
         captions_per_image=config.captions_per_image,
         unknown_rate=config.unknown_rate,
@@ -310,14 +316,16 @@ def _batches(config: TrainingConfig, dataset: Dataset, vocabulary: Vocabulary) -
     )
 
 
-def _with_hubness_of(config: TrainingConfig, images: int, least: int) -> TrainingConfig:
-    """Return the options with no more reference points than a number of images allows."""
-    hubness = min(config.model.hubness, images - least)
-    hubness = hubness if hubness >= least else 0
+def _with_usable_hubness(
+    config: TrainingConfig, images: int, least_references: int
+) -> TrainingConfig:
+    """Return the options with at most as many reference points as the images allow."""
+    hubness = min(config.model.hubness, images - least_references)
+    hubness = hubness if hubness >= least_references else 0
     return replace(config, model=replace(config.model, hubness=hubness))
 
 
-def _initial(
+def _first_model(
     config: TrainingConfig, vocabulary: Vocabulary, inputs: TrainingInputs
 ) -> OrderEmbedding:
     """Return the model that a training starts from, on the CPU."""
@@ -325,25 +333,25 @@ def _initial(
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
     learns_backbone, start = inputs.training[1].learns_backbone, inputs.start
     if start is not None:
-        other = difference(asdict(start.trained.config), asdict(config.model))
-        if other or start.trained.vocabulary.words != vocabulary.words:
-            what = f"another shape ({other})" if other else "other words"
+        other_shape = difference(asdict(start.order_embedding.config), asdict(config.model))
+        if other_shape or start.order_embedding.vocabulary.words != vocabulary.words:
+            change = f"another shape ({other_shape})" if other_shape else "other words"
             raise TrainingError(
-                f"{start.folder} has {what} than this training: start from a model trained on "
+                f"{start.folder} has {change} than this training: start from a model trained on "
                 f"these captions with these options, or from none"
             )
-        model.load_state_dict(start.trained.state_dict())
+        model.load_state_dict(start.order_embedding.state_dict())
     # Cached features need the exact network that made them. A checkpoint may hold it rounded.
     if inputs.backbone_weights is not None and (start is None or not learns_backbone):
         model.images.backbone.load_state_dict(inputs.backbone_weights)
     if not learns_backbone:
         backbone = model.images.backbone.freeze()
-        backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
+        backbone.origin = backbone.fingerprint()  # also of a checkpoint's rounded weights
     return model.to(memory_format=torch.channels_last)
 
 
 def _selection(training: Dataset, validation: Dataset) -> dict[str, Any]:
-    """Return the numbers and the fingerprint of the images that a training can read."""
+    """Return the counts and the fingerprint of the images that a training can read."""
     return {
         "images": len(training),
         "captions": sum(len(image.captions) for image in training.images),

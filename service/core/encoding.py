@@ -82,7 +82,7 @@ def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "
     check_caption(text, settings, field)
     if vocabulary.knows(text):
         return
-    unknown = vocabulary.unknown(text)
+    unknown = vocabulary.unknown_words(text)
     if not unknown:
         raise invalid(field, f"Hasse reads words, and there are none in “{shortened(text)}”")
     *most, last = [f"“{shortened(word)}”" for word in unknown[:_NAMED]]
@@ -124,7 +124,7 @@ class EncodingQueue:
     async def encode(self, item: Item, stages: Stages) -> Points:
         """Return the point of a caption, or of a preprocessed picture: (N,) float32.
 
-        Of what is sought in a picture, return the boxes of `hasse.models.grounding.places.find`.
+        For `Sought`, return the boxes of `hasse.models.grounding.boxes.find_boxes`.
         """
         done = await self.batcher.submit(_key_of(item), item)
         stages.wait("encoder", done.submitted, done.started)
@@ -164,9 +164,9 @@ class EncodingQueue:
         if key.kind == "picture":
             pictures = [item for item in items if isinstance(item, np.ndarray)]
             return list(self._model.encode_pixels(pictures))
-        from hasse.models.grounding.places import find
+        from hasse.models.grounding.boxes import find_boxes
 
-        return [find(self._model, *item) for item in items if isinstance(item, Sought)]
+        return [find_boxes(self._model, *item) for item in items if isinstance(item, Sought)]
 
 
 def _key_of(item: Item) -> EncodeKey:

@@ -61,7 +61,7 @@ class Leading:
         known = np.array([one is not None for one in read], np.bool_)
         shifts = [one.shift for one in read if one is not None]
         further = np.array([one.further for one in read if one is not None])
-        probability = self._calibration.shifted(shifts, violations[known])
+        probability = self._calibration.shifted_probabilities(shifts, violations[known])
         names_things = np.array([shift[0] for shift in shifts], np.bool_)
         counts_all = (probability >= _SURE) & ~names_things
         counted = np.where(counts_all, further, np.minimum(further, _WORDS))

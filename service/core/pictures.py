@@ -18,7 +18,7 @@ from weakref import finalize
 
 from PIL import Image
 
-from hasse.models.images.codecs import Decoded
+from hasse.models.images.codecs import DecodedPicture
 from hasse.models.images.decoder import Cancellation
 from hasse.models.images.decoding import decode
 from hasse.models.images.formats import Format, format_of
@@ -39,7 +39,7 @@ from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
 Work: TypeAlias = Callable[[Cancellation], Result]
-Decode: TypeAlias = Callable[[bytes | Path, PictureLimits, int, Cancellation], Decoded]
+Decode: TypeAlias = Callable[[bytes | Path, PictureLimits, int, Cancellation], DecodedPicture]
 
 _REASONS: Mapping[Reason, str] = {
     "not_a_picture": "not_a_picture",
@@ -207,7 +207,7 @@ class PictureReader:
         picture.save(out, "JPEG", quality=88, subsampling=0, optimize=True)
         return out.getvalue()
 
-    def _decode(self, source: bytes | Path, at_least: int, stop: Cancellation) -> Decoded:
+    def _decode(self, source: bytes | Path, at_least: int, stop: Cancellation) -> DecodedPicture:
         try:
             return self._decode_picture(source, self._settings.picture_limits, at_least, stop)
         except OSError as error:

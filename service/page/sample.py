@@ -98,7 +98,7 @@ class Samples:
 
 async def surest_things(engine: Engine) -> list[str]:
     """Return the things that some picture shows, by how likely it does, the likeliest first."""
-    known = [thing for thing in THINGS if not engine.vocabulary.unknown(thing)]
+    known = [thing for thing in THINGS if not engine.vocabulary.unknown_words(thing)]
     likely: list[tuple[float, str]] = []
     for start in range(0, len(known), TOGETHER_MAXIMUM):
         captions = known[start : start + TOGETHER_MAXIMUM]

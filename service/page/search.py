@@ -117,7 +117,7 @@ def _is_unfinished(engine: Engine, typed: str) -> bool:
     if typed.lstrip().startswith(SIGN):
         return True
     found = words(typed)
-    return bool(found) and typed[-1:].isalnum() and bool(engine.vocabulary.unknown(found[-1]))
+    return bool(found) and typed[-1:].isalnum() and bool(engine.vocabulary.unknown_words(found[-1]))
 
 
 async def _stored(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:

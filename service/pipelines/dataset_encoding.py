@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from hasse.models.datasets import Dataset, DatasetError, Image
-from hasse.models.datasets.builder import Tally
+from hasse.models.datasets.builder import ProgressCallback
 from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.service.writing.image_source import ImageSource
 
@@ -34,7 +34,7 @@ class EncodedDataset:
 
 
 def encode_dataset(
-    model: EmbeddingModel, dataset: Dataset, source: ImageSource, progress: Tally
+    model: EmbeddingModel, dataset: Dataset, source: ImageSource, progress: ProgressCallback
 ) -> EncodedDataset:
     """Encode a whole dataset. Images that cannot be read are not in the result.
 

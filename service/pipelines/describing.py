@@ -8,7 +8,7 @@ from hasse.index.store import Index
 from hasse.index.text.query import terms_of
 from hasse.index.types import ImageRow
 from hasse.models.captioning import DRAWS
-from hasse.models.captioning.ranking import WrittenCaption
+from hasse.models.captioning.ranking import GeneratedCaption
 from hasse.models.captioning.writing import Describer
 from hasse.models.images.sidecars import write_sidecar
 from hasse.service.verdict import is_true
@@ -54,7 +54,7 @@ def describe_index(
     return added, without
 
 
-def _true_texts(captions: Iterable[WrittenCaption]) -> Iterator[str]:
+def _true_texts(captions: Iterable[GeneratedCaption]) -> Iterator[str]:
     """Yield the captions whose probability counts as true; all if the model is not calibrated."""
     return (
         caption.text

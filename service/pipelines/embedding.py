@@ -65,7 +65,7 @@ def text_blocks(model: Checkpoint, lines: Sequence[str], encode: Encode) -> Iter
     for start in range(0, len(lines), _TEXTS):
         part = lines[start : start + _TEXTS]
         rows = [
-            {"text": text, "known": words.knows(text), "unknown_words": words.unknown(text)}
+            {"text": text, "known": words.knows(text), "unknown_words": words.unknown_words(text)}
             for text in part
         ]
         yield rows, encode(part)

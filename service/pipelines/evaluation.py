@@ -162,7 +162,7 @@ def calibrate(
         encoded = encode_dataset(loaded.model, dataset, source, progress)
     score = loaded.model.config.score
     fitted = calibrations(encoded.dataset, encoded.images, encoded.captions, score)
-    checkpoint.calibrate(folder, fitted)
+    checkpoint.write_calibration(folder, fitted)
     return fitted
 
 

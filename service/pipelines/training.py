@@ -100,7 +100,7 @@ class TrainingPlan:
         default = "hasse" if request.features else "scenes"
         path = find(request.recipe or default, request.recipes)
         recipe = Recipe.read(path, request.lessons, request.model)
-        recipe = replace(recipe, config=recipe.config.on(device))
+        recipe = replace(recipe, config=recipe.config.for_device(device))
         choices = dict(request.choices)
         # The pooling of a recipe is for its own network or features. Other networks may lack it.
         is_unsuited = "backbone" in choices or recipe.config.model.image_pooling == "regions"
@@ -112,7 +112,7 @@ class TrainingPlan:
         dataset = load(request.dataset)
         collections = split_for_training(dataset, *request.splits)
         if "batch_size" not in choices:
-            recipe = replace(recipe, config=recipe.config.suited(len(collections[0])))
+            recipe = replace(recipe, config=recipe.config.for_images(len(collections[0])))
         recipe = recipe.with_options({"least_steps": 0, **choices})
         config = recipe.config
         if not (request.features or request.inputs):

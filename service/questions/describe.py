@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from hasse.models.captioning.captioner import Candidates
-    from hasse.models.captioning.phrases import Composed
-    from hasse.models.captioning.ranking import WrittenCaption
+    from hasse.models.captioning.phrases import ComposedTexts
+    from hasse.models.captioning.ranking import GeneratedCaption
     from hasse.models.captioning.writing import Describer
 
 
@@ -40,8 +40,8 @@ async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Maki
         )
     (point,) = await encode(engine, [request.image_id], stages)
     # Each kind of writer ranks what it has drawn itself.
-    ranked: Callable[..., list[WrittenCaption]] = writer.ranked
-    drawn: Candidates | Composed = await asyncio.to_thread(
+    ranked: Callable[..., list[GeneratedCaption]] = writer.rank
+    drawn: Candidates | ComposedTexts = await asyncio.to_thread(
         lambda: writer.draw(point, request.draws)
     )
     points = await engine.encoder.captions(drawn.texts, stages)
@@ -54,5 +54,5 @@ def without_index(writer: Describer, picture: Image.Image, request: DescribeQuer
     return Description.model_validate(_fields(writer.describe(point, request.draws), request.k))
 
 
-def _fields(written: Sequence[WrittenCaption], k: int) -> Fields:
+def _fields(written: Sequence[GeneratedCaption], k: int) -> Fields:
     return {"captions": [asdict(one) for one in written[:k]]}

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from hasse.index.types import CaptionRow, FoundCaption, Points
 from hasse.models.diagram import (
     Relation,
+    by_pictures,
     by_violation,
     classes,
-    closure,
-    covering,
+    covering_pairs,
     depths,
-    through_pictures,
+    transitive_closure,
 )
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
@@ -120,7 +120,7 @@ async def _precedes(
         model = engine.checkpoint.model
         premises = model.as_premises(captions)
         violations = penalties_between(model.config.score, premises, captions)
-        thresholds = [calibration.of(text).threshold for text in texts]
+        thresholds = [calibration.for_text(text).threshold for text in texts]
         return by_violation(violations, np.array(thresholds, np.float32))
     # The origin is true of everything, so this finds images whatever they show.
     origin, options = np.zeros_like(captions[:1]), SearchOptions(k=_PICTURES)
@@ -129,7 +129,7 @@ async def _precedes(
     images = await stored_points(engine, "image", ids)
     if not images:
         return np.eye(len(captions), dtype=np.bool_)
-    return through_pictures(_likely(engine, np.stack(list(images.values())), captions, texts))
+    return by_pictures(_likely(engine, np.stack(list(images.values())), captions, texts))
 
 
 def _are_true(
@@ -140,7 +140,7 @@ def _are_true(
     if calibration is None:
         return np.asarray(_likely(engine, image[None], captions, texts)[0] >= 0.5)
     violations = penalties_between(engine.checkpoint.model.config.score, image[None], captions)[0]
-    return np.asarray(violations <= [calibration.of(text).threshold for text in texts])
+    return np.asarray(violations <= [calibration.for_text(text).threshold for text in texts])
 
 
 def _likely(
@@ -151,7 +151,7 @@ def _likely(
     calibration = engine.checkpoint.calibration.image
     if calibration is not None:
         columns = zip(texts, violations.T, strict=True)
-        return np.stack([calibration.of(text).probability(each) for text, each in columns], 1)
+        return np.stack([calibration.for_text(text).probability(each) for text, each in columns], 1)
     return np.asarray(violations <= np.quantile(violations, _LIKELY_QUANTILE), np.float64)
 
 
@@ -159,13 +159,13 @@ def _diagram(
     engine: Engine, precedes: Relation, names: Sequence[str], image_id: int | None
 ) -> Fields:
     """Return the diagram around the first element; `image_id` is set if that is an image."""
-    preorder = closure(precedes)
+    preorder = transitive_closure(precedes)
     number = classes(preorder)
     _, first = np.unique(number, return_index=True)
     order = preorder[np.ix_(first, first)]
     focus = int(number[0])
-    chosen = _around(covering(order), focus)
-    covers = covering(order[np.ix_(chosen, chosen)])
+    chosen = _around(covering_pairs(order), focus)
+    covers = covering_pairs(order[np.ix_(chosen, chosen)])
     nodes = []
     for one, depth in zip(chosen, depths(covers), strict=True):
         place = "above" if order[focus, one] else "below" if order[one, focus] else "beside"
@@ -185,7 +185,7 @@ def _diagram(
             {"lower": lower, "upper": upper} for lower, upper in np.argwhere(covers).tolist()
         ],
         "model": engine.checkpoint.name,
-        "unknown_words": engine.vocabulary.unknown(names[0]),
+        "unknown_words": engine.vocabulary.unknown_words(names[0]),
     }
 
 

@@ -35,5 +35,5 @@ def _embedding(engine: Engine, part: Part, point: Points) -> Fields:
     return {
         "embedding": [plain(coordinate) for coordinate in point],
         "known": not isinstance(part, str) or words.knows(part),
-        "unknown_words": words.unknown(part) if isinstance(part, str) else [],
+        "unknown_words": words.unknown_words(part) if isinstance(part, str) else [],
     }

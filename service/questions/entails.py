@@ -116,9 +116,9 @@ def _found(
 ) -> Iterable[Points]:
     if not phrases:
         return ()
-    from hasse.models.grounding.places import find
+    from hasse.models.grounding.boxes import find_boxes
 
-    return find(encoder, encoder.preprocessing.enlarged(ENLARGED).apply(picture), phrases)
+    return find_boxes(encoder, encoder.preprocessing.enlarged(ENLARGED).apply(picture), phrases)
 
 
 def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
@@ -134,7 +134,7 @@ def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.f
     probability = None
     calibration = calibration_of(model, premise)
     if calibration and all(not isinstance(part, str) or knows(part) for part in parts):
-        probability = round(float(calibration.of(hypothesis).probability(violation)), 4)
+        probability = round(float(calibration.for_text(hypothesis).probability(violation)), 4)
     return {
         "violation": plain(np.float32(violation)),
         "probability": probability,

@@ -220,7 +220,7 @@ class _Search:
     ) -> Fields:
         """Return the fields of the answer."""
         engine, query = self.engine, self.query
-        unknown = engine.vocabulary.unknown(query.caption)
+        unknown = engine.vocabulary.unknown_words(query.caption)
         violations = [hit.violation for hit in page]
         probabilities = caption_probabilities(engine, query.caption, violations)
         rows = [self.rows[hit.image_id] for hit in page]

@@ -31,6 +31,6 @@ def _fields(engine: Engine, caption: str, found: Found) -> Fields:
     return {
         "hits": found.image_hits(engine.paths, probabilities),
         **found.facts(engine.checkpoint.name),
-        "unknown_words": engine.vocabulary.unknown(caption),
+        "unknown_words": engine.vocabulary.unknown_words(caption),
         "did_you_mean": None,
     }

@@ -24,7 +24,9 @@ from hasse.service.questions.requests import AllOfQuery, CommonQuery, Part, Sear
 async def answer_all_of(engine: Engine, request: AllOfQuery, stages: Stages) -> Making:
     """Return the images that every part is true of, ranked by the part that each fits worst."""
     known, parts = engine.checkpoint.calibration.image, request.all_of
-    calibrations = [known.of(part) if known and isinstance(part, str) else None for part in parts]
+    calibrations = [
+        known.for_text(part) if known and isinstance(part, str) else None for part in parts
+    ]
     return await _jointly(engine, "image", parts, calibrations, request, stages)
 
 
@@ -72,7 +74,9 @@ def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int,
         raise TypeError("only a joint search has parts")
     texts = found.texts
     by_part = [
-        [None] * len(texts) if calibration is None else calibration.of_each(texts, violations)
+        [None] * len(texts)
+        if calibration is None
+        else calibration.rounded_probabilities(texts, violations)
         for calibration, violations in zip(calibrations, ranking.parts.T, strict=True)
     ]
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from hasse.index.types import Points
-from hasse.models.analogy import feedback_point, is_bare, reworded, substitute
+from hasse.models.analogy import feedback_point, is_single_word, reword_captions, substitute
 from hasse.service.core.answering import beside_loop
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
@@ -114,7 +114,7 @@ def expand_words(
     captions: Collection[str],
     plus: Sequence[Part],
     minus: Sequence[Part],
-    reword: Callable[[Collection[str], str, str], Mapping[str, str]] = reworded,
+    reword: Callable[[Collection[str], str, str], Mapping[str, str]] = reword_captions,
 ) -> tuple[list[Part], list[Part]]:
     """Return `plus` and `minus`, with single words expanded to the captions that contain them.
 
@@ -130,7 +130,7 @@ def expand_words(
 
 
 def _single_words(parts: Sequence[Part]) -> dict[str, dict[str, None]]:
-    return {part: {} for part in parts if isinstance(part, str) and is_bare(part)}
+    return {part: {} for part in parts if isinstance(part, str) and is_single_word(part)}
 
 
 def _expanded(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[Part]:

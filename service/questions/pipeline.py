@@ -278,7 +278,7 @@ def caption_hits(engine: Engine, found: Found) -> list[Fields]:
     if calibration is None or found.ranking.parts is not None:
         return found.caption_hits(engine.paths)
     hits = found.caption_hits(
-        engine.paths, calibration.of_each(found.texts, found.ranking.violations)
+        engine.paths, calibration.rounded_probabilities(found.texts, found.ranking.violations)
     )
     for hit in hits:
         if not knows(hit["caption"]):
@@ -294,7 +294,7 @@ def caption_probabilities(
     known = [one for one in violations if one is not None]
     if calibration is None or not known:
         return [None] * len(violations)
-    found = iter(calibration.of(caption).probability(known).round(4).tolist())
+    found = iter(calibration.for_text(caption).probability(known).round(4).tolist())
     return [None if one is None else next(found) for one in violations]
 
 
@@ -306,6 +306,6 @@ def calibration_of(model: Checkpoint, premise: Part) -> Calibration | None:
 
 def unknown_words(model: Checkpoint, parts: Iterable[Part]) -> list[str]:
     """Return the words of captions that the model does not know, each once."""
-    unknown = model.vocabulary.unknown
+    unknown = model.vocabulary.unknown_words
     words = (word for part in parts if isinstance(part, str) for word in unknown(part))
     return list(dict.fromkeys(words))

@@ -165,7 +165,7 @@ def _headers(version: str) -> dict[str, str]:
 
 def _disposition(name: str, format_: Format) -> str:
     """Return the header with the name of a file (RFC 6266), inline if browsers show the format."""
-    kind = "inline" if format_.shown else "attachment"
+    kind = "inline" if format_.in_browsers else "attachment"
     name = name.rpartition("/")[2]
     plain = "".join(char if " " <= char <= "~" and char not in '"\\%' else "_" for char in name)
     encoded = quote(name.encode(errors="replace"), safe="")

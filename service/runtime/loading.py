@@ -90,7 +90,9 @@ class ModelLoader:
     def _load_of(self, index: Index) -> Checkpoint:
         """Load the model that made an index."""
         identity = index.model
-        folder = named_models.remembered(identity.name, identity.fingerprint, identity.checkpoint)
+        folder = named_models.find_recorded(
+            identity.name, identity.fingerprint, identity.checkpoint
+        )
         model = self._load(folder)
         if model.fingerprint != identity.fingerprint:
             raise ModelMismatchError(
@@ -139,11 +141,11 @@ def load_captioner(settings: Settings, model: Checkpoint) -> Describer | None:
     Raises:
         CheckpointError: the captioner cannot be used, or was trained for another model.
     """
-    from hasse.models.captioning.writing import folder_of, writer_of
+    from hasse.models.captioning.writing import folder_of, load_writer
 
     if settings.captioner is None and not folder_of(model).is_dir():
         return None
-    return writer_of(model, settings.captioner)
+    return load_writer(model, settings.captioner)
 
 
 def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Describer | None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from hasse.models.checkpoints.checkpoint import recalibrated
+from hasse.models.checkpoints.checkpoint import reload_calibration
 from hasse.models.errors import HasseError
 from hasse.service.runtime import logs
 from hasse.service.services import Services
@@ -32,7 +32,7 @@ class Reloading:
         settings, engine = services.settings, services.readiness.engine
         try:
             new_settings = self._reread()
-            checkpoint = None if engine is None else recalibrated(engine.checkpoint)
+            checkpoint = None if engine is None else reload_calibration(engine.checkpoint)
         except HasseError as error:
             logs.event("not reloaded", logging.ERROR, reason=str(error))
             return

@@ -14,11 +14,11 @@ from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.embedding_model import (
     EmbeddingModel,
     Points,
-    encoders_beside_each_other,
+    parallel_encoders,
 )
 from hasse.models.features.feature_store import FeaturesError, FeatureStore
-from hasse.models.features.prefetch import DecodedBatch, beside_each_other, decode_ahead
-from hasse.models.images.decoding import decode, taken_at
+from hasse.models.features.prefetch import DecodedBatch, decode_ahead, map_in_threads
+from hasse.models.images.decoding import date_taken, decode
 from hasse.models.images.inspection import InspectedPicture, PictureFacts, inspect
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 
@@ -120,8 +120,8 @@ class ImageSource:
             return model.encode_pixels([picture.pixels for picture in batch.results])
 
         decoded = decode_ahead(images, inspect_image, self.batch_size, self.workers)
-        encoders = encoders_beside_each_other(model)
-        for batch, points in beside_each_other(decoded, encode_batch, *encoders):
+        encoders = parallel_encoders(model)
+        for batch, points in map_in_threads(decoded, encode_batch, *encoders):
             facts = [picture.facts for picture in batch.results]
             yield EncodedImages(batch.items, facts, points, batch.unusable)
 
@@ -156,7 +156,7 @@ def _join(batches: Sequence[EncodedImages]) -> EncodedImages:
 
 def _dataset_facts(image: Image) -> PictureFacts:
     """Return the facts that the dataset knows; a picture with features is not read."""
-    return PictureFacts("", image.path.suffix, image.width, image.height, taken_at(image.path))
+    return PictureFacts("", image.path.suffix, image.width, image.height, date_taken(image.path))
 
 
 def require_features_of(model: EmbeddingModel, store: FeatureStore, folder: Path) -> None:

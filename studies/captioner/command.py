@@ -143,7 +143,7 @@ def evaluate(
     collection = load(dataset).split(split)
     collection = replace(collection, images=collection.images[:most])
     encoder = checkpoint.load(named_models.find_or_default(model, collection), pick_device(device))
-    writer = Writer.of(encoder, captioner)
+    writer = Writer.load(encoder, captioner)
     source = ImageSource(features, workers=workers, skipped=tell, limits=picture_limits())
     figures = CaptionerEvaluation(writer, collection, source, draws).run(progress)
     if as_json:

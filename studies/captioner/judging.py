@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from hasse.models.captioning.judgement import Judgement, Seen
+from hasse.models.captioning.judgement import Judgement, JudgementInputs
 
 _EPOCHS, _BATCH, _LEARNING_RATE, _DECAY = 6, 256, 1e-3, 1e-3
 
 
-def learn(seen: Sequence[Seen], true: Sequence[Sequence[bool]], seed: int = 0) -> Judgement:
+def learn(
+    seen: Sequence[JudgementInputs], true: Sequence[Sequence[bool]], seed: int = 0
+) -> Judgement:
     """Train a network on what was seen of each picture's texts, and their truth."""
     torch.manual_seed(seed)
     pictures = torch.from_numpy(np.stack([each.picture for each in seen]))

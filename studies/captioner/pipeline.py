@@ -14,9 +14,9 @@ from PIL.Image import fromarray
 
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
-from hasse.models.captioning.judgement import Judgement, Seen
+from hasse.models.captioning.judgement import Judgement, JudgementInputs
 from hasse.models.captioning.language_model import LanguageModel
-from hasse.models.captioning.ranking import Judged, rank
+from hasse.models.captioning.ranking import CandidateScores, rank
 from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
@@ -116,21 +116,21 @@ class CaptionerRequest:
             encoded = encode_dataset(model, validation, self.source, progress)
             nothing = model.encode_images(pictures_of_nothing(max(1, len(encoded.images) // 10)))
             images: list[Image | None] = [*encoded.dataset.images, *[None] * len(nothing)]
-            seen: list[Seen] = []
+            seen: list[JudgementInputs] = []
             true: list[list[bool]] = []
             for image, point in zip(images, (*encoded.images, *nothing), strict=True):
                 candidates = writer.draw(point)
                 points = model.encode_captions(candidates.texts)
-                judged = writer.judged(point, candidates, points)
-                if judged.seen is not None:
-                    seen.append(judged.seen)
+                judged = writer.judge(point, candidates, points)
+                if judged.inputs is not None:
+                    seen.append(judged.inputs)
                     true.append(
                         [image is not None and is_true(text, image) for text in candidates.texts]
                     )
         return learn(seen, true, self.config.seed) if seen else None
 
 
-def _without_truth(judged: Judged) -> Judged:
+def _without_truth(judged: CandidateScores) -> CandidateScores:
     """Return texts that are ranked as in the paper, which knows nothing of truth."""
     return replace(judged, probability=None)
 
@@ -178,7 +178,7 @@ class CaptionerEvaluation:
                 started = time.perf_counter()
                 candidates = self.writer.draw(point, self.draws)
                 points = model.encode_captions(candidates.texts)
-                judged = self.writer.judged(point, candidates, points)
+                judged = self.writer.judge(point, candidates, points)
                 for by, known in zip(RANKINGS, (judged, _without_truth(judged)), strict=True):
                     written[by].append(rank(known, candidates)[0].text)
                 seconds.append(time.perf_counter() - started)

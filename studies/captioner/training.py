@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from hasse.models.captioning.language_model import NO_TAG, LanguageModel, LanguageModelConfig
 from hasse.models.score import Score
-from hasse.models.training.config import LARGEST
+from hasse.models.training.config import LARGEST_FACTOR
 from hasse.models.training.run import Run
 from hasse.models.vocabulary import PADDING, UNKNOWN
 from hasse.studies.captioner.corpus import Corpus, join_by_picture
@@ -50,8 +50,8 @@ class CaptionerTraining:
         """Refuse values that no training can have (ValueError)."""
         if min(self.epochs, self.batch_size, self.min_word_count) < 1:
             raise ValueError("epochs, batch_size and min_word_count are at least 1")
-        if not 0 < self.learning_rate <= LARGEST:
-            raise ValueError(f"learning_rate is above 0 and at most {LARGEST:g}")
+        if not 0 < self.learning_rate <= LARGEST_FACTOR:
+            raise ValueError(f"learning_rate is above 0 and at most {LARGEST_FACTOR:g}")
         if not (0 <= self.drop < 1 and 0 <= self.joined <= 1):
             raise ValueError("drop is at least 0 and below 1, joined from 0 to 1")
         if not 0 <= self.seed < 2**63:
@@ -115,14 +115,14 @@ class CaptionerRun(Run[NDArray[np.int64], float]):
         """Return the perplexity in validation."""
         return perplexity(self.model, self.validation)
 
-    def quality(self, measured: float) -> float:
+    def quality(self, measurement: float) -> float:
         """Compare epochs by perplexity; lower is better."""
-        return -measured
+        return -measurement
 
-    def keep(self, measured: float) -> None:
+    def save_model(self, measurement: float) -> None:
         """Copy and save the model."""
         self.best = copy.deepcopy(self.model)
-        self.save_best(self.best, measured)
+        self.save_best(self.best, measurement)
 
 
 def nats(

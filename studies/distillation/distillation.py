@@ -33,7 +33,7 @@ from hasse.models.encoders.registry import build_backbone
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
 from hasse.models.tensor_files import write_weights
 from hasse.models.training.batches import seed_layers
-from hasse.models.training.config import LARGEST, learning_rate
+from hasse.models.training.config import LARGEST_FACTOR, learning_rate
 from hasse.models.training.run import (
     Progress,
     ResumableRun,
@@ -94,8 +94,8 @@ class DistillationConfig:
         """Refuse impossible options (ValueError)."""
         if min(self.side, self.teacher_side) < 32 or self.epochs < 1 or self.batch_size < 2:
             raise ValueError("sides are at least 32, epochs at least 1, batch_size at least 2")
-        if not 0 < self.learning_rate <= LARGEST:
-            raise ValueError(f"learning_rate is above 0 and at most {LARGEST:g}")
+        if not 0 < self.learning_rate <= LARGEST_FACTOR:
+            raise ValueError(f"learning_rate is above 0 and at most {LARGEST_FACTOR:g}")
         if max(self.side, self.teacher_side) > MAX_SIDE:
             raise ValueError(f"side and teacher_side are at most {MAX_SIDE:,}")
         if not 0 <= self.seed < 2**63:
@@ -298,9 +298,9 @@ class Distillation(ResumableRun[Rows, float]):
         self.record({"explained": 1 - loss, "held_out": held_out})
         return held_out
 
-    def quality(self, measured: float) -> float:
+    def quality(self, measurement: float) -> float:
         """Compare epochs by the measurement; the last epoch's weights are used all the same."""
-        return measured
+        return measurement
 
     @cached_property
     def wanted(self) -> Tensor:

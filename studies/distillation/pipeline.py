@@ -123,7 +123,7 @@ def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
             f"network"
         )
-    images = checkpoint.load(folder, to_learn=True).trained.images
+    images = checkpoint.load(folder, to_learn=True).order_embedding.images
     return images.backbone.keep_grid(), images.projection.weight.detach()
 
 
@@ -131,7 +131,9 @@ def _start(path: Path, student: str) -> dict[str, Tensor]:
     if path.is_file():
         network = build_backbone(student, path)
     else:
-        network = checkpoint.load(named_models.find(path), to_learn=True).trained.images.backbone
+        network = checkpoint.load(
+            named_models.find(path), to_learn=True
+        ).order_embedding.images.backbone
         if network.name != student:
             raise TrainingError(
                 f"{path} has a {network.name}, and the student is a {student}: name another "

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hasse.models.encoders.model_config import MOST_COORDINATES, WIDEST, CaptionPooling
-from hasse.models.encoders.text_encoder import CaptionEncoder, encode_captions, padded
+from hasse.models.encoders.model_config import MAX_COORDINATES, MAX_WORD_RANGE, CaptionPooling
+from hasse.models.encoders.text_encoder import CaptionEncoder, encode_captions, pad_captions
 from hasse.models.encoders.text_inference import Length
 from hasse.models.order import violation
 from hasse.models.vocabulary import Vocabulary
@@ -50,10 +50,10 @@ class SentenceConfig:
             raise ValueError(f"comparison is order or symmetric, not '{self.comparison}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
-        if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
-            raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
-        if not 0 < self.word_range <= WIDEST:
-            raise ValueError(f"word_range is above 0 and at most {WIDEST}")
+        if max(self.dimension, self.word_dimension) > MAX_COORDINATES:
+            raise ValueError(f"dimension and word_dimension are at most {MAX_COORDINATES:,}")
+        if not 0 < self.word_range <= MAX_WORD_RANGE:
+            raise ValueError(f"word_range is above 0 and at most {MAX_WORD_RANGE}")
         if self.pooling not in get_args(CaptionPooling) or self.length not in get_args(Length):
             raise ValueError("pooling is last or max, length is unit, learned or free")
 
@@ -82,7 +82,7 @@ class SentenceEmbedding(nn.Module):
 
     def forward(self, tokens: Sequence[Tensor]) -> Tensor:
         """Return the points of numbered sentences, B of any lengths: -> (B, N)."""
-        together, lengths = padded(tokens)
+        together, lengths = pad_captions(tokens)
         device = self.captions.embedding.weight.device
         return self.captions.points(together.to(device), lengths)
 

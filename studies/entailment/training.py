@@ -14,7 +14,7 @@ from torch import Tensor
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.text_encoder import Ensemble
-from hasse.models.training.config import LARGEST
+from hasse.models.training.config import LARGEST_FACTOR
 from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import UNKNOWN, Vocabulary
 from hasse.studies.entailment.corpus import Corpus, SentencePair, labels
@@ -48,9 +48,9 @@ class EntailmentTraining:
         if self.epochs < 0 or self.batch_size < 1:
             raise ValueError("epochs is at least 0, batch_size at least 1")
         above = (self.learning_rate, self.margin, self.clip_norm)
-        if not all(0 < each <= LARGEST for each in above):
+        if not all(0 < each <= LARGEST_FACTOR for each in above):
             raise ValueError(
-                f"learning_rate, margin and clip_norm are above 0 and at most {LARGEST:g}"
+                f"learning_rate, margin and clip_norm are above 0 and at most {LARGEST_FACTOR:g}"
             )
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
@@ -65,18 +65,18 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     Raises:
         TrainingError: the model compares or reads captions in another way.
     """
-    comparison = {"order": "order", "cosine": "symmetric"}.get(checkpoint.trained.config.score)
+    of = checkpoint.order_embedding.config
+    comparison = {"order": "order", "cosine": "symmetric"}.get(of.score)
     if comparison is None:
         raise TrainingError(
-            f"{checkpoint.folder} compares by {checkpoint.trained.config.score}, as no model of "
+            f"{checkpoint.folder} compares by {of.score}, as no model of "
             f"entailment does: choose a --start of the score order or cosine"
         )
     if comparison != config.model.comparison:
         raise TrainingError(
-            f"{checkpoint.folder} compares by {checkpoint.trained.config.score} and cannot start a "
+            f"{checkpoint.folder} compares by {of.score} and cannot start a "
             f"model that compares by {config.model.comparison}: choose the other --set comparison"
         )
-    of = checkpoint.trained.config
     if type(of) is not ModelConfig:
         raise TrainingError(
             f"{checkpoint.folder} does not read captions as a model of entailment does, by a GRU "
@@ -116,11 +116,11 @@ def initial(
         ) from None
     if start is None:
         return SentenceEmbedding(config.model, own)
-    learned = start.trained.vocabulary.words
+    learned = start.order_embedding.vocabulary.words
     known = set(learned)
     vocabulary = Vocabulary([*learned, *(word for word in own.words if word not in known)])
     model = SentenceEmbedding(config.model, vocabulary)
-    encoder = start.trained.captions
+    encoder = start.order_embedding.captions
     first = encoder.encoders[0] if isinstance(encoder, Ensemble) else encoder
     weights = {key: value.clone() for key, value in first.state_dict().items()}
     table = weights["embedding.weight"]
@@ -155,7 +155,7 @@ class EntailmentRun(PairRun[NDArray[np.int64], SentenceEmbedding]):
         """Keep the model as it starts."""
         threshold = self.measure(0.0)
         self.notes["best"] = self.quality(threshold)
-        self.keep(threshold)
+        self.save_model(threshold)
 
     def batches(self, epoch: int, first: int) -> Iterator[NDArray[np.int64]]:
         """Yield the rows of the pairs of each step."""

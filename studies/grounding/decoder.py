@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy, elu, pad
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.mixed_precision import low_precision_matmul
 from hasse.models.model import OrderEmbedding
-from hasse.models.training.config import LARGEST, TrainingConfig
+from hasse.models.training.config import LARGEST_FACTOR, TrainingConfig
 from hasse.models.training.inputs import ImageInput
 from hasse.models.training.lesson import EncodedBatch, Lesson
 from hasse.models.training.run import TrainingError
@@ -159,8 +159,8 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         """Refuse impossible options (ValueError)."""
-        if not 0 <= self.decoding <= LARGEST:
-            raise ValueError(f"decoding is at least 0 and at most {LARGEST:g}")
+        if not 0 <= self.decoding <= LARGEST_FACTOR:
+            raise ValueError(f"decoding is at least 0 and at most {LARGEST_FACTOR:g}")
 
 
 class DecodingLesson(Lesson):

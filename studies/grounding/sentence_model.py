@@ -22,7 +22,7 @@ from hasse.models.embedding_model import Points
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.gru import GRU
 from hasse.models.encoders.image_encoder import ImageEncoder
-from hasse.models.encoders.model_config import MOST_COORDINATES, ModelConfig
+from hasse.models.encoders.model_config import MAX_COORDINATES, ModelConfig
 from hasse.models.encoders.text_encoder import CaptionEncoder, reverse_words
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.inputs import Rows, TrainingInputs
@@ -95,8 +95,8 @@ class SentenceModelConfig(ModelConfig):
             if getattr(self, name) not in choices:
                 known = ", ".join(choices)
                 raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
-        if not 0 <= self.states <= MOST_COORDINATES:
-            raise ValueError(f"states is at least 0 and at most {MOST_COORDINATES:,}")
+        if not 0 <= self.states <= MAX_COORDINATES:
+            raise ValueError(f"states is at least 0 and at most {MAX_COORDINATES:,}")
         if not 0 <= self.dropout < 1:
             raise ValueError("dropout is a share, at least 0 and below 1")
         if self.image_map == "identity" and (self.ensemble > 1 or self.image_pooling != "average"):

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.checkpoints.checkpoint import calibrate as calibrate_checkpoint
+from hasse.models.checkpoints.checkpoint import Checkpoint, write_calibration
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
 from hasse.models.evaluation.calibration import Calibration, calibrate, further_words
@@ -97,5 +96,5 @@ def calibrate_model(
     found = calibrate_chains(*shown, encode=encode, score=score)
     if found is None:
         raise DatasetError("all pairs of the chains are true, or all are false: give more chains")
-    calibrate_checkpoint(model.folder, replace(model.calibration, image=found))
+    write_calibration(model.folder, replace(model.calibration, image=found))
     return found

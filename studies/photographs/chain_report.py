@@ -36,7 +36,7 @@ def measure_chains(
     violations = every[rows, pairs.text_rows].astype(np.float64)
     found: dict[str, Any] = {"chains": len(used), "violation": measure(pairs, -violations)}
     if (known := model.calibration.image) is not None:
-        by_text = [known.of(text) for text in pairs.texts]
+        by_text = [known.for_text(text) for text in pairs.texts]
         each = zip(pairs.text_rows, violations, strict=True)
         probability = [float(by_text[text].probability(violation)) for text, violation in each]
         found["probability"] = measure(pairs, np.array(probability))

@@ -129,7 +129,7 @@ def ground(
     own_model = grounding.require_grounded(grounded)
     nouns = Nouns.of(own_model, things)
     text = calibrate_texts(own_model, nouns.pairs(nouns.halves()[0], TEXT_PAIRS, seed=1))
-    checkpoint.calibrate(out, Calibrations(image, text))
+    checkpoint.write_calibration(out, Calibrations(image, text))
     typer.echo(
         f"{out}: {count(len(things.sets), 'coordinate')} of things; each further word adds "
         f"{image.word_weight:g} to a violation"

@@ -152,7 +152,7 @@ def ground(
     with new_model(out):
         shutil.copytree(base, out / BASE, ignore=shutil.ignore_patterns("captioner", "*.md"))
         loaded = checkpoint.load(out / BASE, to_learn=True)
-        trained = loaded.trained
+        trained = loaded.order_embedding
         without = misused(things, trained, dataset, features)
         model = GroundedModel(
             trained,
@@ -168,7 +168,10 @@ def ground(
 def _save(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> None:
     """Write a grounded model beside its base, which is in `folder` already, not calibrated."""
     config = {"name": name, "model": asdict(model.config), "base": base.fingerprint}
-    stored = {"kept": model.kept.astype(np.int32), "sets": model.evidence.sets.astype(np.bool_)}
+    stored = {
+        "kept": model.learned_coordinates.astype(np.int32),
+        "sets": model.evidence.sets.astype(np.bool_),
+    }
     others = {
         VOCABULARY: model.demands.to_bytes(),
         CALIBRATION: json.dumps(Calibrations().to_json()).encode(),

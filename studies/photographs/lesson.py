@@ -30,7 +30,7 @@ from hasse.models.encoders.names import LITE
 from hasse.models.features.feature_store import FeaturesError
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.batches import TokenTable
-from hasse.models.training.config import LARGEST, TrainingConfig
+from hasse.models.training.config import LARGEST_FACTOR, TrainingConfig
 from hasse.models.training.inputs import ImageInput
 from hasse.models.training.lesson import BatchRows, EncodedBatch, Lesson
 from hasse.models.training.run import TrainingError
@@ -72,10 +72,10 @@ class TextOptions:
         if min(self.other_texts, self.class_pictures) < 1:
             raise ValueError("other_texts and class_pictures are at least 1")
         if not all(
-            0 <= each <= LARGEST for each in (self.distillation, self.derived, self.classes)
+            0 <= each <= LARGEST_FACTOR for each in (self.distillation, self.derived, self.classes)
         ):
             raise ValueError(
-                f"distillation, derived and classes are at least 0 and at most {LARGEST:g}"
+                f"distillation, derived and classes are at least 0 and at most {LARGEST_FACTOR:g}"
             )
 
 

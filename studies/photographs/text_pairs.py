@@ -146,5 +146,5 @@ def called_right(
 ) -> NDArray[np.bool_]:
     """Return of which pairs the verdict, that the second text follows or not, is right: (P,)."""
     texts = [one.hypothesis for one in pairs]
-    called = np.array(known.of_each(texts, violations(model, pairs))) >= SHOWS
+    called = np.array(known.rounded_probabilities(texts, violations(model, pairs))) >= SHOWS
     return np.asarray(called == [one.follows for one in pairs])

@@ -45,7 +45,7 @@ def rows(corpus: Corpus, config: EntailmentTraining, start: Path | None) -> dict
     if start is not None:
         begun = checkpoint.load(start)
         shaped = start_from(begun, config)
-        own = replace(shaped.model, length=begun.trained.config.length)
+        own = replace(shaped.model, length=begun.order_embedding.config.length)
         add(f"order, {begun.name} as it is", replace(shaped, epochs=0, model=own), begun)
         add(f"order, started from {begun.name}", shaped, begun)
     return found

@@ -32,8 +32,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hasse.models.analogy import is_bare, reworded, substitute
-from hasse.models.diagram import by_violation, closure, through_pictures
+from hasse.models.analogy import is_single_word, reword_captions, substitute
+from hasse.models.diagram import by_pictures, by_violation, transitive_closure
 from hasse.models.evaluation.ground_truth import known_ground_truth
 from hasse.models.evaluation.ranking import average_precisions
 from hasse.models.order import meet, pairwise_violation
@@ -182,13 +182,13 @@ def pairs_in_captions(bench: Bench, asked: Sequence[Exchange]) -> list[dict[str,
     found = []
     for question in asked:
         pairs = {question.minus: question.plus}
-        if is_bare(question.minus) and known is not None:
+        if is_single_word(question.minus) and known is not None:
             like = bench.images[question.row]
             violations = pairwise_violation(like[None], points)[0].numpy()
             violations[image_ids == bench.dataset.images[question.row].id] = np.inf
             nearest = np.argsort(violations, kind="stable")[:TRUE]
             true = [texts[row] for row in nearest if violations[row] <= known.threshold]
-            pairs = reworded(true, question.minus, question.plus) or pairs
+            pairs = reword_captions(true, question.minus, question.plus) or pairs
         found.append(pairs)
     return found
 
@@ -259,10 +259,10 @@ def diagram(bench: Bench, pictures: int) -> Measured:
             (f"violation {OURS}", by_violation(violations, known.caption.threshold)),
             (
                 "through pictures",
-                through_pictures(likely[np.r_[row, pictures : len(some)]][:, shown]),
+                by_pictures(likely[np.r_[row, pictures : len(some)]][:, shown]),
             ),
         ):
-            predicted = closure(relation)[others]
+            predicted = transitive_closure(relation)[others]
             right = (predicted & true[others]).sum()
             columns = measured.setdefault(name, [np.zeros(pictures), np.zeros(pictures)])
             columns[0][row] = right / max(1, predicted.sum())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.ground_truth import own_captions
+from hasse.models.evaluation.ground_truth import caption_owners
 from hasse.models.evaluation.ranking import best_ranks
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
@@ -69,7 +69,7 @@ def length_study(
     if not len(pairs):
         return None
     short, long = pairs.T
-    owners = own_captions(dataset)
+    owners = caption_owners(dataset)
     of_images = np.stack(
         [_ranks(score, captions[rows], images, owners[rows], block) for rows in (short, long)]
     ).mean(0)  # (pairs,)

@@ -6,7 +6,7 @@ The pictures are named by what they show, as n02084071_1_dog.jpg. One is pasted 
 random place, with 35 to 60 % of its sides, and the box of its name is looked for. Pointed is where
 the middle of the box lies in the pasted picture; intersection over union compares the two boxes.
 Rows are what the box comes from: the one of the four windows of the model's evidence that carries
-the name most, and `hasse.models.grounding.places` at once and at twice the side of pictures. At the
+the name most, and `hasse.models.grounding.boxes` at once and at twice the side of pictures. At the
 side that is used, names that neither picture has are looked for too.
 """
 
@@ -26,9 +26,9 @@ from hasse.models.checkpoints.named_models import find as find_model
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.regions import region_means
+from hasse.models.grounding.boxes import boxes_in_cells, demanded_classes
 from hasse.models.grounding.evidence import Floats, softmax, windows
 from hasse.models.grounding.grounded_model import GroundedModel
-from hasse.models.grounding.places import boxes, demanded_classes
 from hasse.service.questions.entails import ENLARGED
 from hasse.studies.photographs.classes import article
 from hasse.studies.tables.report import markdown, parser_of, percent
@@ -102,7 +102,7 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
         each = {
             "one of four windows": carried,
             **{
-                f"{times} x the side": boxes(model.evidence, grid, named)[-1]
+                f"{times} x the side": boxes_in_cells(model.evidence, grid, named)[-1]
                 for times, grid in grids.items()
             },
         }
@@ -110,7 +110,7 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
             of_name = found.setdefault(name, [])
             of_name.append((points_into(box, one.box), overlap(box, one.box) if box.any() else 0.0))
         if missing := model.demands.phrases(article(one.absent)):
-            absent.append(bool(boxes(model.evidence, grids[ENLARGED], missing)[-1].any()))
+            absent.append(bool(boxes_in_cells(model.evidence, grids[ENLARGED], missing)[-1].any()))
     rows: list[tuple[str, ...]] = []
     for name, values in found.items():
         hit, shared = np.array(values, np.float64).T

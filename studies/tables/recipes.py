@@ -32,7 +32,7 @@ from hasse.models.evaluation.significance import (
     Intervals,
     difference,
     percentiles,
-    resampled,
+    resample,
     same_queries,
 )
 from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
@@ -149,8 +149,8 @@ def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retriev
 
 
 def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
-    """Return the mean of trainings that are drawn with replacement: as `resampled`."""
-    every = np.stack([resampled([one]) for one in trainings])
+    """Return the mean of trainings that are drawn with replacement: as `resample`."""
+    every = np.stack([resample([one]) for one in trainings])
     count = len(trainings)
     shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
     mean: Floats = np.einsum("st,tdms->dms", shares, every)

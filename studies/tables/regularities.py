@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hasse.models.analogy import STAYS, substitute
+from hasse.models.analogy import REST_WEIGHT, substitute
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import Dataset
@@ -178,13 +178,13 @@ def questions_in_captions(dataset: Dataset) -> list[Question]:
 
 
 def ways(model: EmbeddingModel) -> dict[str, tuple[str, float]]:
-    """Return the ways to exchange: of words or phrases, and the share of the rest that stays."""
+    """Return the ways to exchange: of words or phrases, and the weight of the rest."""
     if model.config.score == "cosine":
         return {"word": ("word", 1.0), "phrase": ("phrase", 1.0)}
     return {
-        f"{kind}, {stays:g} stays": (kind, stays)
+        f"{kind}, {rest_weight:g} stays": (kind, rest_weight)
         for kind in ("word", "phrase")
-        for stays in (STAYS, 0.9, 1.0)
+        for rest_weight in (REST_WEIGHT, 0.9, 1.0)
     }
 
 
@@ -194,7 +194,7 @@ def show(name: str, model: EmbeddingModel, images: Points, questions: Sequence[Q
     points = torch.from_numpy(images)
     texts = list(dict.fromkeys(text for q in questions for text in (*q.word, *q.phrase)))
     encoded = dict(zip(texts, model.encode_captions(texts), strict=True))
-    for way, (kind, stays) in ways(model).items():
+    for way, (kind, rest_weight) in ways(model).items():
         shares: list[list[bool]] = []
         for question in questions:
             plus, minus = getattr(question, kind)
@@ -203,7 +203,7 @@ def show(name: str, model: EmbeddingModel, images: Points, questions: Sequence[Q
                 images[question.row],
                 encoded[plus][None],
                 encoded[minus][None],
-                stays,
+                rest_weight,
             )
             found = penalties(model.config.score, points, torch.from_numpy(asked)[None])[:, 0]
             found[question.row] = torch.inf
@@ -257,7 +257,7 @@ def learned(
 
 def of_scenes(options: argparse.Namespace) -> None:
     """Train the encoders and print their tables."""
-    network = load(pretrained("scenes"), to_learn=True).trained
+    network = load(pretrained("scenes"), to_learn=True).order_embedding
     dataset = load_dataset(options.dataset)
     parts = []
     for split, most in (("train", options.images), ("val", 300)):

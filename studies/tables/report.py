@@ -28,8 +28,8 @@ def report_of(name: str) -> Callable[[Progress[Any]], None]:
     """Return a report that prints the measurement of each epoch on standard error."""
 
     def report(now: Progress[Any]) -> None:
-        if now.measured is not None:
-            say(f"{name}: epoch {now.epoch + 1}, {now.measured.summary}")
+        if now.measurement is not None:
+            say(f"{name}: epoch {now.epoch + 1}, {now.measurement.summary}")
 
     return report
 

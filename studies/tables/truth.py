@@ -122,7 +122,9 @@ def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[flo
     if known is None:
         sys.exit(f"{checkpoint.folder} is not calibrated: calibrate it first")
     columns = zip(asked, found.T, strict=True)
-    probability = np.stack([known.of(text).probability(column) for text, column in columns], 1)
+    probability = np.stack(
+        [known.for_text(text).probability(column) for text, column in columns], 1
+    )
     own = np.array(names)[:, None] == np.array(texts)
     return measure(probability, found.astype(np.float64), own)
 

@@ -23,11 +23,11 @@ from tests.models.training.colours import CONFIG, collection, features, pixels, 
 class SlowlySaved(RetrievalTraining):
     """Writes each state half a second late."""
 
-    def save(self) -> None:
+    def save_state(self) -> None:
         """Wait, then save."""
         if self.world.leads:
             time.sleep(0.5)
-        super().save()
+        super().save_state()
 
 
 def main(folder: Path) -> None:

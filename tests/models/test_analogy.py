@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from hasse.models import analogy
-from hasse.models.analogy import AWAY, REWORDED, feedback_point, is_bare, reworded
+from hasse.models.analogy import (
+    MAX_REWORDED,
+    STEP_AWAY,
+    feedback_point,
+    is_single_word,
+    reword_captions,
+)
 from hasse.models.order import join, precedes
 from hasse.models.score import SCORES, Score
 
@@ -18,9 +24,11 @@ def points(seed: int, count: int) -> torch.Tensor:
     return normalize(raw, dim=1)
 
 
-def substitute(score: Score, *points: torch.Tensor, stays: float = analogy.STAYS) -> torch.Tensor:
+def substitute(
+    score: Score, *points: torch.Tensor, rest_weight: float = analogy.REST_WEIGHT
+) -> torch.Tensor:
     like, plus, minus = (each.numpy() for each in points)
-    return torch.from_numpy(analogy.substitute(score, like, plus, minus, stays))
+    return torch.from_numpy(analogy.substitute(score, like, plus, minus, rest_weight))
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 3))
@@ -56,11 +64,13 @@ def test_substitute_in_reversed_order_is_mirrored() -> None:
 def test_substitute_keeps_a_share_of_the_rest() -> None:
     like, plus = torch.tensor([0.9, 0.6, 0.5, 0.2]), torch.tensor([[0.1, 0.3, 0.0, 0.1]])
     minus = torch.tensor([[0.4, 0.2, 0.0, 0.1], [0.5, 0.1, 0.0, 0.6]])
-    found = substitute("order", like, plus, minus, stays=0.5)
+    found = substitute("order", like, plus, minus, rest_weight=0.5)
     torch.testing.assert_close(found, torch.tensor([0.2, 0.3, 0.25, 0.1]))
     for put, taken in ((plus, minus + 0.2), (plus + 0.2, minus)):  # 0 is in one of them alone
-        composed = substitute("order-reversed", 1 - like, 1 - put, 1 - taken, stays=0.5)
-        torch.testing.assert_close(1 - composed, substitute("order", like, put, taken, stays=0.5))
+        composed = substitute("order-reversed", 1 - like, 1 - put, 1 - taken, rest_weight=0.5)
+        torch.testing.assert_close(
+            1 - composed, substitute("order", like, put, taken, rest_weight=0.5)
+        )
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -79,18 +89,18 @@ def test_reworded_replaces_a_word_in_the_shortest_captions() -> None:
         "a blueberry blue",
         "a Blue ball!",
     ]
-    assert reworded(captions, "blue", "Red") == {
+    assert reword_captions(captions, "blue", "Red") == {
         "a blue ball": "a red ball",
         "a blue toy": "a red toy",
         "a blueberry blue": "a blueberry red",
     }
-    assert reworded(captions, "green", "red") == {}
-    assert len(reworded([f"blue {at}" for at in range(99)], "blue", "red")) == REWORDED
+    assert reword_captions(captions, "green", "red") == {}
+    assert len(reword_captions([f"blue {at}" for at in range(99)], "blue", "red")) == MAX_REWORDED
 
 
 @pytest.mark.parametrize(("text", "bare"), [("Red!", True), ("a ball", False), ("?", False)])
 def test_is_bare_is_true_of_one_word(text: str, bare: bool) -> None:
-    assert is_bare(text) is bare
+    assert is_single_word(text) is bare
 
 
 def test_substitute_with_cosine_has_unit_length() -> None:
@@ -103,7 +113,7 @@ def test_feedback_point_is_the_middle_moved_away_from_the_others() -> None:
     similar = np.array([[1, 4, 0], [3, 0, 1]], np.float32)
     others = np.array([[0, 2, 9]], np.float32)
     assert feedback_point("order", similar, others[:0]).tolist() == [2, 2, 0.5]
-    assert feedback_point("order", similar, others).tolist() == [2 + 2 * AWAY, 2, 0]
+    assert feedback_point("order", similar, others).tolist() == [2 + 2 * STEP_AWAY, 2, 0]
     assert np.linalg.norm(feedback_point("cosine", similar, others)) == pytest.approx(1)
 
 

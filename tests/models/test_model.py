@@ -9,7 +9,12 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from hasse.models.encoders.model_config import MOST_COORDINATES, WIDEST, CaptionPooling, ModelConfig
+from hasse.models.encoders.model_config import (
+    MAX_COORDINATES,
+    MAX_WORD_RANGE,
+    CaptionPooling,
+    ModelConfig,
+)
 from hasse.models.encoders.regions import pool_regions
 from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble
 from hasse.models.images.preprocessing import Preprocessing
@@ -99,10 +104,10 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
         ({"directions": "down"}, "directions is one of forward, both, not 'down'"),
         ({"hubness": -1}, "hubness is at least 0"),
         ({"hubness": 5, "length": "learned"}, "leave length at unit"),
-        ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
-        ({"word_dimension": MOST_COORDINATES + 1}, "at most 65,536"),
+        ({"dimension": MAX_COORDINATES + 1}, "at most 65,536"),
+        ({"word_dimension": MAX_COORDINATES + 1}, "at most 65,536"),
         ({"word_range": 0.0}, "word_range is above 0"),
-        ({"word_range": WIDEST + 1}, "word_range is above 0 and at most 1000"),
+        ({"word_range": MAX_WORD_RANGE + 1}, "word_range is above 0 and at most 1000"),
         ({"dimension": 16, "ensemble": 3}, "an ensemble of 3 cannot share 16 coordinates equally"),
     ],
 )
@@ -131,7 +136,9 @@ def test_directions_both_makes_every_second_member_read_backwards(
 
 
 def test_model_config_accepts_its_largest_values() -> None:
-    ModelConfig(dimension=MOST_COORDINATES, word_dimension=MOST_COORDINATES, word_range=WIDEST)
+    ModelConfig(
+        dimension=MAX_COORDINATES, word_dimension=MAX_COORDINATES, word_range=MAX_WORD_RANGE
+    )
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from hasse.models.checkpoints import checkpoint, exported
+from hasse.models.checkpoints import checkpoint, exported_networks
 from hasse.models.checkpoints.model_folder import SUMS, WEIGHTS, ModelKind
 from hasse.models.encoders import compiled_network, registry
 from hasse.models.encoders.backbone import Backbone
@@ -113,7 +113,10 @@ def test_cells_of_a_picture_of_any_size_are_those_of_torch(
     folders: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CompiledNetwork, "precision", "f32")
-    model, torched = encoder(folders["regions"]), checkpoint.load(folders["regions"]).trained
+    model, torched = (
+        encoder(folders["regions"]),
+        checkpoint.load(folders["regions"]).order_embedding,
+    )
     for side in (64, 128, 160):
         pixels = np.random.default_rng(0).random((1, 3, side, side), np.float32)
         expected = torched.cells(pixels)
@@ -189,7 +192,7 @@ def test_torch_encodes_where_openvino_is_missing_or_cannot_run_the_network(
     monkeypatch.setenv("HASSE_HOME", str(tmp_path))
     monkeypatch.setattr(compiled_network, "export", lambda network: None)
     assert isinstance(checkpoint.load(folders["average"], runtime="auto").model, OrderEmbedding)
-    monkeypatch.setattr(exported, "is_installed", lambda: False)
+    monkeypatch.setattr(exported_networks, "is_installed", lambda: False)
     assert isinstance(checkpoint.load(folders["average"], runtime="auto").model, OrderEmbedding)
     with pytest.raises(BackboneError, match="pip install openvino"):
         checkpoint.load(folders["average"], runtime="openvino")

@@ -111,7 +111,9 @@ def test_scenes_tells_which_caption_follows_from_which(gallery: Gallery) -> None
 
 def test_scenes_knows_every_word_of_its_captions(gallery: Gallery) -> None:
     unknown = {
-        word for s in gallery.own for word in gallery.checkpoint.model.vocabulary.unknown(s.text)
+        word
+        for s in gallery.own
+        for word in gallery.checkpoint.model.vocabulary.unknown_words(s.text)
     }
     assert unknown == set()
 
@@ -127,7 +129,7 @@ def test_built_in_models_are_small_enough_to_ship() -> None:
 
 def test_photographs_reads_a_possessive_in_both_ways_that_captions_write_it() -> None:
     model = load(pretrained("photographs"), with_pictures=False).model
-    assert model.vocabulary.unknown("the dog's tail") == []
+    assert model.vocabulary.unknown_words("the dog's tail") == []
     one, other, cat = model.encode_captions(
         ["the dog's tail", "the dog 's tail", "the cat 's tail"]
     )
@@ -138,7 +140,7 @@ def test_photographs_reads_a_possessive_in_both_ways_that_captions_write_it() ->
 def test_photographs_knows_words_that_few_captions_have() -> None:
     model = load(pretrained("photographs"), with_pictures=False).model
     asked = ("zebra", "accordion", "lighthouse", "espresso", "giraffe", "cathedral", "broccoli")
-    assert model.vocabulary.unknown(" ".join(asked)) == []
+    assert model.vocabulary.unknown_words(" ".join(asked)) == []
     texts = model.encode_captions(["a lorry", "a truck", "a violin"])
     lorry, violin = penalties("order", *map(torch.from_numpy, (texts[:1], texts[1:])))[0]
     assert lorry < violin, "what means nearly the same is nearer"

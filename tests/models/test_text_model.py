@@ -20,7 +20,7 @@ TEXTS = ["a dog", "two men play football on a wet field", "", "zeppelin", "the r
 def test_points_of_a_built_in_model_are_those_of_torch(name: str) -> None:
     alone = checkpoint.load(pretrained("scenes").parent / name, with_pictures=False)
     before = torch.random.get_rng_state()
-    trained = checkpoint.load(pretrained("scenes").parent / name, to_learn=True).trained
+    trained = checkpoint.load(pretrained("scenes").parent / name, to_learn=True).order_embedding
     assert torch.equal(torch.random.get_rng_state(), before)  # no weight is drawn to be replaced
     assert isinstance(alone.model, TextModel)
     found = alone.model.encode_captions(TEXTS)

@@ -78,14 +78,17 @@ def test_a_long_caption_is_cut_before_the_end_mark() -> None:
 
 
 def test_unknown_words_are_named_once_in_order() -> None:
-    assert Vocabulary(["a"]).unknown("A zeppelin, a blimp, a zeppelin") == ["zeppelin", "blimp"]
+    assert Vocabulary(["a"]).unknown_words("A zeppelin, a blimp, a zeppelin") == [
+        "zeppelin",
+        "blimp",
+    ]
 
 
 @pytest.mark.parametrize("text", ["a dog's tail", "a dog’s tail", "a dog 's tail", "A DOG'S tail"])
 def test_possessive_that_is_not_known_is_read_as_its_parts(text: str) -> None:
     vocabulary = Vocabulary(["a", "dog", "tail", "s"])
     assert vocabulary.encode(text, max_words=9) == [3, 4, 6, 5, END]
-    assert vocabulary.unknown(text) == []
+    assert vocabulary.unknown_words(text) == []
     assert vocabulary.knows("dog's")
 
 
@@ -97,13 +100,13 @@ def test_word_with_an_apostrophe_that_is_known_stays_whole() -> None:
 def test_possessive_without_a_known_s_is_the_noun() -> None:
     vocabulary = Vocabulary(["dog", "a"])
     assert vocabulary.encode("a dog's", max_words=9) == [4, 3, END]
-    assert vocabulary.unknown("a dog's") == []
+    assert vocabulary.unknown_words("a dog's") == []
 
 
 def test_possessive_of_an_unknown_noun_is_one_unknown_word() -> None:
     vocabulary = Vocabulary(["a", "s"])
     assert vocabulary.encode("a blimp's", max_words=9) == [3, UNKNOWN, END]
-    assert vocabulary.unknown("a blimp's") == ["blimp's"]
+    assert vocabulary.unknown_words("a blimp's") == ["blimp's"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_possessive_of_an_unknown_noun_is_one_unknown_word() -> None:
 )
 def test_word_unknown_as_written_is_read_without_accents_and_ligatures(text: str) -> None:
     vocabulary = Vocabulary(["cafe", "caffe", "cafie"])
-    assert vocabulary.unknown(text) == []
+    assert vocabulary.unknown_words(text) == []
     assert vocabulary.knows(text)
     number = {"caﬀe": 4, "CAF\u0130E": 5}.get(text, 3)
     assert vocabulary.encode(text, max_words=9) == [number, END]
@@ -124,7 +127,7 @@ def test_word_known_with_accents_is_read_when_written_without() -> None:
 
 
 def test_marks_that_are_vowels_stay() -> None:
-    assert Vocabulary(["हनद"]).unknown("हिन्दी") == ["हिन्दी"]
+    assert Vocabulary(["हनद"]).unknown_words("हिन्दी") == ["हिन्दी"]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_unknown_word_is_read_as_the_known_word_of_which_it_is_a_form(
     known: str, asked: str
 ) -> None:
     vocabulary = Vocabulary(["a", known])
-    assert vocabulary.unknown(asked) == []
+    assert vocabulary.unknown_words(asked) == []
     assert set(vocabulary.encode(asked, max_words=9)) == {4, END}
 
 
@@ -165,7 +168,7 @@ def test_unknown_word_is_read_as_the_known_word_of_which_it_is_a_form(
     ("known", "asked"), [("glas", "glass"), ("w", "wing"), ("re", "red"), ("k", "king")]
 )
 def test_word_that_only_ends_like_a_form_stays_unknown(known: str, asked: str) -> None:
-    assert Vocabulary([known]).unknown(asked) == [asked]
+    assert Vocabulary([known]).unknown_words(asked) == [asked]
 
 
 def test_form_that_is_known_itself_is_read_as_such() -> None:
@@ -176,7 +179,7 @@ def test_form_that_is_known_itself_is_read_as_such() -> None:
 def test_a_word_is_unknown_exactly_where_its_number_is_that_of_unknown_words(text: str) -> None:
     vocabulary = Vocabulary(["a", "dog", "jumping", "café", "s"])
     numbers = vocabulary.encode(text, max_words=100)[:-1]
-    assert (UNKNOWN in numbers) == bool(vocabulary.unknown(text))
+    assert (UNKNOWN in numbers) == bool(vocabulary.unknown_words(text))
     assert any(number != UNKNOWN for number in numbers) == vocabulary.knows(text)
 
 

@@ -1,1 +1,1 @@
-"""Pretrained encoders by name, `LIBRARY/NAME`: one module for each library they come from."""
+"""Pretrained encoders by name, `LIBRARY/NAME`: one module for each library."""

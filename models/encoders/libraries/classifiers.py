@@ -1,4 +1,4 @@
-"""Classification networks, torchvision's or made like them, as encoders of pictures."""
+"""Classification networks, of torchvision or similar, as encoders of pictures."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 from torch.fx.experimental.optimization import fuse
 
-from hasse.models.encoders.activated import activate
 from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders.fused_activations import fuse_activations
 from hasse.models.encoders.mixed_precision import supports_bfloat16
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
 
-# The attribute that holds the classifier, in all of torchvision's families.
+# Names of the classifier's attribute, in all of torchvision's families.
 _CLASSIFIERS = ("fc", "classifier", "head", "heads")
-# The side classifiers of GoogLeNet and Inception, which only help training.
+# Auxiliary classifiers of GoogLeNet and Inception, for training only.
 _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
-# torchvision's published DenseNets still have the layer names of an earlier version.
+# Layer names of an earlier version, in torchvision's published DenseNets.
 _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
 
-# All of them take what the paper's networks take: 224 pixels of a shortest side of 256.
+# As of the paper's networks: a crop of 224 pixels from a shortest side of 256.
 _PREPROCESSING = Preprocessing()
 
 
@@ -38,8 +38,8 @@ class ClassifierBackbone(Backbone):
         super().__init__(name, network, _remove_classifier(name, network), preprocessing)
 
     def has_grid(self) -> bool:
-        """Tell whether the network ends in the average of a grid, which it could keep."""
-        if self.grid or self._averages_in_passing():
+        """Return whether the network ends in the average of a grid, which `keep_grid` needs."""
+        if self.grid or self._averages_in_forward():
             return True
         pool = getattr(self.network, self._pool(), None)
         head = getattr(self.network, next(n for n in _CLASSIFIERS if hasattr(self.network, n)))
@@ -47,7 +47,7 @@ class ClassifierBackbone(Backbone):
         return averages and not len(head)
 
     def _remove_average(self) -> None:
-        if self._averages_in_passing():
+        if self._averages_in_forward():
             self.network = nn.Sequential(
                 OrderedDict(features=self.network.get_submodule("features"))
             )
@@ -59,18 +59,18 @@ class ClassifierBackbone(Backbone):
             self.network = fuse(self.network, inplace=True)  # of a copy
             on_cpu = next(self.parameters()).device.type == "cpu"
             if on_cpu and self.dtype == torch.bfloat16 and supports_bfloat16("cpu"):
-                activate(cast(GraphModule, self.network))
+                fuse_activations(cast(GraphModule, self.network))
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
         return (*(f"{head}." for head in _CLASSIFIERS), *_AUXILIARY)
 
-    def _renamed(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _rename_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         return {_OLD_DENSENET.sub(r"\1\2", key): value for key, value in weights.items()}
 
-    def _averages_in_passing(self) -> bool:
-        """Tell whether it averages without a layer that could be left out."""
-        # By name: torchvision takes seconds to import, and the built-in network does without.
+    def _averages_in_forward(self) -> bool:
+        """Return whether it averages in `forward`, without a layer that could be removed."""
+        # By name: importing torchvision takes seconds, and the built-in network does not need it.
         return type(self.network).__name__ == "MobileNetV2" and not self.network.classifier
 
     def _pool(self) -> str:
@@ -79,7 +79,7 @@ class ClassifierBackbone(Backbone):
 
 
 def _remove_classifier(name: str, network: nn.Module) -> int:
-    """Cut the network before its last linear (or 1 x 1 convolution) layer; return its inputs."""
+    """Remove the last linear (or 1 x 1 convolution) layer; return its number of inputs."""
     for attribute in _CLASSIFIERS:
         head = getattr(network, attribute, None)
         layers = list(head.children()) if isinstance(head, nn.Sequential) else [head]
@@ -89,9 +89,9 @@ def _remove_classifier(name: str, network: nn.Module) -> int:
                 setattr(network, attribute, nn.AdaptiveAvgPool2d(1))
                 return last.in_channels
             if isinstance(last, nn.Linear):
-                before = layers[:at]
-                while before and isinstance(before[-1], nn.Dropout):
-                    before.pop()
-                setattr(network, attribute, nn.Sequential(*before))
+                rest = layers[:at]
+                while rest and isinstance(rest[-1], nn.Dropout):
+                    rest.pop()
+                setattr(network, attribute, nn.Sequential(*rest))
                 return last.in_features
     raise BackboneError(f"the network '{name}' has no classifier that Hasse can remove")

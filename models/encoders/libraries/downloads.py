@@ -1,7 +1,7 @@
 """Published weights of encoders, downloaded on request and cached.
 
-They are kept in the folder `encoders` of Hasse's home. It can be carried to a machine without
-network, where the same commands find them. The libraries show their own progress bars.
+The cache is the folder `encoders` of Hasse's home. It can be copied to a machine without network,
+where the same commands find it. The libraries show their own progress bars.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from hasse.models.encoders.weights import BackboneError
 from hasse.models.home import home
 
 HUB = "https://huggingface.co"
-_TIMEOUT = 30.0  # seconds without an answer; torch's function has none of its own
+_TIMEOUT = 30.0  # seconds without an answer; torch's function has no timeout
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class WantedFiles:
-    """The files of a repository that make an encoder.
+class EncoderFiles:
+    """Names of the files of an encoder in a repository.
 
     Attributes:
-        weights: names for the weights, the best first; one of them is needed.
-        needed: other files that must be there.
-        optional: files that are taken where they are.
+        weights: alternative names of the weights, the best first; one of them is required.
+        needed: other required files.
+        optional: files to download if they exist.
     """
 
     weights: tuple[str, ...]
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
-    def among(self, names: Collection[str]) -> list[str]:
-        """Choose from all files of a repository, weights last; none where something is missing."""
+    def choose(self, names: Collection[str]) -> list[str]:
+        """Choose among a repository's files, weights last; [] if a required one is missing."""
         weights = next((name for name in self.weights if name in names), None)
         if weights is None or not all(name in names for name in self.needed):
             return []
@@ -47,23 +47,23 @@ class WantedFiles:
 
 
 def downloads() -> Path:
-    """Return the folder in which downloaded files are kept."""
+    """Return the folder of downloaded files."""
     return home() / "encoders"
 
 
-def download_file(url: str, place: str, tell: Tell = lambda line: None) -> Path:
-    """Download a file once to `place` below the folder of downloads, and return its path.
+def download_file(url: str, relative_path: str, tell: Tell = lambda line: None) -> Path:
+    """Download a file once to `relative_path` in the folder of downloads, and return its path.
 
-    The file's name ends in the beginning of its SHA-256, as torchvision's do. `tell` gets one line.
+    The file's name ends with the start of its SHA-256, as torchvision's do. `tell` gets one line.
 
     Raises:
         BackboneError: it cannot be downloaded; the message names the file and where to put it.
     """
-    path = downloads() / place
+    path = downloads() / relative_path
     if path.is_file():
         return path
     tell(f"downloading {url} to {path}")
-    before = socket.getdefaulttimeout()
+    old_timeout = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_TIMEOUT)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,23 +74,23 @@ def download_file(url: str, place: str, tell: Tell = lambda line: None) -> Path:
             f"file elsewhere and put it at {path}, or name it with --weights"
         ) from error
     finally:
-        socket.setdefaulttimeout(before)
+        socket.setdefaulttimeout(old_timeout)
     return path
 
 
 def download_repository(
-    repository: str, wanted: WantedFiles, tell: Tell = lambda line: None, hub: str = HUB
+    repository: str, wanted_files: EncoderFiles, tell: Tell = lambda line: None, hub: str = HUB
 ) -> Path:
     """Download files of a repository of the Hugging Face hub once, and return their folder.
 
-    Files that are complete are not downloaded again. The weights come last: where they are, the
-    hub is not contacted. `tell` gets one line for each file.
+    Complete files are not downloaded again. The weights come last: if they exist, the hub is not
+    contacted. `tell` gets one line for each file.
 
     Raises:
         BackboneError: the repository has no such files, or they cannot be downloaded.
     """
     folder = downloads() / repository
-    if wanted.among({path.name for path in folder.glob("*")}):
+    if wanted_files.choose({path.name for path in folder.glob("*")}):
         return folder
     from huggingface_hub import HfApi
 
@@ -98,12 +98,12 @@ def download_repository(
     try:
         info = api.model_info(repository, files_metadata=True)
         files = {file.rfilename: file for file in info.siblings or ()}
-        chosen = wanted.among(files)
-        if not chosen:
+        names = wanted_files.choose(files)
+        if not names:
             raise BackboneError(
                 f"{hub}/{repository} has no weights that Hasse reads: name a file with --weights"
             )
-        for name in chosen:
+        for name in names:
             size = f", {(files[name].size or 0) / 1e6:,.1f} MB"
             tell(f"downloading {hub}/{repository}/{name}{size} to {folder / name}")
             path = api.hf_hub_download(repository, name, revision=info.sha, local_dir=folder)
@@ -111,7 +111,7 @@ def download_repository(
                 _check(Path(path), published.sha256)
     except BackboneError:
         raise
-    except Exception as error:  # the errors of whichever HTTP client the hub's library uses
+    except Exception as error:  # the errors of the HTTP client that the hub's library uses
         raise BackboneError(
             f"{hub}/{repository} cannot be downloaded ({_reason(error)}): repeat the command, or "
             f"download its files elsewhere and put them into {folder}, or name their folder with "

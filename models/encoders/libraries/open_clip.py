@@ -1,4 +1,4 @@
-"""open_clip's models: an encoder of pictures and one of texts, with one space for both."""
+"""open_clip's models: an encoder of pictures and one of texts, with a common space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 from torch import Tensor, nn
 
 from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.libraries.downloads import WantedFiles
+from hasse.models.encoders.libraries.downloads import EncoderFiles
 from hasse.models.encoders.libraries.tokenizer import Tokenizer
 from hasse.models.encoders.weights import BackboneError, read_weights, require_weights
 from hasse.models.images.preprocessing import Interpolation, Preprocessing
@@ -23,7 +23,7 @@ from hasse.models.vocabulary import words
 
 CONFIG = "open_clip_config.json"
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-WANTED = WantedFiles(
+FILES = EncoderFiles(
     weights=("open_clip_model.safetensors", "model.safetensors", "open_clip_pytorch_model.bin"),
     optional=(CONFIG, _TOKENIZER, _TOKENIZER_CONFIG),
 )
@@ -32,10 +32,10 @@ _ANY_TEXT = "a photo of a dog and a cat"
 
 
 class OpenClipImages(Backbone):
-    """The encoder of pictures; its features are the points before they have unit length."""
+    """The encoder of pictures; its features are the points before normalisation."""
 
     def has_grid(self) -> bool:
-        """Tell whether the network ends in the average of a grid, which it could keep."""
+        """Return whether the network ends in the average of a grid, which `keep_grid` needs."""
         return False
 
     def _remove_average(self) -> None:
@@ -54,7 +54,7 @@ class OpenClipText(nn.Module):
 
     Attributes:
         network: the library's model without its encoder of pictures.
-        tokenizer: numbers the parts of texts.
+        tokenizer: from texts to tokens.
     """
 
     def __init__(self, network: nn.Module, tokenizer: Tokenizer) -> None:
@@ -63,28 +63,28 @@ class OpenClipText(nn.Module):
         self.tokenizer = tokenizer
 
     def forward(self, texts: Sequence[str]) -> Tensor:
-        """Return features of texts: B texts -> (B, F), the points before they have unit length."""
+        """Return features of texts: B texts -> (B, F), the points before normalisation."""
         tokens = self.tokenizer(texts).to(next(self.parameters()).device)
         features: Tensor = self.network.encode_text(tokens)  # type: ignore[operator]
         return features
 
     def knows(self, text: str) -> bool:
-        """Tell whether any word is known; texts without one are all alike to the model."""
+        """Return whether any word is known; the model cannot tell texts without one apart."""
         return any(map(self.tokenizer.knows_word, words(text)))
 
-    def unknown(self, text: str) -> list[str]:
-        """List the words that are not known, each once, in order."""
+    def unknown_words(self, text: str) -> list[str]:
+        """List the unknown words, each once, in order."""
         return [word for word in dict.fromkeys(words(text)) if not self.tokenizer.knows_word(word)]
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Describes both encoders; with their weights, it is enough to build them.
+    """The architecture of both encoders: with weights, enough to build them.
 
     Attributes:
         model: open_clip's configuration of the model.
-        preprocessing: how it prepares pictures.
-        tokenizer: how it reads texts.
+        preprocessing: of pictures.
+        tokenizer: of texts.
     """
 
     model: dict[str, Any]
@@ -103,18 +103,18 @@ class EncoderPair:
 
 def build(name: str, architecture: Architecture) -> EncoderPair:
     """Build both encoders with random weights."""
-    return _split(name, architecture, _whole_model(architecture.model))
+    return _split(name, architecture, _build_model(architecture.model))
 
 
 def build_images(name: str, weights: Path | None) -> OpenClipImages:
     """Build the encoder of pictures with random weights, or those of a model's folder or file.
 
     Raises:
-        BackboneError: there is no such model, or its weights are others.
+        BackboneError: there is no such model, or the weights are of another one.
     """
     if weights is not None:
         return load(name, weights).images
-    model, preprocessing = _known(name)
+    model, preprocessing = _known_configuration(name)
     return build(name, Architecture(model, preprocessing, Tokenizer(1))).images
 
 
@@ -122,36 +122,36 @@ def load(name: str, path: Path) -> EncoderPair:
     """Build both encoders with the weights of a file, or of a folder laid out as on the hub.
 
     Args:
-        name: as `open_clip/ViT-B-32:laion2b_s34b_b79k`, with or without what follows the colon.
+        name: as `open_clip/ViT-B-32:laion2b_s34b_b79k`, with or without the tag after the colon.
 
     Raises:
-        BackboneError: open_clip knows no such model, the weights are others, or Hasse cannot read
-            the tokenizer.
+        BackboneError: open_clip has no such model, the weights are of another one, or Hasse cannot
+            read the tokenizer.
     """
     file, folder = _weights_at(path)
-    model, preprocessing = _described(name, folder)
+    model, preprocessing = _configuration(name, folder)
     if "hf_model_name" in model["text_cfg"] or "multimodal_cfg" in model:
         raise BackboneError(
             f"Hasse cannot read the text encoder of {name}: choose a model whose texts "
             f"open_clip itself encodes, such as open_clip/ViT-B-32:laion2b_s34b_b79k"
         )
     architecture = Architecture(model, preprocessing, _tokenizer(name, model["text_cfg"], folder))
-    whole = _whole_model(model)
+    network = _build_model(model)
     weights = read_weights(file)
-    if "positional_embedding" in weights and not hasattr(whole, "positional_embedding"):
+    if "positional_embedding" in weights and not hasattr(network, "positional_embedding"):
         weights = open_clip.model.convert_to_custom_text_state_dict(weights)
-    require_weights(name, whole, weights, file, ("text.transformer.embeddings",))
-    return _split(name, architecture, whole)
+    require_weights(name, network, weights, file, ("text.transformer.embeddings",))
+    return _split(name, architecture, network)
 
 
 def hub_repository(name: str) -> str:
-    """Return the repository of the Hugging Face hub that has the weights of a model.
+    """Return the repository of a model's weights on the Hugging Face hub.
 
     Raises:
-        BackboneError: none has, or open_clip knows no such model.
+        BackboneError: there is none, or open_clip has no such model.
     """
     model, tag = _parts(name)
-    _known(name)  # refuses names that open_clip does not know
+    _known_configuration(name)  # refuses unknown names
     if not tag:
         known = open_clip.list_pretrained_tags_by_model(model)
         raise BackboneError(
@@ -168,8 +168,8 @@ def hub_repository(name: str) -> str:
     return repository
 
 
-def _whole_model(config: Mapping[str, Any]) -> Any:
-    """Build the library's whole model with random weights, without network access."""
+def _build_model(config: Mapping[str, Any]) -> Any:
+    """Build both encoders as one model of the library, with random weights, offline."""
     options = deepcopy(dict(config))
     custom = options.pop("custom_text", False)
     if "timm_model_name" in options["vision_cfg"]:
@@ -185,17 +185,17 @@ def _split(name: str, architecture: Architecture, whole: Any) -> EncoderPair:
 
 
 def _weights_at(path: Path) -> tuple[Path, Path | None]:
-    """Return the file of weights, and the folder with the files that belong to it, if any."""
+    """Return the file of weights, and the folder of the model's files, if any."""
     if not path.exists():
         raise BackboneError(f"there is no file or folder {path}: name weights that are there")
     if not path.is_dir():
         return path, None
-    chosen = WANTED.among({file.name for file in path.iterdir() if file.is_file()})
-    if not chosen:
+    names = FILES.choose({file.name for file in path.iterdir() if file.is_file()})
+    if not names:
         raise BackboneError(
-            f"{path} holds no weights of open_clip's: none of {', '.join(WANTED.weights)} is there"
+            f"{path} holds no weights of open_clip's: none of {', '.join(FILES.weights)} is there"
         )
-    return path / chosen[-1], path
+    return path / names[-1], path
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -203,11 +203,11 @@ def _parts(name: str) -> tuple[str, str]:
     return model, tag
 
 
-def _described(name: str, folder: Path | None) -> tuple[dict[str, Any], Preprocessing]:
-    """Return a model's configuration from its folder or, where that has none, by its name."""
+def _configuration(name: str, folder: Path | None) -> tuple[dict[str, Any], Preprocessing]:
+    """Return a model's configuration from its folder if it has one, else by its name."""
     file = None if folder is None else folder / CONFIG
     if file is None or not file.is_file():
-        return _known(name)
+        return _known_configuration(name)
     try:
         content = json.loads(file.read_bytes())
         model, settings = content["model_cfg"], content.get("preprocess_cfg", {})
@@ -221,14 +221,14 @@ def _described(name: str, folder: Path | None) -> tuple[dict[str, Any], Preproce
 
 
 def _shape(model: Mapping[str, Any]) -> list[object]:
-    """Return sizes that differ between most models."""
+    """Return sizes that identify most models."""
     vision, text = model["vision_cfg"], model["text_cfg"]
     sizes = (vision.get(key) for key in ("layers", "width", "patch_size"))
     return [model["embed_dim"], text.get("context_length"), text.get("width"), *sizes]
 
 
-def _known(name: str) -> tuple[dict[str, Any], Preprocessing]:
-    """Return the configuration of a model that open_clip knows."""
+def _known_configuration(name: str) -> tuple[dict[str, Any], Preprocessing]:
+    """Return open_clip's configuration of a model, by its name."""
     model, tag = _parts(name)
     config: dict[str, Any] | None = open_clip.get_model_config(model)
     if config is None:
@@ -257,14 +257,14 @@ def _preprocessing(model: Mapping[str, Any], settings: Mapping[str, Any]) -> Pre
             f"Hasse cannot prepare pictures as this model wants them ({height} x {width}, "
             f"{mode}): choose another model"
         )
-    given = merged["interpolation"]
+    interpolation = merged["interpolation"]
     return Preprocessing(
         resize=int(height),
         crop=int(height),
         mean=merged["mean"],
         std=merged["std"],
         framing="whole" if mode == "squash" else "centre",
-        interpolation=given if given in get_args(Interpolation) else "bicubic",
+        interpolation=interpolation if interpolation in get_args(Interpolation) else "bicubic",
     )
 
 
@@ -272,7 +272,7 @@ def _tokenizer(name: str, text: Mapping[str, Any], folder: Path | None) -> Token
     length = int(text.get("context_length", 77))
     options = dict(text.get("tokenizer_kwargs", {}))
     if not text.get("hf_tokenizer_name"):
-        return _fitting(name, text, Tokenizer(length, options.get("clean", "lower")))
+        return _require_fit(name, text, Tokenizer(length, options.get("clean", "lower")))
     file = None if folder is None else folder / _TOKENIZER
     if file is None or not file.is_file() or text.get("tokenizer_mode"):
         raise BackboneError(
@@ -281,20 +281,20 @@ def _tokenizer(name: str, text: Mapping[str, Any], folder: Path | None) -> Token
         )
     vocabulary = json.loads(file.read_bytes())
     numbers = {each["content"]: int(each["id"]) for each in vocabulary.get("added_tokens", [])}
-    described = file.with_name(_TOKENIZER_CONFIG)
-    settings = json.loads(described.read_bytes()) if described.is_file() else {}
+    settings_file = file.with_name(_TOKENIZER_CONFIG)
+    settings = json.loads(settings_file.read_bytes()) if settings_file.is_file() else {}
     separator = settings.get("sep_token") if options.get("strip_sep_token") else None
-    own = Tokenizer(
+    tokenizer = Tokenizer(
         length,
         options.get("clean", "whitespace"),
         vocabulary,
         numbers.get(_content(settings.get("pad_token")), 0),
         None if separator is None else numbers.get(_content(separator)),
     )
-    return _fitting(name, text, own)
+    return _require_fit(name, text, tokenizer)
 
 
-def _fitting(name: str, text: Mapping[str, Any], tokenizer: Tokenizer) -> Tokenizer:
+def _require_fit(name: str, text: Mapping[str, Any], tokenizer: Tokenizer) -> Tokenizer:
     """Refuse a tokenizer with more words than the text encoder has."""
     if (largest := int(tokenizer([_ANY_TEXT]).max())) >= (known := text["vocab_size"]):
         raise BackboneError(
@@ -305,5 +305,5 @@ def _fitting(name: str, text: Mapping[str, Any], tokenizer: Tokenizer) -> Tokeni
 
 
 def _content(token: object) -> str:
-    """Return a special token as text: some configurations describe it further."""
+    """Return a special token's text: some configurations have further fields."""
     return str(token["content"] if isinstance(token, Mapping) else token)

@@ -16,32 +16,32 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.libraries.downloads import WantedFiles
+from hasse.models.encoders.libraries.downloads import EncoderFiles
 from hasse.models.encoders.weights import BackboneError
 from hasse.models.images.preprocessing import Interpolation, Preprocessing
 
 WEIGHTS = "model.safetensors"
-WANTED = WantedFiles((WEIGHTS,))
+FILES = EncoderFiles((WEIGHTS,))
 
 
 class TimmBackbone(Backbone):
     """A network of timm's without its classifier."""
 
     def has_grid(self) -> bool:
-        """Tell whether the network ends in the average of a grid, which it could keep."""
-        # A MobileNetV3 has layers behind its average.
+        """Return whether the network ends in the average of a grid, which `keep_grid` needs."""
+        # A MobileNetV3 has layers after its average.
         pool = getattr(self.network, "global_pool", None)
-        last = getattr(self.network, "head_hidden_size", None) == self.network.num_features
+        is_last = getattr(self.network, "head_hidden_size", None) == self.network.num_features
         return self.grid or (
-            isinstance(pool, SelectAdaptivePool2d) and pool.pool_type == "avg" and last
+            isinstance(pool, SelectAdaptivePool2d) and pool.pool_type == "avg" and is_last
         )
 
     def _remove_average(self) -> None:
         self.network.global_pool = nn.Identity()
 
     def _fuse(self) -> None:
-        # torch.fx cannot trace convolutions that pad as TensorFlow's do, so layers are taken in
-        # the order in which these networks, and not all of timm's, apply them.
+        # torch.fx cannot trace convolutions that pad as TensorFlow's do. In these networks, unlike
+        # others of timm's, layers are applied in the order of their names.
         if not isinstance(self.network, EfficientNet):
             return
         for block in list(self.network.modules()):
@@ -61,9 +61,9 @@ class TimmBackbone(Backbone):
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:
-        own = cast("dict[str, Any]", self.network.pretrained_cfg)
-        named = own.get("classifier") or ()
-        return tuple(f"{name}." for name in ([named] if isinstance(named, str) else named))
+        settings = cast("dict[str, Any]", self.network.pretrained_cfg)
+        names = settings.get("classifier") or ()
+        return tuple(f"{name}." for name in ([names] if isinstance(names, str) else names))
 
 
 def build(name: str, full_name: str) -> TimmBackbone:
@@ -84,26 +84,27 @@ def build(name: str, full_name: str) -> TimmBackbone:
 
 
 def hub_repository(name: str) -> str:
-    """Return the repository of the Hugging Face hub that has the weights of a network.
+    """Return the repository of a network's weights on the Hugging Face hub.
 
     Raises:
-        BackboneError: none has.
+        BackboneError: there is none.
     """
-    known = timm.get_pretrained_cfg(name, allow_unregistered=False) if timm.is_model(name) else None
-    if known is None or not known.hf_hub_id:
+    known = timm.is_model(name)
+    config = timm.get_pretrained_cfg(name, allow_unregistered=False) if known else None
+    if config is None or not config.hf_hub_id:
         raise BackboneError(f"timm publishes no weights of '{name}' on the Hugging Face hub")
-    return str(known.hf_hub_id)
+    return str(config.hf_hub_id)
 
 
 def _preprocessing(network: nn.Module) -> Preprocessing:
-    own: dict[str, Any] = resolve_data_config({}, model=network)
-    side = int(own["input_size"][-1])
-    interpolation = own["interpolation"]
+    settings: dict[str, Any] = resolve_data_config({}, model=network)
+    side = int(settings["input_size"][-1])
+    interpolation = settings["interpolation"]
     return Preprocessing(
-        resize=max(side, math.floor(side / own["crop_pct"])),
+        resize=max(side, math.floor(side / settings["crop_pct"])),
         crop=side,
-        mean=own["mean"],
-        std=own["std"],
-        framing="whole" if own["crop_mode"] == "squash" else "centre",
+        mean=settings["mean"],
+        std=settings["std"],
+        framing="whole" if settings["crop_mode"] == "squash" else "centre",
         interpolation=interpolation if interpolation in get_args(Interpolation) else "bicubic",
     )

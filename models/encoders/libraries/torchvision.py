@@ -27,11 +27,11 @@ def build(name: str, full_name: str) -> ClassifierBackbone:
         )
     options: dict[str, Any] = {}
     if name in {"googlenet", "inception_v3"}:
-        # The published weights want their input rescaled, and no side classifiers.
+        # The published weights need rescaled inputs, and have no auxiliary classifiers.
         options = {"transform_input": True, "aux_logits": False, "init_weights": False}
     network = torchvision.models.get_model(name, weights=None, **options)
     if name.startswith("mnasnet"):
-        # Its own class refuses a state dict without torch's version metadata, as of safetensors.
+        # MNASNet refuses a state dict without torch's version metadata, such as safetensors.
         network = nn.Sequential(
             OrderedDict(
                 layers=network.layers, pool=nn.AdaptiveAvgPool2d(1), classifier=network.classifier
@@ -41,7 +41,7 @@ def build(name: str, full_name: str) -> ClassifierBackbone:
 
 
 def published_url(name: str) -> str:
-    """Return the address of the best published weights that take pictures of 224 pixels.
+    """Return the URL of the best published weights for pictures of 224 pixels.
 
     Raises:
         BackboneError: there are none.

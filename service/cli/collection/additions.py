@@ -166,7 +166,7 @@ def _require_pictures(paths: Sequence[Path], options: SyncOptions) -> None:
     """Refuse to make a library of nothing."""
     seen = scan(paths, options.scan)
     if not seen.files:
-        rest = "".join(f" ({line})" for line in seen.skipped.told()[-1:])
+        rest = "".join(f" ({line})" for line in seen.skipped.report_lines()[-1:])
         raise DatasetError(
             f"no pictures in {', '.join(map(str, paths))} and below{rest}: "
             "docs/collections.md lists the formats"

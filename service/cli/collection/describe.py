@@ -80,7 +80,7 @@ def describe(
 
 def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -> Description:
     """Describe an image of the library, or a picture."""
-    from hasse.models.captioning.writing import writer_of
+    from hasse.models.captioning.writing import load_writer
     from hasse.models.images.decoding import open_picture
     from hasse.service.errors import validated
     from hasse.service.questions import describe as describing
@@ -92,21 +92,21 @@ def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -
         return answer
     request = validated(DescribeQuery, fields)
     loaded = loading.ModelLoader(settings).alone()
-    writer = writer_of(loaded, settings.captioner)
+    writer = load_writer(loaded, settings.captioner)
     opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
     return describing.without_index(writer, opened, request)
 
 
 def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
     """Write a caption for each picture of a library that has none by people."""
-    from hasse.models.captioning.writing import writer_of
+    from hasse.models.captioning.writing import load_writer
     from hasse.service.cli.collection.additions import merge_small
     from hasse.service.pipelines.describing import describe_index, write_sidecars
     from hasse.service.runtime import loading
 
     loaded, opened = loading.ModelLoader(settings, with_pictures=False).with_index()
     with opened:
-        writer = writer_of(loaded, settings.captioner)
+        writer = load_writer(loaded, settings.captioner)
         kept = "what is written is kept; the same command goes on from there"
         with progress("writing captions") as report, resumable(lambda: kept):
             added, without = describe_index(opened, writer, draws=draws, report=report)

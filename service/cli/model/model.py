@@ -125,9 +125,9 @@ def calibrate(
 @model.command("list")
 def list_(*, as_json: Json = False) -> None:
     """List the built-in models, and those that 'hasse lab model make' made."""
-    from hasse.models.checkpoints.named_models import described_models
+    from hasse.models.checkpoints.named_models import describe_models
 
-    found = list(described_models())
+    found = list(describe_models())
     if as_json:
         typer.echo(json.dumps([each.to_json() for each in found], indent=2))
         return

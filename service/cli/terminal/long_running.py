@@ -27,11 +27,11 @@ def training_report(
 
     def show(now: Progress[Measured]) -> None:
         place = f"epoch {now.epoch + 1} of {epochs}"
-        if now.measured is None:
+        if now.measurement is None:
             bar(now.steps_done, epochs * now.steps, f"{place}, loss {now.loss:.3f}")
         else:
             best = " (best so far)" if now.best else ""
-            tell(f"{place}: loss {now.loss:.3f}, {describe(now.measured)}{best}")
+            tell(f"{place}: loss {now.loss:.3f}, {describe(now.measurement)}{best}")
 
     return show
 

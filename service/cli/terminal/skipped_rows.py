@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def tell_each(skipped: SkippedRows) -> None:
     """Print a line for each problem on standard error; of many alike, for the first few."""
-    for line in skipped.told():
+    for line in skipped.report_lines():
         tell(line)
     if TOO_LARGE in skipped.by_reason:
         tell("a larger HASSE_PICTURE_PIXELS reads them, such as 100000000, and takes more memory")

@@ -24,7 +24,7 @@ from hasse.models.datasets.folder import (
     NO_FILE,
     FolderCaptions,
     captions_beside,
-    captions_in,
+    captions_of_table,
     pictures_of,
 )
 from hasse.models.datasets.skipped_rows import SkippedRows
@@ -233,7 +233,7 @@ def _add_files(
     names = [name for name in names if f"{root}/{name}" not in scan.files]
     skipped, table = scan.skipped, options.captions
     beside = captions_beside(root, names, skipped, follow_links=options.follow_links)
-    of_table = FolderCaptions() if table is None else captions_in(table, root, names, skipped)
+    of_table = FolderCaptions() if table is None else captions_of_table(table, root, names, skipped)
     xmp_files: dict[str, list[str]] = {}
     for name in names:
         path = f"{root}/{name}"

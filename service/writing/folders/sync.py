@@ -18,7 +18,7 @@ from hasse.index.store import Index
 from hasse.index.types import ImageRow, Metadata, PathRow, UnreadableFile
 from hasse.models.datasets import Image
 from hasse.models.datasets.builder import SPLITS, note_unusable
-from hasse.models.images.decoding import open_picture, read_metadata, taken_at
+from hasse.models.images.decoding import date_taken, open_picture, read_metadata
 from hasse.models.images.limits import PictureError
 from hasse.models.images.metadata import PictureMetadata
 from hasse.models.images.sidecars import sidecars_of
@@ -353,7 +353,7 @@ class FolderSync:
             name = Path(absolute).name if file is None else file.name
             changed = changed._replace(path=first.path, file_name=name)
         if _stamp_of(self._state.paths[row.id], changed.path) != _stamp_of(paths, changed.path):
-            changed = changed._replace(taken=taken_at(Path(locations.absolute(changed.path))))
+            changed = changed._replace(taken=date_taken(Path(locations.absolute(changed.path))))
         return changed
 
     def _caption_changes(

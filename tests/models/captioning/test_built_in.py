@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hasse.models.captioning.checkpoint import load
-from hasse.models.captioning.writing import Writer, folder_of, writer_of
+from hasse.models.captioning.writing import Writer, folder_of, load_writer
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.scenes import draw, holds, scene_and_captions
 from hasse.scenes.reading import names_main_thing, read
@@ -28,7 +28,7 @@ def test_first_captions_written_for_scenes_are_true_and_name_what_is_done() -> N
 
 def test_captions_written_for_noise_by_the_model_of_photographs_are_not_called_certain() -> None:
     encoder = checkpoint.load(named_models.pretrained("photographs"))
-    writer = writer_of(encoder)
+    writer = load_writer(encoder)
     (point,) = encoder.model.encode_images([picture(0, (300, 300))])
     written = writer.describe(point)
     assert all(one.text and (one.probability or 0) < 0.9 for one in written)

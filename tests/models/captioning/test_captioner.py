@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from hasse.models.captioning import checkpoint as captioners
 from hasse.models.captioning.captioner import Candidates
-from hasse.models.captioning.ranking import LIKELY, Judged, rank
-from hasse.models.captioning.writing import Writer, spelled
+from hasse.models.captioning.ranking import LIKELY, CandidateScores, rank
+from hasse.models.captioning.writing import Writer, with_apostrophes
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
@@ -74,7 +74,7 @@ def test_order_ranks_likely_actions_before_likely_texts_before_unlikely_ones() -
     shares = np.array([0.5, 0.1, 0.1, 0.01])
     alike = np.zeros(4)
     likely, similar = probability >= LIKELY, np.array([0.4, 0.3, 0.2, 0.1])
-    judged = Judged(alike, probability, shares, likely, alike, None, similar)
+    judged = CandidateScores(alike, probability, shares, likely, alike, None, similar)
     texts = [one.text for one in rank(judged, drawn)]
     assert texts == ["a dog runs", "a red dog", "a dog", "a cat runs"]
     unknown = replace(judged, probability=None)  # ranked as in the paper
@@ -84,14 +84,14 @@ def test_order_ranks_likely_actions_before_likely_texts_before_unlikely_ones() -
 def test_text_with_the_content_words_of_a_better_one_is_left_out() -> None:
     drawn = candidates("a dog in the park", "the dog in a park", acts=(0, 0))
     alike = np.zeros(2)
-    judged = Judged(alike, np.array([0.9, 0.8]), np.ones(2), alike > 0, alike, None, alike)
+    judged = CandidateScores(alike, np.array([0.9, 0.8]), np.ones(2), alike > 0, alike, None, alike)
     assert [one.text for one in rank(judged, drawn)] == ["a dog in the park"]
 
 
 def test_text_with_the_rarer_subject_comes_first() -> None:
     drawn = candidates("in the park a person", "a girl", acts=(0, 0))
     zero, shares, rarity = np.zeros(2), np.array([0.3, 0.4]), np.array([0.1, 1.5])
-    judged = Judged(zero, np.full(2, 0.95), shares, zero == 0, rarity, None, zero)
+    judged = CandidateScores(zero, np.full(2, 0.95), shares, zero == 0, rarity, None, zero)
     assert [one.text for one in rank(judged, drawn)] == ["a girl", "in the park a person"]
 
 
@@ -104,5 +104,5 @@ def test_subject_is_the_first_noun_that_no_preposition_leads_to(writer: Writer) 
 
 
 def test_words_of_training_captions_are_written_with_their_apostrophes() -> None:
-    assert spelled("a dog s tail and its owner s") == "a dog's tail and its owner's"
-    assert spelled("a man in a t shirt sits") == "a man in a t shirt sits"
+    assert with_apostrophes("a dog s tail and its owner s") == "a dog's tail and its owner's"
+    assert with_apostrophes("a man in a t shirt sits") == "a man in a t shirt sits"

@@ -17,7 +17,7 @@ from hasse.models.captioning.phrases import (
     load,
     save,
 )
-from hasse.models.captioning.writing import writer_of
+from hasse.models.captioning.writing import load_writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.embedding_model import Points
@@ -101,7 +101,7 @@ def test_what_many_pictures_are_as_near_to_is_not_said(tmp_path: Path) -> None:
 
 def test_phrases_in_the_folder_of_a_captioner_write_the_captions(tmp_path: Path) -> None:
     writer(tmp_path)
-    assert isinstance(writer_of(checkpoint(tmp_path), tmp_path), PhraseWriter)
+    assert isinstance(load_writer(checkpoint(tmp_path), tmp_path), PhraseWriter)
 
 
 def test_phrases_for_another_model_or_for_one_without_probabilities_are_refused(

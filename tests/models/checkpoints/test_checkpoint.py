@@ -36,7 +36,7 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         loaded.model.encode_images([picture]), model.encode_images([picture]), atol=1e-6
     )
-    assert not loaded.trained.training
+    assert not loaded.order_embedding.training
     assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
     assert loaded.calibration == calibration
 
@@ -55,7 +55,7 @@ def test_load_without_pictures_encodes_captions(tmp_path: Path) -> None:
 def test_load_to_learn_returns_the_saved_weights(tmp_path: Path) -> None:
     model = tiny_model()
     checkpoint.save(tmp_path, model, "tiny", {})
-    loaded = checkpoint.load(tmp_path, to_learn=True).trained
+    loaded = checkpoint.load(tmp_path, to_learn=True).order_embedding
     saved = model.state_dict()
     assert loaded.state_dict().keys() == saved.keys()
     assert all(torch.equal(value, saved[key]) for key, value in loaded.state_dict().items())
@@ -115,12 +115,12 @@ def test_a_model_remembers_the_network_whose_features_it_learned_from(tmp_path: 
     own = model.images.backbone.fingerprint()
     model.images.backbone.origin = "the fingerprint"
     checkpoint.save(tmp_path, model, "tiny", {})
-    assert checkpoint.load(tmp_path).trained.images.backbone.origin == "the fingerprint"
+    assert checkpoint.load(tmp_path).order_embedding.images.backbone.origin == "the fingerprint"
     config = json.loads((tmp_path / CONFIG).read_text())
     del config["network"]  # it is its own, then
     (tmp_path / CONFIG).write_text(json.dumps(config))
     seal(tmp_path)
-    assert checkpoint.load(tmp_path).trained.images.backbone.origin == own
+    assert checkpoint.load(tmp_path).order_embedding.images.backbone.origin == own
 
 
 @pytest.mark.parametrize("written", range(6))
@@ -325,10 +325,10 @@ def test_tensors_are_written_by_their_names_and_read_by_those_of_0_2_0(
     built_in = checkpoint.load(named_models.pretrained(name), to_learn=True)
     learned = named_models.pretrained(name) if built_in.base is None else built_in.base.folder
     assert old in load_file(learned / WEIGHTS)
-    checkpoint.save(tmp_path, built_in.trained, name, {}, dtype="float32")
+    checkpoint.save(tmp_path, built_in.order_embedding, name, {}, dtype="float32")
     written = load_file(tmp_path / WEIGHTS)
     assert new in written
     assert not any("crowd" in key or "extent" in key for key in written)
-    again = checkpoint.load(tmp_path, to_learn=True).trained.state_dict()
-    for key, value in built_in.trained.state_dict().items():
+    again = checkpoint.load(tmp_path, to_learn=True).order_embedding.state_dict()
+    for key, value in built_in.order_embedding.state_dict().items():
         assert again[key].equal(value), key

@@ -50,7 +50,7 @@ def test_built_in_checkpoint_is_found_by_name_and_fingerprint_wherever_it_lies(
     own = tiny_checkpoint(tmp_path / "own", seed=1)
     monkeypatch.setattr(named_models, "PRETRAINED", tmp_path / "built-in")
     there, other = (checkpoint.load(folder).fingerprint for folder in (built_in, own))
-    assert named_models.remembered("tiny", there, "/another/clone/tiny") == built_in
-    assert named_models.remembered("tiny", other, str(own)) == own
+    assert named_models.find_recorded("tiny", there, "/another/clone/tiny") == built_in
+    assert named_models.find_recorded("tiny", other, str(own)) == own
     with pytest.raises(CheckpointError, match="does not say where its model 'tiny' is"):
-        named_models.remembered("tiny", other, "")
+        named_models.find_recorded("tiny", other, "")

@@ -49,7 +49,7 @@ def test_captions_beside_pictures_are_read_and_not_passed_over(draw: Draw) -> No
     root = draw("x/a.jpg", "x/B.JPG", "c.jpg", "d.jpg", "e.jpg")
     write(root, FILES)
     dataset, skipped = folder.read(root)
-    assert skipped.told() == []
+    assert skipped.report_lines() == []
     assert {i.file_name: [c.text for c in i.captions] for i in dataset.images} == {
         "x/a.jpg": ["a red ball"],
         "x/B.JPG": ["a blue ball"],

@@ -130,13 +130,13 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     assert [c.text for c in dataset.captions] == ["fine", "fine too"]
     assert skipped.by_reason == {
         "id of an earlier image": 1,
-        "no whole number as id": 3,
+        "id that is not a whole number": 3,
         "negative id": 1,
         "id of more than 64 bits": 1,
         "no file name": 2,
         "file name that leaves its folder": 2,
         "file name with broken characters": 1,
-        "row that is no object": 3,
+        "row that is not an object": 3,
         "id of an earlier caption": 1,
         "caption that is not text": 1,
         "empty caption": 1,
@@ -184,9 +184,9 @@ def test_progress_reaches_the_end(draw: Draw) -> None:
     root = draw(*(f"{number:012d}.jpg" for number in range(3)))
     rows = DatasetBuilder("three")
     for number in range(3):
-        rows.image(number, f"{number:012d}.jpg", [root])
+        rows.add_image(number, f"{number:012d}.jpg", [root])
     seen: list[tuple[int, int]] = []
-    rows.finish(progress=lambda done, total: seen.append((done, total)), at_a_time=2)
+    rows.finish(progress=lambda done, total: seen.append((done, total)), chunk=2)
     assert seen == [(2, 3), (3, 3)]
 
 

@@ -99,10 +99,10 @@ def test_what_is_no_dataset_is_refused_with_a_remedy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "at", "name", "value", "said"),
     [
-        ("images", 0, "split", None, "None is no text"),
-        ("images", 1, "file_name", 7, "7 is no text"),
-        ("images", 0, "path", ["a"], r"\['a'\] is no text"),
-        ("annotations", 1, "caption", {}, "{} is no text"),
+        ("images", 0, "split", None, "None is not text"),
+        ("images", 1, "file_name", 7, "7 is not text"),
+        ("images", 0, "path", ["a"], r"\['a'\] is not text"),
+        ("annotations", 1, "caption", {}, "{} is not text"),
         ("annotations", 0, "caption", "half of \ud83d", "surrogates not allowed"),
     ],
 )

@@ -86,8 +86,8 @@ def test_broken_lines_and_stray_names_cost_themselves(draw: Draw) -> None:
     assert [c.text for c in dataset.captions] == ["A dog ."]
     assert dataset.splits() == {"train": 1}
     assert skipped.lines == [
-        "t.txt, line 2: line that is no caption: skipped",
-        "t.txt, line 5: line that is no caption: skipped",
+        "t.txt, line 2: line that is not a caption: skipped",
+        "t.txt, line 5: line that is not a caption: skipped",
         "train.txt, line 2 (b.jpg): image that has no captions in the token file: skipped",
         "test.txt, line 1 (a.jpg): image of two splits: stays in train",
         "t.txt, line 3: empty caption: skipped",

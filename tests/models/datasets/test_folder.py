@@ -125,7 +125,7 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
     assert skipped.by_reason == {
         "no file name": 1,
         "line that is not JSON": 2,
-        "row that is no object": 1,
+        "row that is not an object": 1,
         "file not found": 1,
         "caption that is not text": 1,
     }

@@ -112,12 +112,12 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
         "empty caption": 1,
         "id of an earlier image": 1,
         "caption that is not text": 1,
-        "sentences that are no list": 1,
-        "row that is no object": 2,
+        "sentences that are not a list": 1,
+        "row that is not an object": 2,
         "file not found": 2,
         "no captions": 2,
     }
-    assert "image 2: sentences that are no list: no captions" in skipped.lines
+    assert "image 2: sentences that are not a list: no captions" in skipped.lines
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

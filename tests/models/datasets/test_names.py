@@ -106,11 +106,11 @@ def test_karpathys_file_may_name_folders_with_backslashes(name: str, tmp_path: P
         ("-1", "negative id"),
         (2**63, "id of more than 64 bits"),
         (str(2**63), "id of more than 64 bits"),
-        ("9" * 5000, "no whole number as id"),
-        ("seven", "no whole number as id"),
-        (True, "no whole number as id"),
-        (7.5, "no whole number as id"),
-        (None, "no whole number as id"),
+        ("9" * 5000, "id that is not a whole number"),
+        ("seven", "id that is not a whole number"),
+        (True, "id that is not a whole number"),
+        (7.5, "id that is not a whole number"),
+        (None, "id that is not a whole number"),
     ],
 )
 def test_id_is_a_number_or_text_of_one_and_the_fault_is_named(

@@ -23,7 +23,7 @@ def test_flood_is_counted_and_does_not_hide_other_reasons() -> None:
     assert skipped.total == 10_001
     assert skipped.by_reason == {"file not found": 10_000, "empty caption": 1}
     assert len(skipped.lines) == LINES_PER_REASON + 1
-    assert skipped.untold == 10_001 - LINES_PER_REASON - 1
+    assert skipped.unlisted == 10_001 - LINES_PER_REASON - 1
     assert skipped.summary() == "file not found: 10,000, empty caption: 1"
 
 

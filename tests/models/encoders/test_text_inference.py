@@ -35,11 +35,11 @@ def drawn(
 
 
 def packed(encoder: CaptionEncoder | Ensemble) -> TextInference:
-    return TextInference([member.packed() for member in encoder.encoders])
+    return TextInference([member.packed_encoder() for member in encoder.encoders])
 
 
 def plain(encoder: CaptionEncoder) -> TextInference:
-    return TextInference([encoder.plain()])
+    return TextInference([encoder.plain_encoder()])
 
 
 def expected(encoder: CaptionEncoder | Ensemble, captions: list[list[int]]) -> Points:
@@ -124,10 +124,10 @@ def test_weights_that_float16_holds_give_the_bits_of_float32() -> None:
     with torch.no_grad():
         encoder.gru.recurrent_weight.copy_(encoder.gru.recurrent_weight.half().float())
     weight = encoder.gru.recurrent_weight.detach().numpy()
-    assert cpu_gru.packed(weight, halves=True).dtype == np.uint16
-    assert cpu_gru.packed(weight, halves=False).dtype == np.float32
+    assert cpu_gru.pack(weight, halves=True).dtype == np.uint16
+    assert cpu_gru.pack(weight, halves=False).dtype == np.float32
     words, alive = np.array([1, 2, 3, 4, 5, 6]), np.array([3, 2, 1])
-    narrow, wide = (encoder.packed(halves=halves) for halves in (True, False))
+    narrow, wide = (encoder.packed_encoder(halves=halves) for halves in (True, False))
     np.testing.assert_array_equal(narrow.points(words, alive), wide.points(words, alive))
 
 
@@ -135,7 +135,7 @@ def test_weights_that_float16_holds_give_the_bits_of_float32() -> None:
 def test_one_weight_that_float16_does_not_hold_keeps_them_all(odd: float) -> None:
     weight = np.zeros((3 * SIZE, SIZE), np.float32)
     weight[7, 3] = odd
-    laid_out = cpu_gru.packed(weight, halves=True)
+    laid_out = cpu_gru.pack(weight, halves=True)
     assert laid_out.dtype == np.float32
     assert laid_out.max() == np.float32(odd)
 
@@ -168,7 +168,7 @@ def test_gates_are_exact_far_out_and_near_zero(said: float) -> None:
 
 def test_packed_weights_are_those_of_the_moment_they_were_packed() -> None:
     encoder = drawn()
-    reader = encoder.packed()
+    reader = encoder.packed_encoder()
     words, alive = np.array([1, 2]), np.array([1, 1])
     before = reader.points(words, alive)
     with torch.no_grad():
@@ -191,9 +191,9 @@ rng = np.random.default_rng(0)
 n, lengths = 40, np.array([9, 8, 8, 7, 5, 5, 5, 3, 3, 2, 2, 1, 1])
 alive = (lengths > np.arange(9)[:, None]).sum(1)
 words = rng.integers(0, 7, alive.sum())
-table = cpu_gru.widened(rng.normal(size=(7, 3, n)).astype(np.float32))
-weights = cpu_gru.packed(rng.normal(size=(3 * n, n)).astype(np.float16).astype(np.float32))
-bias = cpu_gru.widened(rng.normal(size=n).astype(np.float32))
+table = cpu_gru.pad_coordinates(rng.normal(size=(7, 3, n)).astype(np.float32))
+weights = cpu_gru.pack(rng.normal(size=(3 * n, n)).astype(np.float16).astype(np.float32))
+bias = cpu_gru.pad_coordinates(rng.normal(size=n).astype(np.float32))
 out = np.full((13, len(bias)), -np.inf, np.float32)
 states = np.zeros((2, *out.shape), np.float32)
 cpu_gru.run(words, alive, table, weights, bias, states, out, True, False)

@@ -129,8 +129,8 @@ def test_further_words_are_those_after_the_first_without_articles(text: str, cou
 def test_each_further_word_takes_from_the_probability() -> None:
     known = replace(CERTAIN, word_weight=0.1)
     texts = ["a dog", "a brown dog", "a brown dog runs"]
-    assert known.of_each(texts, [0.1, 0.1, 0.1]) == [0.8, 0.5, 0.2]
-    assert known.of("a brown dog").threshold == pytest.approx(0.1)
+    assert known.rounded_probabilities(texts, [0.1, 0.1, 0.1]) == [0.8, 0.5, 0.2]
+    assert known.for_text("a brown dog").threshold == pytest.approx(0.1)
     assert Calibrations.from_json(Calibrations(known).to_json()).image == known
 
 
@@ -139,10 +139,10 @@ def test_what_demands_little_has_to_be_violated_less() -> None:
     things = replace(CERTAIN, mass_weight=0.1)
     known = replace(CERTAIN, things=things, mass=masses.__getitem__)
     # 0.2 and 0.1 are added to the violations of the first two, which lack 2 and 1 to a mass of 3.
-    assert known.of_each(list(masses), [0.0, 0.0, 0.2]) == [0.5, 0.8, 0.5]
-    assert known.of("a dog").threshold == pytest.approx(0.0)
-    assert known.of("a poodle").threshold == pytest.approx(0.1)
-    read = Calibrations.from_json(Calibrations(known).to_json()).reading(masses.__getitem__).image
+    assert known.rounded_probabilities(list(masses), [0.0, 0.0, 0.2]) == [0.5, 0.8, 0.5]
+    assert known.for_text("a dog").threshold == pytest.approx(0.0)
+    assert known.for_text("a poodle").threshold == pytest.approx(0.1)
+    read = Calibrations.from_json(Calibrations(known).to_json()).with_mass(masses.__getitem__).image
     assert read == known
 
 
@@ -224,7 +224,7 @@ def test_caption_pairs_are_taken_from_the_first_caption_to_the_last() -> None:
     scenes = [Scene.from_json(image.meaning or {}) for image in dataset.images]
     captions = list(dataset.captions)
     ((penalties, _),) = caption_pairs(
-        Watched(scenes, _statements(captions)), some_points(24), "order", most=5
+        Watched(scenes, _statements(captions)), some_points(24), "order", count=5
     )
     assert asked == [[0, 5, 11, 17, 23]]
     assert len(penalties) == 5 * 4

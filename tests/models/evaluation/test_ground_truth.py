@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
+from hasse.models.evaluation.ground_truth import caption_owners, has_meanings, known_ground_truth
 from hasse.scenes import Scene, Statement, entails, holds, scene_and_captions
 
 
@@ -89,4 +89,4 @@ def test_meanings_that_no_package_reads_are_refused() -> None:
 
 
 def test_captions_know_their_own_image() -> None:
-    assert own_captions(photographs([["a", "b"], [], ["c"]])).tolist() == [0, 0, 2]
+    assert caption_owners(photographs([["a", "b"], [], ["c"]])).tolist() == [0, 0, 2]

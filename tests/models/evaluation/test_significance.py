@@ -14,7 +14,7 @@ from hasse.models.evaluation.significance import (
     differences,
     draws,
     intervals,
-    resampled,
+    resample,
 )
 
 
@@ -40,7 +40,7 @@ def test_a_draw_is_measured_as_the_queries_it_stands_for(
     images: int,
 ) -> None:
     block = retrieval(1, images)
-    found = resampled([block], 7)
+    found = resample([block], 7)
     for at, counts in enumerate(draws(block.images, samples=7)):
         for row, direction in enumerate(DIRECTIONS):
             one = getattr(block, direction)
@@ -79,7 +79,7 @@ def test_blocks_are_drawn_apart_and_their_mean_is_surer_than_one_of_them() -> No
 
 def test_intervals_hold_95_of_100_draws() -> None:
     block = retrieval(2)
-    found, drawn = intervals([block]), resampled([block])
+    found, drawn = intervals([block]), resample([block])
     for row, direction in enumerate(DIRECTIONS):
         low, high = found.metrics[direction]["mean"]
         means = drawn[row, METRICS.index("mean")]

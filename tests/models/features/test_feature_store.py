@@ -13,7 +13,7 @@ from hasse.models.datasets import Image
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.features import feature_store
 from hasse.models.features.extraction import ExtractionOptions, extract
-from hasse.models.features.feature_store import FeaturesError, FeatureStore, Maker, appending
+from hasse.models.features.feature_store import FeaturesError, FeatureStore, Maker, open_appender
 from hasse.models.files import FolderLockedError
 from tests.models.features.noise import SMALL, content, pictures
 
@@ -55,7 +55,7 @@ def test_rows_beyond_the_count_of_the_manifest_are_overwritten(
 def appended(folder: Path, count: int) -> None:
     """Append that many rows, of three images by turns, each with its number for features."""
     images = [Image(row % 3, f"{row % 3}.png", Path(f"{row % 3}.png")) for row in range(count)]
-    with appending(folder, Maker("network", "weights", 1, SMALL)) as writer:
+    with open_appender(folder, Maker("network", "weights", 1, SMALL)) as writer:
         writer.add(images, [1] * count, np.arange(count, dtype=np.float16)[:, None, None])
         writer.commit()
 
@@ -68,7 +68,7 @@ def test_last_row_of_an_image_counts(tmp_path: Path) -> None:
 
 
 def test_store_without_rows_is_refused(tmp_path: Path) -> None:
-    with appending(tmp_path, Maker("network", "weights", 1, SMALL)) as writer:
+    with open_appender(tmp_path, Maker("network", "weights", 1, SMALL)) as writer:
         writer.commit()
     with pytest.raises(FeaturesError, match="are of no image yet: make them again"):
         FeatureStore.open(tmp_path)
@@ -94,7 +94,7 @@ def test_second_commit_writes_nothing_again(backbone: Backbone, tmp_path: Path) 
     dataset, folder = pictures(tmp_path / "p", 3), tmp_path / "f"
     extract(dataset, backbone, SMALL, folder)
     store = FeatureStore.open(folder)
-    with appending(folder, store.maker) as writer:
+    with open_appender(folder, store.maker) as writer:
         writer.add(dataset.images[:1], [1], store.rows[:1])
         writer.commit()
         writer.commit()
@@ -104,7 +104,7 @@ def test_second_commit_writes_nothing_again(backbone: Backbone, tmp_path: Path) 
 def test_second_writer_is_refused(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     maker = extract(dataset, backbone, SMALL, tmp_path / "f").maker
-    with appending(tmp_path / "f", maker), pytest.raises(FolderLockedError):
+    with open_appender(tmp_path / "f", maker), pytest.raises(FolderLockedError):
         extract(dataset, backbone, SMALL, tmp_path / "f")
 
 

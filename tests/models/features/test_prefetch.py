@@ -11,7 +11,7 @@ import pytest
 from PIL import Image as Pillow
 
 from hasse.models.datasets import Image
-from hasse.models.features.prefetch import BATCHES_AHEAD, beside_each_other, decode_ahead
+from hasse.models.features.prefetch import BATCHES_AHEAD, decode_ahead, map_in_threads
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 
@@ -74,11 +74,11 @@ def test_work_beside_each_other_comes_in_order_after_each_thread_has_begun(threa
         time.sleep(0.002 * (item % 3))
         return item * item
 
-    found = list(beside_each_other(iter(range(10)), work, threads, begin))
+    found = list(map_in_threads(iter(range(10)), work, threads, begin))
     assert found == [(item, item * item) for item in range(10)]
     assert len(begun) <= threads
 
 
 def test_work_beside_each_other_raises_what_it_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(beside_each_other([1, 0, 2], lambda item: 1 / item, 2))
+        list(map_in_threads([1, 0, 2], lambda item: 1 / item, 2))

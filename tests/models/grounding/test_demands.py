@@ -97,7 +97,7 @@ def test_a_table_is_read_as_it_was_written() -> None:
 
 def test_a_table_with_a_coordinate_that_is_not_there_is_refused() -> None:
     damaged = json.loads(TABLE.to_bytes()) | {"rows": [[0], [4], [1], [2]]}
-    with pytest.raises(ValueError, match="outside the 4"):
+    with pytest.raises(ValueError, match="not among the 4"):
         Demands.from_json(damaged, ())
 
 

@@ -15,9 +15,9 @@ from hasse.models.checkpoints.checkpoint import BASE, Checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.encoders.regions import REGIONS
+from hasse.models.grounding.boxes import find_boxes
 from hasse.models.grounding.grounded_model import GroundedModel
-from hasse.models.grounding.grounded_texts import NAMED, SCALE
-from hasse.models.grounding.places import find
+from hasse.models.grounding.grounded_texts import NAMING_LENGTH, SCALE
 from hasse.models.score import penalties_between
 
 
@@ -59,7 +59,7 @@ def test_the_violation_is_at_most_the_mass_of_a_text_that_names_things(
     for text in ("a dog", "a violin and a submarine", "an animal"):
         found = penalties_between("order", nothing, model.encode_captions([text]))[0, 0]
         learned = np.square(model.encode_captions([text])[0, :640]).sum()
-        assert found == pytest.approx(model.mass(text) - NAMED**2 + learned, abs=1e-4)
+        assert found == pytest.approx(model.mass(text) - NAMING_LENGTH**2 + learned, abs=1e-4)
     assert model.mass("a dog runs") == 0
 
 
@@ -93,7 +93,7 @@ def test_texts_are_calibrated_as_well_as_pictures(loaded: Checkpoint) -> None:
     assert isinstance(model, GroundedModel)
     for hypothesis, true in (("an animal", True), ("a cat", False)):
         found = violation(model, "a brown dog on a beach", hypothesis)
-        assert bool(known.of(hypothesis).probability(found) >= 0.5) == true
+        assert bool(known.for_text(hypothesis).probability(found) >= 0.5) == true
 
 
 def test_a_model_loaded_without_pictures_encodes_captions_alike(model: GroundedModel) -> None:
@@ -106,7 +106,10 @@ def test_points_in_the_base_are_nearly_those_of_the_base(
     loaded: Checkpoint, model: GroundedModel
 ) -> None:
     text = ["a man rides a bicycle in a street"]
-    own, base = model.in_base(model.encode_captions(text)), loaded.trained.encode_captions(text)
+    own, base = (
+        model.in_base(model.encode_captions(text)),
+        loaded.order_embedding.encode_captions(text),
+    )
     cosine = (own @ base.T)[0, 0] / np.linalg.norm(own) / np.linalg.norm(base)
     assert cosine > 0.95
 
@@ -142,6 +145,6 @@ def test_things_in_a_picture_are_found_at_twice_the_side(model: GroundedModel) -
     picture = Image.effect_mandelbrot((300, 200), (-2, -1, 1, 1), 50).convert("RGB")
     phrases = model.demands.phrases("a dog and an animal in a street")
     assert [phrase.text for phrase in phrases] == ["dog", "animal"]
-    found = find(model, looks.apply(picture), phrases)
+    found = find_boxes(model, looks.apply(picture), phrases)
     assert found.shape == (2, 4)
     assert ((found >= 0) & (found <= 1)).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.training.inputs import FeatureInput, available, dataset_points, rows_of
+from hasse.models.training.inputs import FeatureInput, dataset_points, rows_of, usable_dataset
 from tests.tiny import tiny_model
 
 
@@ -25,15 +25,15 @@ def features(*image_ids: int) -> FeatureInput:
 
 def test_images_without_captions_or_features_are_left_out() -> None:
     dataset = collection(False, True, True, True)
-    assert [image.id for image in available(dataset, features(0, 1, 3)).images] == [1, 3]
+    assert [image.id for image in usable_dataset(dataset, features(0, 1, 3)).images] == [1, 3]
     for images in (dataset, collection(False)):
         with pytest.raises(
             DatasetError, match=r"import captions .* or run 'hasse lab features' on"
         ):
-            available(images, features(9))
+            usable_dataset(images, features(9))
     held_out = replace(dataset, images=tuple(replace(i, split="val") for i in dataset.images))
     with pytest.raises(DatasetError, match=r"'.*' in the split val has a caption"):
-        available(held_out, features(9))
+        usable_dataset(held_out, features(9))
 
 
 def test_images_are_found_in_any_order_and_one_that_is_not_there_is_named() -> None:

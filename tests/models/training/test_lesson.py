@@ -78,8 +78,8 @@ def test_lesson_learns_beside_the_model_and_is_no_part_of_it(tmp_path: Path) -> 
     (lesson,) = run.lessons
     assert isinstance(lesson, LengthLesson)
     assert lesson.losses[-1] < lesson.losses[0]
-    assert trained.trained.vocabulary.words == ("red", "a", "unseen")
-    assert not any("head" in key for key in trained.trained.state_dict())
+    assert trained.order_embedding.vocabulary.words == ("red", "a", "unseen")
+    assert not any("head" in key for key in trained.order_embedding.state_dict())
 
 
 def test_lesson_changes_what_the_model_learns_by_its_weight(tmp_path: Path) -> None:

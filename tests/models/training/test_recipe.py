@@ -79,16 +79,16 @@ def test_recipe_that_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -
 def test_few_images_are_learned_in_smaller_batches_at_a_lower_rate(
     images: int, batch: int, rate: float
 ) -> None:
-    config = named("hasse").suited(images)
+    config = named("hasse").for_images(images)
     assert config.batch_size == batch
     assert config.learning_rate == pytest.approx(rate)
-    assert config.suited(images) == config, "the batch is made smaller once"
-    assert named("order").suited(images) == named("order")
+    assert config.for_images(images) == config, "the batch is made smaller once"
+    assert named("order").for_images(images) == named("order")
 
 
 def test_a_small_batch_is_left_as_it_is() -> None:
     config = TrainingConfig(batch_size=16, least_steps=8)
-    assert config.suited(20) == replace(config, least_steps=0)
+    assert config.for_images(20) == replace(config, least_steps=0)
 
 
 @pytest.mark.parametrize(("has", "precision"), [(True, "bfloat16"), (False, "float32")])
@@ -96,6 +96,6 @@ def test_a_device_without_products_in_bfloat16_learns_without(
     has: bool, precision: Literal["float32", "bfloat16"]
 ) -> None:
     of = {"cuda:1": has, "cpu": not has}
-    there = named("hasse").on("cuda:1", of.__getitem__)
+    there = named("hasse").for_device("cuda:1", of.__getitem__)
     assert there == replace(named("hasse"), precision=precision)
-    assert named("order").on("cpu") == named("order")
+    assert named("order").for_device("cpu") == named("order")

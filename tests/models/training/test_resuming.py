@@ -86,7 +86,7 @@ def test_training_with_hubness_correction_stopped_ends_with_the_same_weights(
     still = replace(with_hubness(15), epochs=1, learning_rate=1e-9)
     then = FewReferences(still, tmp_path / "then", TrainingInputs(data, data, start=first)).train()
     for found, before in zip(
-        *(dataset_points(m.trained, *data) for m in (then, first)), strict=True
+        *(dataset_points(m.order_embedding, *data) for m in (then, first)), strict=True
     ):
         np.testing.assert_allclose(found, before, atol=1e-5)
 
@@ -100,13 +100,13 @@ def test_checkpoint_whose_saving_was_cut_off_is_saved_again_though_it_came_out_w
     qualities = iter([0.2, 0.3, 0.1])
 
     class CutOff(RetrievalTraining):
-        def quality(self, measured: Measurement) -> float:
+        def quality(self, measurement: Measurement) -> float:
             return next(qualities)
 
-        def keep(self, measured: Measurement) -> None:
+        def save_model(self, measurement: Measurement) -> None:
             sums = self.folder / SUMS
             before = sums.read_bytes() if sums.is_file() else None
-            super().keep(measured)
+            super().save_model(measurement)
             if before is not None and self.notes["best"] == 0.3:
                 sums.write_bytes(before)  # they are the last thing that is written
                 raise Killed
@@ -125,7 +125,7 @@ def test_first_checkpoint_is_written_after_the_state(tmp_path: Path) -> None:
     """A model without a state is taken for one that no training could go on with."""
 
     class Killed(RetrievalTraining):
-        def keep(self, measured: Measurement) -> None:
+        def save_model(self, measurement: Measurement) -> None:
             raise KeyboardInterrupt
 
     run(tmp_path / "straight")

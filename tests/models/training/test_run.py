@@ -64,14 +64,14 @@ class LineFit(ResumableRun[Tensor, float]):
     def measure(self, loss: float) -> float:
         return next(self.qualities, -loss)
 
-    def quality(self, measured: float) -> float:
-        return measured
+    def quality(self, measurement: float) -> float:
+        return measurement
 
-    def keep(self, measured: float) -> None:
+    def save_model(self, measurement: float) -> None:
         self.kept.append(self.notes["epoch"])
 
-    def save(self) -> None:
-        super().save()
+    def save_state(self) -> None:
+        super().save_state()
         self.saved.append((self.notes["epoch"], self.notes["step"]))
 
     def now(self) -> float:
@@ -112,8 +112,8 @@ def test_run_reports_the_mean_loss_of_an_epoch_and_its_measure(tmp_path: Path) -
     told: list[Progress[float]] = []
     LineFit(tmp_path, qualities=(3.0, 1.0)).run(told.append)
     assert [now.steps_done for now in told] == [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]
-    ends = [now for now in told if now.measured is not None]
-    assert [(now.measured, now.best) for now in ends] == [(3.0, True), (1.0, False)]
+    ends = [now for now in told if now.measurement is not None]
+    assert [(now.measurement, now.best) for now in ends] == [(3.0, True), (1.0, False)]
     assert [now.loss for now in ends] == [told[4].loss, told[10].loss]
 
 
@@ -121,7 +121,7 @@ def test_run_measures_every_few_epochs_and_the_last(tmp_path: Path) -> None:
     measured: list[int] = []
 
     def report(now: Progress[float]) -> None:
-        if now.measured is not None:
+        if now.measurement is not None:
             measured.append(now.epoch)
 
     better = (1.0, 2.0, 3.0)
@@ -155,7 +155,7 @@ def test_run_saves_its_state_now_and_then_and_adds_up_the_seconds_of_all_calls(
 
 def test_run_saves_a_state_before_it_keeps_the_first_model(tmp_path: Path) -> None:
     class Killed(LineFit):
-        def keep(self, measured: float) -> None:
+        def save_model(self, measurement: float) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -198,7 +198,7 @@ def test_run_stops_at_the_step_whose_loss_is_not_a_number(tmp_path: Path) -> Non
 
 def test_run_without_a_state_stops_and_keeps_nothing_on_disk(tmp_path: Path) -> None:
     class Stateless(LineFit):
-        begin, save = Run.begin, Run.save
+        begin, save_state = Run.begin, Run.save_state
 
     with pytest.raises(TrainingStopped):
         Stateless(tmp_path / "none").run(stop=stop_after(3))

@@ -43,12 +43,12 @@ def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:
     epochs: list[Progress[Measurement]] = []
 
     def report(progress: Progress[Measurement]) -> None:
-        if progress.measured is not None:
+        if progress.measurement is not None:
             epochs.append(progress)
 
     run(tmp_path, replace(CONFIG, epochs=30, patience=30), report=report)
     assert epochs[-1].loss < epochs[0].loss / 2
-    last, first = epochs[-1].measured, epochs[0].measured
+    last, first = epochs[-1].measurement, epochs[0].measurement
     assert last is not None
     assert first is not None
     assert last.quality > first.quality
@@ -73,8 +73,8 @@ def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:
     validations: list[float] = []
 
     def report(progress: Progress[Measurement]) -> None:
-        if progress.measured is not None:
-            validations.append(progress.measured.quality)
+        if progress.measurement is not None:
+            validations.append(progress.measurement.quality)
 
     run(tmp_path / "a", replace(CONFIG, loss="contrastive"), report=report)
     run(tmp_path / "b", replace(CONFIG, loss="contrastive", inverse_temperature=3.0))
@@ -126,7 +126,7 @@ def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(
     tmp_path: Path,
 ) -> None:
     data = (collection(), features(collection()))
-    model = run(tmp_path, replace(CONFIG, epochs=1)).trained
+    model = run(tmp_path, replace(CONFIG, epochs=1)).order_embedding
     captions = model.encode_captions([caption.text for caption in data[0].captions])
     weight = np.square(captions).mean(0)
     assert (np.diff(weight) <= 1e-6).all()
@@ -160,7 +160,7 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
     kept = run(
         tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, kind=FewReferences
     )
-    points = dataset_points(kept.trained, *data)
+    points = dataset_points(kept.order_embedding, *data)
     measured = evaluate(data[0], *points, "order").to_json()
     said = kept.metrics["history"][-1]["validation"]
     for direction in ("caption_retrieval", "image_retrieval"):
@@ -177,17 +177,17 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
 
 def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_path: Path) -> None:
     data = (collection(30), features(collection(30)))
-    assert run(tmp_path / "few", with_hubness(20), data).trained.hubness is None  # too few
+    assert run(tmp_path / "few", with_hubness(20), data).order_embedding.hubness is None  # too few
     plain, evened = (
         run(tmp_path / "plain", data=data),
         run(tmp_path / "evened", with_hubness(99), data, kind=FewReferences),
     )
-    hubness = evened.trained.hubness
+    hubness = evened.order_embedding.hubness
     assert hubness is not None
     assert len(hubness.images) == len(hubness.captions) == 20  # and ten to tell what is usual
-    assert evened.trained.config.hubness == 20
-    every = dataset_points(plain.trained, *data)
-    points = dataset_points(evened.trained, *data)
+    assert evened.order_embedding.config.hubness == 20
+    every = dataset_points(plain.order_embedding, *data)
+    points = dataset_points(evened.order_embedding, *data)
     for found, unit, members in zip(points, every, (hubness.images, hubness.captions), strict=True):
         lengths = np.linalg.norm(found, axis=1)
         assert np.ptp(lengths) > 0.001
@@ -206,7 +206,7 @@ def test_frozen_backbone_keeps_its_weights(tmp_path: Path) -> None:
     trained = RetrievalTraining(
         CONFIG, tmp_path, TrainingInputs(data, data, backbone_weights=start)
     ).train()
-    for key, value in trained.trained.images.backbone.state_dict().items():
+    for key, value in trained.order_embedding.images.backbone.state_dict().items():
         assert value.equal(start[key]), key
 
 
@@ -246,9 +246,9 @@ def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded
     then = RetrievalTraining(
         exact, tmp_path / "then", TrainingInputs(data, data, backbone_weights=start, start=first)
     ).train()
-    networks = (one.trained.images.backbone for one in (first, then))
+    networks = (one.order_embedding.images.backbone for one in (first, then))
     assert len({network.fingerprint() for network in networks}) == 1
-    for key, value in then.trained.images.backbone.state_dict().items():
+    for key, value in then.order_embedding.images.backbone.state_dict().items():
         assert value.equal(start[key]), key
 
 
@@ -260,8 +260,8 @@ def test_backbone_that_learns_starts_from_the_weights_of_the_start(tmp_path: Pat
     then = RetrievalTraining(
         still, tmp_path / "then", TrainingInputs(data, data, backbone_weights=other, start=first)
     ).train()
-    weights = dict(first.trained.images.backbone.named_parameters())
-    for name, weight in then.trained.images.backbone.named_parameters():
+    weights = dict(first.order_embedding.images.backbone.named_parameters())
+    for name, weight in then.order_embedding.images.backbone.named_parameters():
         torch.testing.assert_close(weight, weights[name], atol=1e-6, rtol=0)
 
 

@@ -188,7 +188,7 @@ def test_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
     dataset: Path, tmp_path: Path
 ) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
-    model, collection, features = loaded.trained, load(dataset), tmp_path / "features"
+    model, collection, features = loaded.order_embedding, load(dataset), tmp_path / "features"
     extract(collection, model.images.backbone, model.preprocessing, features)
 
     def kill(done: int, _total: int) -> None:

@@ -64,7 +64,7 @@ def by_definition(captions: Captions, k: int) -> list[int]:
 
     def key(place: int, at: int) -> tuple[bool, float]:
         further, violation = further_words(captions.texts[at]), float(captions.violations[at])
-        probability = float(CURVE.of(captions.texts[at]).probability(violation))
+        probability = float(CURVE.for_text(captions.texts[at]).probability(violation))
         if place >= DEPTH or probability < SHOWS:
             return True, violation
         return False, violation - 0.02 * (further if probability >= 0.95 else min(5, further))

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from hasse.models.images import codecs
-from hasse.models.images.codecs import Decoded
+from hasse.models.images.codecs import DecodedPicture
 from hasse.models.images.decoder import Cancellation
 from hasse.models.images.formats import FORMATS, PNG
 from hasse.models.images.limits import PictureLimits
@@ -32,9 +32,9 @@ from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
 from tests.service.problems import problem
 
 
-def decoded(seed: int) -> Decoded:
+def decoded(seed: int) -> DecodedPicture:
     image = picture(seed)
-    return Decoded(image, image.size, PNG)
+    return DecodedPicture(image, image.size, PNG)
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -101,7 +101,7 @@ def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
         def __del__(self) -> None:
             gone.set()
 
-    def slowly(*args: object) -> Decoded:
+    def slowly(*args: object) -> DecodedPicture:
         begun.set()
         gate.wait(60)
         return decoded(1)
@@ -126,7 +126,7 @@ def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
 def test_preview_beyond_the_queue_is_busy() -> None:
     gate = threading.Event()
 
-    def slowly(*args: object) -> Decoded:
+    def slowly(*args: object) -> DecodedPicture:
         gate.wait(60)
         return decoded(1)
 
@@ -148,7 +148,7 @@ def test_preview_beyond_the_queue_is_busy() -> None:
 def test_slow_pictures_leave_their_places_to_others(tmp_path: Path) -> None:
     gate, begun = threading.Event(), Counter[object]()
 
-    def decode(source: bytes | Path, _: object, __: object, stop: Cancellation) -> Decoded:
+    def decode(source: bytes | Path, _: object, __: object, stop: Cancellation) -> DecodedPicture:
         begun[source] += 1
         if isinstance(source, bytes) and source.startswith(b"slow"):
             gate.wait(60)
@@ -177,7 +177,7 @@ def test_preview_that_is_cancelled_ends_its_decoder() -> None:
             super().cancel()
             ended.set()
 
-    def decode(_: object, __: object, ___: object, stop: Cancellation) -> Decoded:
+    def decode(_: object, __: object, ___: object, stop: Cancellation) -> DecodedPicture:
         begun.set()
         assert ended.wait(60)
         return decoded(1)
@@ -246,7 +246,7 @@ def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection:
 def test_picture_that_cannot_be_opened_is_missing_unless_the_system_is_at_fault(
     number: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object) -> Decoded:
+    def refused(*_: object) -> DecodedPicture:
         raise OSError(number, os.strerror(number))
 
     pictures = PictureReader(Settings(), Preprocessing(), refused)

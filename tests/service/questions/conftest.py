@@ -20,7 +20,7 @@ from tests.tiny import tiny_model
 
 @pytest.fixture(scope="package")
 def model(collection: Path) -> OrderEmbedding:
-    return checkpoint.load(collection.parent / "model").trained
+    return checkpoint.load(collection.parent / "model").order_embedding
 
 
 @pytest.fixture(scope="package")

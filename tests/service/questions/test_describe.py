@@ -194,7 +194,7 @@ def test_index_describe_that_was_stopped_goes_on_and_another_captioner_writes_an
     model = checkpoint.load(folder.parent / "model")
     make_captioner(model, tmp_path / "first")
     make_captioner(model, tmp_path / "second", seed=1)
-    first, second = (Writer.of(model, tmp_path / name) for name in ("first", "second"))
+    first, second = (Writer.load(model, tmp_path / name) for name in ("first", "second"))
 
     def stop(done: int, total: int) -> None:
         if done == 5:

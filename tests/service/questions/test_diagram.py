@@ -14,7 +14,7 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints import checkpoint, named_models
-from hasse.models.diagram import closure, covering
+from hasse.models.diagram import covering_pairs, transitive_closure
 from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
@@ -57,7 +57,7 @@ def test_diagram_has_one_focus_and_only_covering_edges(client: Client, path: str
         assert lower.depth > upper.depth
         assert lower.place != "focus" or upper.place == "above"
         assert upper.place != "focus" or lower.place == "below"
-    assert (covering(closure(relation)) == relation).all()
+    assert (covering_pairs(transitive_closure(relation)) == relation).all()
     texts = [text for node in found.nodes for text in node.captions]
     assert len(texts) == len(set(texts))
 
@@ -85,7 +85,7 @@ def test_diagram_compares_captions_as_premises_by_the_threshold_of_what_follows(
     points = known.model.encode_captions(texts)
     engine: Any = SimpleNamespace(checkpoint=known)
     above = asyncio.run(diagram._precedes(engine, texts, points, [], Stages()))
-    assert closure(above).tolist() == [
+    assert transitive_closure(above).tolist() == [
         [True, False, False, False],
         [True, True, False, False],
         [True, True, True, False],

@@ -9,7 +9,7 @@ import pytest
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.embedding_model import Points
-from hasse.models.grounding import places
+from hasse.models.grounding import boxes
 from hasse.models.grounding.demands import Phrase
 from hasse.models.images.preprocessing import Pixels
 from hasse.models.model import OrderEmbedding
@@ -129,7 +129,7 @@ def test_where_gives_a_box_for_each_thing_that_was_found(
         return np.array([[5 / 17, 0, 1, 0.5], [0, 0, 0, 0]], np.float32)
 
     phrases = (Phrase("dog", (0,), False), Phrase("park", (1,), False))
-    monkeypatch.setattr(places, "find", find)
+    monkeypatch.setattr(boxes, "find_boxes", find)
     monkeypatch.setattr(entails, "_sought", lambda *_: phrases)
     body = {"premise": 1005, "hypothesis": "a dog in a park", "where": True}
     stored = calibrated.post("/entails", json=body).json()

@@ -10,7 +10,7 @@ import pytest
 
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
-from hasse.models.analogy import feedback_point, reworded, substitute
+from hasse.models.analogy import feedback_point, reword_captions, substitute
 from hasse.models.embedding_model import Points
 from hasse.models.model import OrderEmbedding
 from hasse.service.app import create_app
@@ -231,7 +231,7 @@ def test_expand_words_filters_the_captions_once_per_old_word() -> None:
 
     def counting(captions: Collection[str], minus: str, plus: str) -> dict[str, str]:
         looked.append((minus, len(captions)))
-        return reworded(captions, minus, plus)
+        return reword_captions(captions, minus, plus)
 
     captions = ["a dog runs", "a red dog", "a red ball", "a cat"]
     put, taken = expand_words(captions, ["cat", "child", "park"], ["dog", "red"], counting)

@@ -121,7 +121,7 @@ def test_reload_takes_another_calibration_of_the_model(service: Service, tmp_pat
     assert engine is not None
     folder = shutil.copytree(engine.checkpoint.folder, tmp_path / "model")
     engine.checkpoint = replace(engine.checkpoint, folder=folder)
-    checkpoint.calibrate(folder, Calibrations())
+    checkpoint.write_calibration(folder, Calibrations())
     before = engine.searcher.leading
     assert service.reload()["changed"] == "calibration"
     assert np.isfinite(before.keys(["a dog"], np.zeros(1, np.float32))).all()

@@ -13,7 +13,7 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.features.extraction import extract
 from hasse.models.images import decoding, inspection
-from hasse.models.images.codecs import Decoded
+from hasse.models.images.codecs import DecodedPicture
 from hasse.service.writing import image_source, indexing
 from hasse.service.writing.image_source import ImageSource
 from hasse.service.writing.indexing import ReencodeResult
@@ -37,7 +37,7 @@ def test_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) ->
     with pytest.raises(DatasetError, match=r"check the paths in its dataset\.json"):
         indexing.build(gone, loaded, tmp_path / "index", ImageSource())
     there, features = pictures(tmp_path, 2), tmp_path / "features"
-    extract(there, loaded.trained.images.backbone, loaded.model.preprocessing, features)
+    extract(there, loaded.order_embedding.images.backbone, loaded.model.preprocessing, features)
     other = Dataset("other", (replace(there.images[0], id=2),))
     with pytest.raises(DatasetError, match="run 'hasse lab features' on this dataset"):
         indexing.build(other, loaded, tmp_path / "index", ImageSource(features))
@@ -77,7 +77,7 @@ def test_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
     loaded, mine = checkpoint.load(tiny_checkpoint(tmp_path / "model")), pictures(tmp_path, 1, 2)
     decode = decoding.decode
 
-    def removing(path: Path, *how: Any) -> Decoded:
+    def removing(path: Path, *how: Any) -> DecodedPicture:
         found = decode(path, *how)
         if path == mine.images[0].path:
             path.unlink()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hasse.models.captioning.judgement import FACTS, Seen
+from hasse.models.captioning.judgement import FACTS, JudgementInputs
 from hasse.models.embedding_model import Points
 from hasse.studies.captioner.judging import learn
 from tests.tiny import DIMENSION
@@ -19,7 +19,7 @@ def points(number: int, draw: np.random.Generator) -> Points:
 def test_judgement_learns_what_tells_truth() -> None:
     draw = np.random.default_rng(0)
     seen = [
-        Seen(
+        JudgementInputs(
             points(1, draw)[0],
             points(10, draw),
             draw.normal(size=(10, FACTS)) * 5,

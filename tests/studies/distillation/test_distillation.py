@@ -19,7 +19,7 @@ from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tenso
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
-from hasse.models.training.config import LARGEST
+from hasse.models.training.config import LARGEST_FACTOR
 from hasse.models.training.run import TrainingError, TrainingStopped
 from hasse.models.training.state import read_notes
 from hasse.studies.distillation.augmentation import AugmentationConfig
@@ -96,7 +96,7 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     axes = main_axes(teacher, pixels, 4)
     run = Distillation(long, pixels, build_like(teacher), tmp_path, projection=axes)
     path = run.train(told.append)
-    held_out = [now.measured for now in told if now.measured is not None]
+    held_out = [now.measurement for now in told if now.measurement is not None]
     assert len(held_out) == 12
     assert held_out[-1] > 0.05 > held_out[0], "pictures it never learned from"
     assert told[-1].loss < 0.9
@@ -180,8 +180,8 @@ def test_epochs_show_the_same_pictures_in_other_orders_and_never_those_held_out(
     assert len(set(first)) == len(set(second)) == 40, "each once, and the rest in another epoch"
     assert first != second
     assert not measured & {*first, *second}
-    ends = [now for now in told if now.measured is not None]
-    assert [row["held_out"] for row in run.notes["history"]] == [now.measured for now in ends]
+    ends = [now for now in told if now.measurement is not None]
+    assert [row["held_out"] for row in run.notes["history"]] == [now.measurement for now in ends]
     assert [row["explained"] for row in run.notes["history"]] == [1 - now.loss for now in ends]
 
 
@@ -284,7 +284,7 @@ def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
 def test_a_last_step_that_spoils_the_student_is_said(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
-    one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST)
+    one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST_FACTOR)
     with pytest.raises(TrainingError, match="after epoch 1 the student's features are not numbers"):
         Distillation(one, pixels, build_like(teacher), tmp_path).train()
     assert list(tmp_path.iterdir()) == []
@@ -309,7 +309,7 @@ def test_too_few_pictures_are_said_with_how_many_are_enough(
     ("name", "value"),
     [
         ("learning_rate", 0.0),
-        ("learning_rate", 2 * LARGEST),
+        ("learning_rate", 2 * LARGEST_FACTOR),
         ("teacher_side", 2 * MAX_SIDE),
         ("seed", 2**63),
     ],

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from hasse.models.checkpoints import checkpoint as retrieval
-from hasse.models.encoders.model_config import MOST_COORDINATES, ModelConfig
+from hasse.models.encoders.model_config import MAX_COORDINATES, ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.run import Progress, TrainingError
@@ -105,11 +105,11 @@ def test_the_best_epoch_is_kept_and_told_of(corpus: Corpus) -> None:
         report=told.append,
         keep=lambda model, threshold: kept.append(threshold),
     )
-    ends = [now for now in told if now.measured is not None]
+    ends = [now for now in told if now.measurement is not None]
     assert [now.epoch for now in ends] == [0, 1, 2, 3]
     assert kept[-1] == best
     assert len(kept) == 1 + sum(now.best for now in ends)
-    assert best.accuracy >= max(now.measured.accuracy for now in ends if now.measured)
+    assert best.accuracy >= max(now.measurement.accuracy for now in ends if now.measurement)
 
 
 def test_the_model_that_is_returned_is_the_best_epochs_and_not_the_last(corpus: Corpus) -> None:
@@ -118,7 +118,7 @@ def test_the_model_that_is_returned_is_the_best_epochs_and_not_the_last(corpus: 
         wild = replace(SMALL, epochs=4, learning_rate=0.5, seed=seed)
         model, best = train(wild, initial(wild, corpus), corpus, report=told.append)
         assert best_threshold(model.penalties(corpus.validation), labels(corpus.validation)) == best
-        if told[-1].measured != best:
+        if told[-1].measurement != best:
             return
     pytest.fail("the last epoch was always the best")
 
@@ -212,7 +212,7 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
         points = torch.from_numpy(begun.model.encode_captions([text]))
         with torch.inference_mode():
             found = model([model.tokens(text)])
-        torch.testing.assert_close(found, begun.trained.split_ensemble(points)[0])
+        torch.testing.assert_close(found, begun.order_embedding.split_ensemble(points)[0])
     assert model.vocabulary.knows("horse")
 
 
@@ -291,7 +291,7 @@ def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
         ({"dimension": 0}, "dimension, word_dimension and max_words are at least 1"),
         ({"word_dimension": 0}, "dimension, word_dimension and max_words are at least 1"),
         ({"max_words": 0}, "dimension, word_dimension and max_words are at least 1"),
-        ({"word_dimension": MOST_COORDINATES + 1}, "word_dimension are at most"),
+        ({"word_dimension": MAX_COORDINATES + 1}, "word_dimension are at most"),
         ({"word_range": 0.0}, "word_range is above 0"),
         ({"comparison": "cosine"}, "comparison is order or symmetric, not 'cosine'"),
         ({"pooling": "first"}, "pooling is last or max"),

@@ -106,7 +106,7 @@ def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, rec
     losses: list[float] = []
 
     def report(progress: Progress[Measurement]) -> None:
-        if progress.measured is not None:
+        if progress.measurement is not None:
             losses.append(progress.loss)
 
     chosen = config(recipe, epochs=15, validate_every=5, patience=15, dropout=0.1)
@@ -115,7 +115,7 @@ def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, rec
     run.train(report)
     assert losses[-1] < 0.9 * losses[0]
     loaded = checkpoint.load(tmp_path, with_pictures=shape_of(chosen).image_map != "none")
-    model = loaded.trained
+    model = loaded.order_embedding
     encoder = sentence_encoder(model)
     assert encoder is not None
     fixed = encoder.embedding.weight[torch.tensor(model.vocabulary.encode("unseen red", 2)[:2])]
@@ -146,8 +146,8 @@ def test_decoder_writes_what_is_told_of_an_image_better_after_learning(tmp_path:
     found: list[float] = []
 
     def report(progress: Progress[Measurement]) -> None:
-        if progress.measured is not None:
-            found.append(-progress.measured.quality)
+        if progress.measurement is not None:
+            found.append(-progress.measurement.quality)
 
     chosen = config("cap2cap", epochs=12, validate_every=6, patience=12)
     training(tmp_path, chosen, 1.0).train(report)

@@ -22,7 +22,7 @@ def test_text_encoder_learns_by_gradient_descent_and_encodes_as_saved(
     losses: list[float] = []
 
     def report(progress: Progress[Measurement]) -> None:
-        if progress.measured is not None:
+        if progress.measurement is not None:
             losses.append(progress.loss)
 
     config = replace(

@@ -78,9 +78,9 @@ def test_every_comparison_learns(task: Task, comparison: str) -> None:
     config = small(comparison, epochs=8)
     _, threshold = HypernymRun(config, task).train(seen.append)
     assert threshold.accuracy > 0.6
-    ends = [now for now in seen if now.measured is not None]
+    ends = [now for now in seen if now.measurement is not None]
     assert [now.epoch for now in ends] == list(range(8))
-    assert max(now.measured.accuracy for now in ends if now.measured) == threshold.accuracy
+    assert max(now.measurement.accuracy for now in ends if now.measurement) == threshold.accuracy
 
 
 def test_batches_are_drawn_and_steps_sized_as_the_training_says(task: Task) -> None:

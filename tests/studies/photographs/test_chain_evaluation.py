@@ -121,17 +121,17 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
     found = calibrate_chains(shown, encode=encode, score="order")
     assert found is not None
     assert found.word_weight > 0
-    general, specific = (found.of(text).probability(0.04) for text in ("dog", "a red dog"))
+    general, specific = (found.for_text(text).probability(0.04) for text in ("dog", "a red dog"))
     assert general >= specific
-    assert found.of("dog").threshold > found.of("a red dog").threshold
-    assert found.of("dog").of("a red dog") == found.of("dog")
+    assert found.for_text("dog").threshold > found.for_text("a red dog").threshold
+    assert found.for_text("dog").for_text("a red dog") == found.for_text("dog")
     # Of other images much is false at a violation at which all was true.
     shuffled = replace(shown, points=images[[1, 2, 0]])
     both = calibrate_chains(shown, shuffled, encode=encode, score="order")
     assert both is not None
     assert both.word_weight == found.word_weight
     assert (both.pairs, both.true) == (2 * found.pairs, 2 * found.true)
-    assert both.of("dog").probability(0.04) < found.of("dog").probability(0.04)
+    assert both.for_text("dog").probability(0.04) < found.for_text("dog").probability(0.04)
 
 
 def test_reliability_compares_probabilities_with_what_is_true() -> None:

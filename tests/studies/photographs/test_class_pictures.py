@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.features.feature_store import Maker, appending
+from hasse.models.features.feature_store import Maker, open_appender
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures, ClassPictures
@@ -65,7 +65,7 @@ def test_class_features_are_of_pictures_named_by_their_class(tmp_path: Path) -> 
     names = ("n04285008_sports_car.jpg", "n01440764_1.jpg", "beach.jpg")
     images = tuple(Image(at, name, tmp_path / name) for at, name in enumerate(names))
     made = Maker("network", "weights", 1, Preprocessing(), regions=True)
-    with appending(tmp_path / "features", made) as writer:
+    with open_appender(tmp_path / "features", made) as writer:
         values = np.arange(3 * REGIONS, dtype=np.float16).reshape(3, 1, REGIONS, 1)
         writer.add(images, [1, 1, 1], values)
         writer.commit()

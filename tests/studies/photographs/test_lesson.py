@@ -96,7 +96,7 @@ def test_model_is_calibrated_on_class_pictures_too(tmp_path: Path, sources: Text
     short = replace(LEARNS, epochs=1, validate_every=1)
     sources = replace(sources, class_features=real)
     trained = train(tmp_path / "model", sources, config=short)
-    encoded = EncodedDataset(DATASET, *dataset_points(trained.trained, DATASET, images()))
+    encoded = EncodedDataset(DATASET, *dataset_points(trained.order_embedding, DATASET, images()))
     alone, both = (
         calibrate_model(trained, encoded, sources.chains, of, sources.classes)
         for of in (None, real)

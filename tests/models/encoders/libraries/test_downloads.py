@@ -15,7 +15,7 @@ import pytest
 
 from hasse.models.encoders.libraries import downloads, open_clip
 from hasse.models.encoders.libraries.downloads import (
-    WantedFiles,
+    EncoderFiles,
     download_file,
     download_repository,
 )
@@ -223,12 +223,12 @@ def test_repository_without_weights_or_a_network_is_refused_in_a_sentence(kept: 
 
 
 def test_wanted_files_prefers_the_first_weights_and_needs_all_that_is_needed() -> None:
-    wanted = WantedFiles(("a", "b"), needed=("c",), optional=("d",))
-    assert wanted.among(["b", "d", "c", "a"]) == ["d", "c", "a"]
-    assert wanted.among(["c", "b"]) == ["c", "b"]
-    assert wanted.among(["a", "b", "d"]) == []
+    wanted = EncoderFiles(("a", "b"), needed=("c",), optional=("d",))
+    assert wanted.choose(["b", "d", "c", "a"]) == ["d", "c", "a"]
+    assert wanted.choose(["c", "b"]) == ["c", "b"]
+    assert wanted.choose(["a", "b", "d"]) == []
     names = ["open_clip_pytorch_model.bin", "open_clip_config.json", "README.md"]
-    assert open_clip.WANTED.among(names) == [names[1], names[0]]
+    assert open_clip.FILES.choose(names) == [names[1], names[0]]
 
 
 def test_published_url_is_of_weights_that_take_224_pixels() -> None:

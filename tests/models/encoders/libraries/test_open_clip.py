@@ -87,7 +87,7 @@ def test_a_model_for_captions_alone_encodes_them(tmp_path: Path) -> None:
 def test_words_in_a_script_that_was_not_learned_are_unknown(tmp_path: Path) -> None:
     tiny_clip(tmp_path / "clip")
     model = made(tmp_path / "clip", tmp_path / "model")
-    assert model.vocabulary.unknown("a pterodactyl, σκύλος 犬 x") == ["σκύλος", "犬"]
+    assert model.vocabulary.unknown_words("a pterodactyl, σκύλος 犬 x") == ["σκύλος", "犬"]
     assert model.vocabulary.knows("σκύλος x")
     assert not model.vocabulary.knows("σκύλος!")
 
@@ -107,7 +107,7 @@ def test_a_tokenizer_of_its_own_is_read_from_its_file(tmp_path: Path) -> None:
     model = made(tmp_path / "clip", tmp_path / "model")
     texts = ["a dog", "a  cat a dog a dog a dog a dog a dog a dog a dog", ""]
     assert model.texts.tokenizer(texts).equal(theirs(texts))
-    assert model.vocabulary.unknown("a cat") == ["cat"]
+    assert model.vocabulary.unknown_words("a cat") == ["cat"]
     own.add_tokens(["cat"])
     own.save(str(tmp_path / "clip" / "tokenizer.json"))
     said = message(NAME, tmp_path / "clip")
@@ -142,7 +142,7 @@ def test_a_model_is_not_trained_further(tmp_path: Path) -> None:
     tiny_clip(tmp_path / "clip")
     made(tmp_path / "clip", tmp_path / "model")
     with pytest.raises(CheckpointError, match="encoders of another library, which cannot be"):
-        _ = checkpoint.load(tmp_path / "model", to_learn=True).trained
+        _ = checkpoint.load(tmp_path / "model", to_learn=True).order_embedding
 
 
 def test_published_files_are_those_of_the_hub() -> None:

@@ -130,7 +130,7 @@ def test_a_checkpoint_leaves_out_the_weights_that_pip_installs(tmp_path: Path) -
     model = OrderEmbedding(config, Vocabulary(["dog"]), Preprocessing(64, 64))
     checkpoint.save(tmp_path, model, "lite", {})
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 200_000
-    loaded = checkpoint.load(tmp_path).trained
+    loaded = checkpoint.load(tmp_path).order_embedding
     picture = Image.new("RGB", (64, 64), (200, 30, 60))
     np.testing.assert_allclose(
         loaded.encode_images([picture]), model.eval().encode_images([picture]), atol=1e-5
@@ -144,7 +144,7 @@ def test_a_checkpoint_keeps_weights_that_have_learned_further(tmp_path: Path) ->
     with torch.no_grad():
         next(model.images.backbone.parameters()).mul_(1.5)
     checkpoint.save(tmp_path, model, "lite", {})
-    loaded = checkpoint.load(tmp_path, to_learn=True).trained
+    loaded = checkpoint.load(tmp_path, to_learn=True).order_embedding
     assert loaded.images.backbone.fingerprint() == model.images.backbone.fingerprint()
 
 

@@ -52,11 +52,11 @@ def test_train_suits_the_batch_to_the_images_unless_one_is_given(
 ) -> None:
     counted: list[int] = []
 
-    def suited(config: TrainingConfig, images: int) -> TrainingConfig:
+    def smaller(config: TrainingConfig, images: int) -> TrainingConfig:
         counted.append(images)
         return replace(config, batch_size=5)
 
-    monkeypatch.setattr(TrainingConfig, "suited", suited)
+    monkeypatch.setattr(TrainingConfig, "for_images", smaller)
     learn = ("lab train", home / "data", *TINY_TRAINING, "--epochs", 1)
     done(hasse(*learn, "--out", tmp_path / "asked"))
     assert counted == []

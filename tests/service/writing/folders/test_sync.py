@@ -17,7 +17,7 @@ from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, FolderRow, ImageRow
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.images.codecs import Decoded
+from hasse.models.images.codecs import DecodedPicture
 from hasse.models.images.decoding import decode
 from hasse.service.writing import image_source
 from hasse.service.writing.folders.catalog_state import CatalogState
@@ -270,7 +270,7 @@ def test_pictures_that_stay_damaged_do_not_load_the_model(
 def test_file_that_changes_while_it_is_read_is_added_by_the_next_sync(
     index: Index, root: Path, sync: Callable[..., Counts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changing(path: Path, *how: Any) -> Decoded:
+    def changing(path: Path, *how: Any) -> DecodedPicture:
         found = decode(path, *how)
         if path.name == "three.png":
             draw(path, 9)

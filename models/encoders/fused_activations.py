@@ -1,4 +1,4 @@
-"""Convolutions that apply the activation behind them themselves, on processors."""
+"""Convolutions fused with the activations after them, on processors."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-# The names and arguments of activations in torch's calls of oneDNN.
+# Names and arguments of activations in torch's calls of oneDNN.
 _ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
     nn.ReLU: ("relu", []),
     nn.ReLU6: ("hardtanh", [0.0, 6.0]),
 }
 
 
-class _Activated(nn.Module):
+class _FusedConvolution(nn.Module):
     def __init__(self, convolution: nn.Conv2d, activation: nn.Module) -> None:
         super().__init__()
         self.convolution = convolution
         self.name, self.arguments = _ACTIVATIONS[type(activation)]
 
     def forward(self, x: Tensor) -> Tensor:
-        of = self.convolution
-        shape = (of.padding, of.stride, of.dilation, of.groups)
+        conv = self.convolution
+        shape = (conv.padding, conv.stride, conv.dilation, conv.groups)
         convolve = torch.ops.mkldnn._convolution_pointwise
-        found: Tensor = convolve(x, of.weight, of.bias, *shape, self.name, self.arguments, "")
-        return found
+        out: Tensor = convolve(x, conv.weight, conv.bias, *shape, self.name, self.arguments, "")
+        return out
 
 
-def activate(network: GraphModule) -> None:
-    """Join activations of a traced network to the convolutions before them, in place.
+def fuse_activations(network: GraphModule) -> None:
+    """Fuse activations of a traced network into the convolutions before them, in place.
 
-    Bits stay: rounding to bfloat16 and cutting off at 0 and 6 can be exchanged. It takes a third
-    less time, since an activation of its own reads and writes all that it follows.
+    The result has the same bits, because rounding to bfloat16 and clamping to 0 and 6 commute. It
+    takes a third less time, because a separate activation reads and writes the whole tensor.
     """
     modules = dict(network.named_modules())
     for node in list(network.graph.nodes):
@@ -46,7 +46,7 @@ def activate(network: GraphModule) -> None:
             and not isinstance(convolution.padding, str)
             and len(before.users) == 1
         ):
-            network.set_submodule(str(before.target), _Activated(convolution, activation))
+            network.set_submodule(str(before.target), _FusedConvolution(convolution, activation))
             node.replace_all_uses_with(before)
             network.graph.erase_node(node)
     network.recompile()

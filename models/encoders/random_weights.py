@@ -1,4 +1,4 @@
-"""Modules without the random weights that those of a checkpoint replace."""
+"""Modules without random weights, because a checkpoint replaces them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DRAWS = {
 }
 
 
-class Undrawn(TorchFunctionMode):
-    """While it is entered, tensors stay as they are allocated where random numbers would be drawn.
+class SkipRandomWeights(TorchFunctionMode):
+    """A context in which torch leaves tensors uninitialised instead of drawing random numbers.
 
-    A module that is made meanwhile needs all of its state loaded. Drawing it takes longer.
+    A module made in it needs its whole state loaded. Drawing numbers would take longer.
     """
 
     def __torch_function__(
@@ -32,10 +32,10 @@ class Undrawn(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of torch, unless it draws or makes what was drawn orthogonal."""
-        given = kwargs or {}
+        """Call a function of torch, unless it draws numbers or makes them orthogonal."""
+        arguments = kwargs or {}
         if func in _DRAWS:
-            return args[0] if args else given["tensor"]
+            return args[0] if args else arguments["tensor"]
         if func is torch.linalg.qr:
             return args[0], args[0]
-        return func(*args, **given)
+        return func(*args, **arguments)

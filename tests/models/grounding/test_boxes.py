@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hasse.models.grounding.boxes import Boxes, boxes_in_cells, find_boxes
 from hasse.models.grounding.demands import Phrase
 from hasse.models.grounding.evidence import Evidence, Floats
-from hasse.models.grounding.places import Boxes, boxes, find
 from tests.tiny import tiny_model
 
 SIDE, CLASSES = 17, 40
@@ -45,7 +45,7 @@ def touches(box: Boxes, left: int, top: int, right: int, bottom: int) -> bool:
 
 def test_boxes_are_where_the_classes_of_phrases_are(evidence: Evidence) -> None:
     first, second = (1, 1, 8, 8), (10, 9, 16, 15)
-    found = boxes(evidence, cells(class_0=first, class_1=second), sought(0, 1))
+    found = boxes_in_cells(evidence, cells(class_0=first, class_1=second), sought(0, 1))
     assert touches(found[0], *first)
     assert touches(found[1], *second)
     assert found.min() >= 0
@@ -54,12 +54,12 @@ def test_boxes_are_where_the_classes_of_phrases_are(evidence: Evidence) -> None:
 
 
 def test_box_of_what_fills_the_picture_is_the_picture(evidence: Evidence) -> None:
-    found = boxes(evidence, cells(class_0=(0, 0, SIDE, SIDE)), sought(0, CLASSES))
+    found = boxes_in_cells(evidence, cells(class_0=(0, 0, SIDE, SIDE)), sought(0, CLASSES))
     np.testing.assert_array_equal(found, [[0, 0, 1, 1]] * 2)
 
 
 def test_phrase_that_is_not_shown_has_no_box(evidence: Evidence) -> None:
-    found = boxes(evidence, cells(class_0=(1, 1, 8, 8)), sought(5, 0))
+    found = boxes_in_cells(evidence, cells(class_0=(1, 1, 8, 8)), sought(5, 0))
     assert not found[0].any()
     assert found[1].any()
 
@@ -69,12 +69,12 @@ def test_phrase_beside_the_classes_that_says_hardly_anything_has_no_box(
 ) -> None:
     shown = cells(class_0=(1, 1, 8, 8))
     every = CLASSES + 1
-    assert not boxes(evidence, shown, sought(every, beside=True)).any()
-    assert boxes(evidence, shown, sought(every)).any()
-    assert boxes(evidence, shown, sought(CLASSES, beside=True)).any()
+    assert not boxes_in_cells(evidence, shown, sought(every, beside=True)).any()
+    assert boxes_in_cells(evidence, shown, sought(every)).any()
+    assert boxes_in_cells(evidence, shown, sought(CLASSES, beside=True)).any()
 
 
 def test_find_refuses_a_model_that_is_not_grounded() -> None:
     pixels = np.zeros((1, 3, 32, 32), np.float32)
     with pytest.raises(TypeError, match="grounded"):
-        find(tiny_model(), pixels, sought(0))
+        find_boxes(tiny_model(), pixels, sought(0))

@@ -1,6 +1,6 @@
-"""Networks that torch has exported, kept for processes that do without it.
+"""Networks exported by torch, stored for processes that run without it.
 
-Each is a folder of `networks` in `HASSE_HOME`, by the fingerprint of the model it is part of.
+Each is a folder in `HASSE_HOME/networks`, named by the fingerprint of its model.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from hasse.models.encoders.backbone import Backbone
 
 KIND = ModelKind("network", "hasse add", 1, ())
-_MOST = 8  # networks that are kept; those of this size have 25 MB
+_MAX_NETWORKS = 8  # on disk, of about 25 MB each
 
 
 def network_of(
     fingerprint: str, build: Callable[[], Backbone], runtime: Runtime, device: str | torch.device
 ) -> CompiledNetwork | None:
-    """Return the network of a model, ready to run without torch.
+    """Return the network of a model, ready to run without torch, or None.
 
-    What was exported before is read, else what `build` returns is exported and kept. None where
-    torch is to encode, or OpenVINO cannot run such a network.
+    Reads a stored network, else exports the one that `build` returns and stores it. None if torch
+    encodes pictures, or OpenVINO cannot run such a network.
 
     Raises:
-        BackboneError: OpenVINO is to encode, and is not installed.
+        BackboneError: the runtime is OpenVINO, which is not installed.
     """
     if str(device) != "cpu" or not (runtime == "openvino" or (runtime == "auto" and _is_fast())):
         return None
@@ -53,17 +53,17 @@ def network_of(
     exported = _read(folder)
     if exported is None and (exported := compiled_network.export(build())) is not None:
         with suppress(OSError, SafetensorError):  # a home that cannot be written, or a full disk
-            _keep(folder, exported)
+            _store(folder, exported)
     return None if exported is None else CompiledNetwork(exported)
 
 
 def is_installed() -> bool:
-    """Tell whether OpenVINO is there."""
+    """Return whether OpenVINO is installed."""
     return find_spec("openvino") is not None
 
 
 def _is_fast() -> bool:
-    """Tell whether OpenVINO was found to take less time than torch on such processors."""
+    """Return whether OpenVINO is known to be faster than torch on such processors."""
     return platform.machine() in {"x86_64", "AMD64"}
 
 
@@ -75,9 +75,9 @@ def _read(folder: Path) -> ExportedNetwork | None:
         return None
 
 
-def _keep(folder: Path, exported: ExportedNetwork) -> None:
+def _store(folder: Path, exported: ExportedNetwork) -> None:
     config = {"name": exported.name, "network": exported.fingerprint}
     KIND.save(folder, config, tensors(exported.arrays), {})
-    kept = sorted(folder.parent.glob(f"*/{SUMS}"), key=lambda path: -path.stat().st_mtime)
-    for path in kept[_MOST:]:
+    stored = sorted(folder.parent.glob(f"*/{SUMS}"), key=lambda path: -path.stat().st_mtime)
+    for path in stored[_MAX_NETWORKS:]:
         shutil.rmtree(path.parent, ignore_errors=True)
