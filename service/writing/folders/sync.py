@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hasse.service.writing.image_source import EncodedImages
 
 
-class PlanOutdatedError(Exception):
+class PlanOutdated(Exception):
     """Another writer has changed the index since the plan was made."""
 
 
@@ -115,7 +115,7 @@ class FolderSync:
         while True:
             try:
                 self._update()
-            except PlanOutdatedError:
+            except PlanOutdated:
                 self._refresh_plan()
             else:
                 return self._counts
@@ -194,7 +194,7 @@ class FolderSync:
             while True:
                 try:
                     self._add_block([sha256s[image.path] for image in block.images], block)
-                except PlanOutdatedError:
+                except PlanOutdated:
                     self._refresh_plan()
                 else:
                     break
@@ -396,7 +396,7 @@ class FolderSync:
         folders = self._state.changed_folders(self.scan, self._plan.unreachable)
         with self._index.writing() as writer:
             if self._index.catalog.generation() != self._state.generation:
-                raise PlanOutdatedError
+                raise PlanOutdated
             self._state.generation = writer.change(replace(change, folders=folders))
         self._state.folders_before = (*self._state.folders_before, *folders)
         self._index.announce()
