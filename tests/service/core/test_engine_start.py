@@ -72,7 +72,7 @@ def test_damage_of_a_large_segment_ends_a_service_that_answered_before_it_was_fo
         problem(client.get("/readyz"), 503, "not_ready")
 
 
-@pytest.mark.parametrize("step", ["ModelLoader._own", "sweep", "warm"])
+@pytest.mark.parametrize("step", ["ModelLoader._load_of", "sweep", "warm"])
 def test_engine_that_cannot_open_closes_its_index(
     collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
