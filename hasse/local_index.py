@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 def open_index(
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | None = None,
     model: str | os.PathLike[str] | None = None,
     *,
     device: str = "auto",
@@ -34,7 +34,7 @@ def open_index(
     """Open an index that `hasse add` or `hasse lab index build` made.
 
     Args:
-        folder: the folder of the index.
+        folder: the folder of the index; by default `HASSE_LIBRARY`, or your own library.
         model: the folder of a checkpoint, or the name of a built-in one; by default the model
             that the index was built with.
         device: where the model encodes: "cpu", "cuda", or "auto".
@@ -42,9 +42,9 @@ def open_index(
     Raises:
         HasseError: the index or the model cannot be used; the message says what to do.
     """
-    settings = Settings(
-        library=Path(folder), model=None if model is None else Path(model), device=device
-    )
+    settings = Settings(model=None if model is None else Path(model), device=device)
+    if folder is not None:
+        settings = settings.model_copy(update={"library": Path(folder)})
     return LocalIndex(Engine.open(settings, absolute_paths=True))
 
 

@@ -148,6 +148,14 @@ def test_local_index_takes_and_removes_pictures(tmp_path: Path) -> None:
         index.search_images("a dog")
 
 
+def test_open_index_without_a_folder_opens_the_library_of_the_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HASSE_LIBRARY", str(folder))
+    with hasse.open_index(device="cpu") as opened:
+        assert opened.search_images("a dog", k=1).hits
+
+
 def test_local_index_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(hasse.HasseError):
         hasse.open_index(tmp_path)
