@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Making, caption_hits, key_of
+from hasse.service.questions.pipeline import Making, caption_hits, encode, key_of
 from hasse.service.questions.requests import CaptionQuery
 
 
 async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Making:
-    """Return the captions of a picture, or of a stored image: true ones that say most first.
-
-    Raises:
-        ServiceError: for the id of an image also `not_found` and `picture_missing`.
-    """
-    from hasse.service.core import records  # which decode pictures
-
-    source = await records.picture_source(engine, request.image)
-    pixels = await engine.pictures.pixels(source, stages)
-    point = await engine.encoder.encode(pixels, stages)
+    """Return the captions of a picture, or of a stored image: true ones that say most first."""
+    (point,) = await encode(engine, [request.image], stages)
     key = key_of(engine, "caption", request)._replace(leads=True)
     (found,) = await engine.searcher.search(key, point[None], stages)
     about = found.facts(engine.checkpoint.name)

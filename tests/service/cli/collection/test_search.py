@@ -95,6 +95,12 @@ def test_captions_of_a_picture_are_a_table(collection: Path, photo: Path) -> Non
     assert [row.split()[-1] for row in rows] == [hit["path"] for hit in found]
 
 
+def test_captions_of_a_stored_picture_need_no_image_encoder(collection: Path) -> None:
+    found = hasse("lab captions", 1003, "--library", collection, "-n", 3, "--json")
+    assert found.status == 0, found.err
+    assert len(json.loads(found.out)["hits"]) == 3
+
+
 def test_search_with_unknown_words_names_them(collection: Path) -> None:
     assert "zeppelin" in hasse("search", "a zeppelin", "--library", collection).err
 
