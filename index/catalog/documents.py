@@ -68,6 +68,10 @@ _POSTGRESQL = (
     "ON pg_namespace.oid = extnamespace WHERE extname = 'pg_trgm') || '.gin_trgm_ops)'; "
     "EXCEPTION WHEN OTHERS THEN NULL; END $$",
 )
+# Negative: lists of all sizes, and not only many of one size.
+_MERGE = "INSERT INTO documents_words(documents_words, rank) VALUES ('merge', ?)"
+_PAGES = 1_000  # of 4 kB, merged by one transaction: 70 ms
+_ALL_PAGES = 2**31 - 1
 _INDEXES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
@@ -106,6 +110,16 @@ def add_missing(connection: Connection) -> None:
         rows = list(_documents(connection, part))
         if rows:
             connection.execute(DOCUMENTS.insert(), rows)
+    merge(connection, _ALL_PAGES)
+
+
+def merge(connection: Connection, pages: int = _PAGES) -> None:
+    """Merge the lists that changes have left for each word, up to some pages of them.
+
+    SQLite reads a list in twenty parts in twice the time that it takes for one; PostgreSQL has one.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_MERGE, (-pages,))
 
 
 def rebuild(connection: Connection) -> None:

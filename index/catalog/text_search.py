@@ -6,6 +6,7 @@ the newest first. So they give the same answers.
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,8 +32,15 @@ _NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a value, in the text of a stateme
 _ID = sql.column("id", sql.BigInteger)
 _BY_WORDS = "SELECT rowid AS id FROM documents_words"
 _BY_TRIGRAMS = "SELECT rowid AS id FROM documents_trigrams"
+_MOST_KEPT = 20_000  # counts: queries hardly have more different words
+_LIST = "(SELECT {} FROM ({}) AS list{})"
+_IF_WRITTEN = "CASE WHEN EXISTS (SELECT 1 FROM written) THEN {} END"  # by any model
+_LISTED = {"sqlite": "json_group_array(id)", "postgresql": "CAST(json_agg(id) AS TEXT)"}
 _COUNT = "(SELECT count(*) FROM ({} LIMIT {}) AS c{})"
 _BLOCK = 64  # letters of other alphabets stand in blocks of about this size
+
+
+Wanted: TypeAlias = tuple[str, Form]  # a folded text, and how documents have to say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +50,23 @@ class Resolved:
     Attributes:
         text: folded; the correction, where nobody says the term as it was written.
         form: whether it is a word there, the beginning of one, or a part of one.
-        documents: how many say it, up to `_COMMON`.
         known: whether the model knows the term.
     """
 
     term: Term
     text: str
     form: Form
-    documents: int
     known: bool
 
     @property
     def is_corrected(self) -> bool:
         """Whether another word is said than was written."""
         return self.text != self.term.folded
+
+    @property
+    def wanted(self) -> Wanted:
+        """What documents have to say, and how."""
+        return self.text, self.form
 
     def is_said(self, padded: str) -> bool:
         """Tell whether a folded text with a space before and after it says the term."""
@@ -90,35 +101,70 @@ class Said:
         return Said(everything, names, something, self.resolved)
 
 
+class Counts(NamedTuple):
+    """About how many images there are, and how many documents say a text, up to `_COMMON`.
+
+    Texts that no document says are not in it.
+    """
+
+    images: int
+    documents: dict[Wanted, int]
+
+
+class CountCache:
+    """The counts of one generation, as far as searches needed them.
+
+    That no document says a text is found out each time: another process may have added one, in a
+    generation that this process does not know of yet.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[int, dict[Wanted, int]] = -1, {}
+
+    def of(self, generation: int, images: int) -> Counts:
+        """Return the counts of a generation, to which a search adds others."""
+        kept = self._kept
+        if kept[0] != generation or len(kept[1]) > _MOST_KEPT:
+            kept = self._kept = generation, {}
+        return Counts(images, kept[1])
+
+
 def said(
     connection: Connection,
     query: TextQuery,
     knows: Callable[[str], bool],
     limit: int,
-    images: int,
+    counts: Counts,
     selected: Sequence[sql.ColumnElement[bool]] = (),
 ) -> Said:
     """Return the images that say a query, up to `limit` of each kind.
 
-    `knows` tells whether the model knows a word. `images` is about how many there are, `selected`
-    are conditions on `IMAGES`.
+    `knows` tells whether the model knows a word. `selected` are conditions on `IMAGES`.
     """
     if not query.terms:
         return Said()
-    look = _Look(connection, limit, selected)
+    look = _Look(connection, limit, counts, selected)
     resolved = _resolved(look, query.terms, [knows(term.written) for term in query.terms])
-    strong = [one for one in resolved if one.form == "word" or not one.known]
-    whole = len(resolved) == len(query.terms)
-    written = look.written(query.terms)
-    everything = look.all_of(resolved) if whole and len(strong) == len(resolved) else ()
-    unknown = [one for one in resolved if not one.known]
-    names = look.all_of(unknown) if unknown else ()
-    parts = look.all_of(resolved) if whole and not everything else ()
-    some = look.some_of(resolved, len(query.terms), images) if len(query.terms) > 1 else ()
+    every = [one.wanted for one in resolved]
+    unknown = [one.wanted for one in resolved if not one.known]
+    is_whole = len(resolved) == len(query.terms)
+    rare = [one for one in every if counts.documents[one] < _COMMON]
+    together, names, written, *each = look.newest(
+        (every if is_whole else (), "human"),
+        # Where every word is a name, these are the same.
+        (() if is_whole and unknown == every else unknown, "human"),
+        ([(term.folded, "word") for term in query.terms], "written"),
+        *(([one], "human") for one in rare if len(query.terms) > 1),
+    )
+    is_strong = all(one.form == "word" or not one.known for one in resolved)
+    everything, parts = (together, ()) if is_strong else ((), together)
+    unsaid = len(query.terms) - len(resolved)
+    some = _said_in_part(every, dict(zip(rare, each, strict=False)), unsaid, counts)
     fresh = dict.fromkeys(everything)
     names = tuple(id_ for id_ in names if id_ not in fresh)
     fresh |= dict.fromkeys(names)
-    something = tuple(id_ for id_ in dict.fromkeys((*parts, *written, *some)) if id_ not in fresh)
+    less = dict.fromkeys((*parts, *written, *some[:limit]))
+    something = tuple(id_ for id_ in less if id_ not in fresh)
     return Said(everything, names, something[:limit], tuple(resolved))
 
 
@@ -145,93 +191,125 @@ class _Look:
     """Looks for documents in one transaction.
 
     Statements go to the driver as they are: what SQLAlchemy does for one takes longer than SQLite
-    does.
+    does. And ids come as one text in JSON, as in `index.catalog.lookups`: before each row SQLite
+    would wait for the other threads of a busy service.
     """
 
     def __init__(
-        self, connection: Connection, limit: int, selected: Sequence[sql.ColumnElement[bool]]
+        self,
+        connection: Connection,
+        limit: int,
+        counts: Counts,
+        selected: Sequence[sql.ColumnElement[bool]],
     ) -> None:
         self._connection = connection
         self._cursor = connection.connection.cursor()
         self._dialect = connection.dialect.name
         self._limit = limit
+        self._counted = counts.documents
         self._selected = selected
 
-    def counts(self, texts: Sequence[str], form: Form = "word") -> list[int]:
+    def counts(self, wanted: Sequence[Wanted]) -> list[int]:
         """Return how many documents say each text, up to `_COMMON`."""
+        missing = [one for one in wanted if one not in self._counted]
         parts, values = [], dict[str, str | int]()
-        for at, text in enumerate(texts):
-            found = _documents_with(self._dialect, [(text, form)], "human", f"t{at}_")
+        for at, one in enumerate(missing):
+            found = _documents_with(self._dialect, [one], "human", f"t{at}_")
             parts.append(_COUNT.format(found.text, _COMMON, at))
             values |= found.values
-        (counts,) = self._rows(_Statement(f"SELECT {', '.join(parts)}", values))
-        return list(counts)
+        if parts:
+            counts = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
+            each = zip(missing, counts, strict=True)
+            self._counted.update((one, number) for one, number in each if number)
+        return [self._counted.get(one, 0) for one in wanted]
 
-    def all_of(self, terms: Sequence[Resolved]) -> tuple[int, ...]:
-        """Return the newest documents that say all terms."""
-        return self.newest([(one.text, one.form) for one in terms])
+    def newest(self, *lists: tuple[Sequence[Wanted], Column]) -> list[tuple[int, ...]]:
+        """Return for each list the newest of the selected documents that say all of its texts.
 
-    def written(self, terms: Sequence[Term]) -> tuple[int, ...]:
-        """Return the newest documents in which a model says all terms."""
-        if not self._rows(_Statement("SELECT 1 FROM written LIMIT 1", {})):
-            return ()
-        return self.newest([(term.folded, "word") for term in terms], "written")
-
-    def some_of(self, terms: Sequence[Resolved], wanted: int, images: int) -> list[int]:
-        """Return documents that say a part of the terms, the rarest first.
-
-        The weight of a term grows the fewer documents say it. That of a term that nobody says
-        is the largest: a document that lacks it says little of the query.
+        Those of no text are none. All are found by one statement.
         """
-        weights: dict[int, float] = {}
-        total = (wanted - len(terms)) * log1p(images)
-        for one in terms:
-            weight = log1p(images / one.documents)
-            total += weight
-            if one.documents < _COMMON:
-                for id_ in self.newest([(one.text, one.form)]):
-                    weights[id_] = weights.get(id_, 0.0) + weight
-        enough = (id_ for id_, weight in weights.items() if weight >= _SHARE * total)
-        return sorted(enough, key=lambda id_: (-weights[id_], -id_))[: self._limit]
+        asked = [
+            (at, wanted, column, _documents_with(self._dialect, wanted, column, f"t{at}_"))
+            for at, (wanted, column) in enumerate(lists)
+            if wanted
+        ]
+        found: list[tuple[int, ...]] = [()] * len(lists)
+        if not asked:
+            return found
+        if self._selected:
+            each = (self._selected_list(statement) for *_, statement in asked)
+            row: Sequence[Any] = self._connection.execute(sql.select(*each)).one()
+        else:
+            parts = (self._list(*one) for one in asked)
+            values = {name: value for *_, by in asked for name, value in by.values.items()}
+            row = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
+        for (at, *_), ids in zip(asked, row, strict=True):
+            found[at] = tuple(sorted(json.loads(ids or "[]"), reverse=True)[: self._limit])
+        return found
 
     def first_of(self, words: Sequence[str]) -> str | None:
         """Return the first of some words that any document says."""
         for word in words:
             found = _documents_with(self._dialect, [(word, "word")], "human")
-            if self._rows(found._replace(text=f"{found.text} LIMIT 1")):
+            if self._row(found._replace(text=f"{found.text} LIMIT 1")):
                 return word
         return None
 
-    def newest(
-        self, wanted: Sequence[tuple[str, Form]], column: Column = "human"
-    ) -> tuple[int, ...]:
-        """Return the newest of the selected documents that say all of some folded texts."""
-        found = _documents_with(self._dialect, wanted, column)
-        if not self._selected:
-            limited = f"{found.text} ORDER BY id DESC LIMIT {self._limit}"
-            return tuple(id_ for (id_,) in self._rows(found._replace(text=limited)))
+    def _list(
+        self, at: int, wanted: Sequence[Wanted], column: Column, statement: _Statement
+    ) -> str:
+        text = statement.text
+        are_few = any(self._counted.get(one, _COMMON) < _COMMON for one in wanted)
+        # Backwards, SQLite takes twice as long for documents of several words.
+        if column == "written" or len(wanted) == 1 or not are_few:
+            text = f"{text} ORDER BY id DESC LIMIT {self._limit}"
+        ids = _LIST.format(_LISTED[self._dialect], text, at)
+        return _IF_WRITTEN.format(ids) if column == "written" else ids
+
+    def _selected_list(self, found: _Statement) -> sql.ScalarSelect[Any]:
         ids = found.part().subquery()
         chosen = sql.exists().where(IMAGES.c.id == ids.c.id, *self._selected)
         newest = sql.select(ids.c.id).where(chosen).order_by(ids.c.id.desc()).limit(self._limit)
-        return tuple(self._connection.execute(newest).scalars())
+        listed: sql.ColumnClause[Any] = sql.literal_column(_LISTED[self._dialect])
+        return sql.select(listed).select_from(newest.subquery()).scalar_subquery()
 
-    def _rows(self, statement: _Statement) -> Sequence[Any]:
+    def _row(self, statement: _Statement) -> Sequence[Any]:
         text = statement.text
         if self._dialect == "postgresql":
             text = _NAME.sub(r"%(\1)s", text)
         self._cursor.execute(text, statement.values)
-        found: Sequence[Any] = self._cursor.fetchall()
-        return found
+        row: Sequence[Any] = self._cursor.fetchone() or ()
+        return row
+
+
+def _said_in_part(
+    wanted: Sequence[Wanted],
+    documents: Mapping[Wanted, Sequence[int]],
+    unsaid: int,
+    counts: Counts,
+) -> list[int]:
+    """Return those of the documents of some texts that say enough of all, the rarest first.
+
+    The weight of a text grows the fewer documents say it. That of each of the texts that nobody
+    says is the largest: a document that lacks it says little of the query.
+    """
+    weights: dict[int, float] = {}
+    total = unsaid * log1p(counts.images)
+    for one in wanted:
+        weight = log1p(counts.images / counts.documents[one])
+        total += weight
+        for id_ in documents.get(one, ()):
+            weights[id_] = weights.get(id_, 0.0) + weight
+    enough = (id_ for id_, weight in weights.items() if weight >= _SHARE * total)
+    return sorted(enough, key=lambda id_: (-weights[id_], -id_))
 
 
 def _resolved(look: _Look, terms: Sequence[Term], known: Sequence[bool]) -> list[Resolved]:
     """Return how each term is said, of those that anybody says."""
-    counts = look.counts([term.folded for term in terms])
+    counts = look.counts([(term.folded, "word") for term in terms])
     each = zip(terms, known, counts, strict=True)
     found = (
-        Resolved(term, term.folded, "word", number, knows)
-        if number
-        else _said_otherwise(look, term, knows)
+        Resolved(term, term.folded, "word", knows) if number else _said_otherwise(look, term, knows)
         for term, knows, number in each
     )
     return [one for one in found if one is not None]
@@ -244,14 +322,12 @@ def _said_otherwise(look: _Look, term: Term, known: bool) -> Resolved | None:
     """
     if len(term.folded) >= _SHORTEST_PART:
         for form in FORMS[1:]:
-            (documents,) = look.counts([term.folded], form)
-            if documents:
-                return Resolved(term, term.folded, form, documents, known)
+            if any(look.counts([(term.folded, form)])):
+                return Resolved(term, term.folded, form, known)
     if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
         near = look.first_of(list(_off_by_one(term.folded)))
-        if near is not None:
-            (documents,) = look.counts([near])
-            return Resolved(term, near, "word", documents, known)
+        if near is not None and any(look.counts([(near, "word")])):
+            return Resolved(term, near, "word", known)
     return None
 
 

@@ -187,6 +187,7 @@ class Writer:
             mutations.drop_segments(connection, merged.names)
             mutations.insert_segments(connection, records, merged.generation)
             mutations.forget_deletions(connection, merged.kind, merged.needed, seen)
+            documents.merge(connection)
         return generation
 
     def replace_model(

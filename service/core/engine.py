@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from hasse.index.catalog.text_search import CountCache
 from hasse.index.errors import CatalogUnreachableError
 from hasse.index.info import IndexInfo
 from hasse.index.search.query import Query
@@ -52,6 +53,7 @@ class Engine:
         admission, pictures, encoder, searcher, writing: its queues.
         paths: how answers show where files lie.
         upkeep: merges segments in the background.
+        text_counts: how many images say the words that were searched.
         checks: compares large segments with their checksums in the background.
         stage_seconds: histograms of the stages of answers, if these are counted.
         probe_seconds: maximum time of a probe for readiness.
@@ -91,6 +93,7 @@ class Engine:
             on_death=on_death,
         )
         self.stage_seconds = {} if metrics is None else metrics.stage_seconds
+        self.text_counts = CountCache()
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(

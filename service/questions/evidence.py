@@ -150,13 +150,14 @@ class _Search:
     async def said(self) -> Said:
         """Search by the text."""
         engine, selection = self.engine, self.key.query.selection
-        limit, images = max(self.key.query.k, _SAID_AT_LEAST), engine.info.images
+        limit = max(self.key.query.k, _SAID_AT_LEAST)
+        counts = engine.text_counts.of(engine.index.generation, engine.info.images)
 
         def look() -> Said:
             with engine.index.catalog.reading() as connection:
                 chosen = selection.conditions(connection, engine.index.folder) if selection else ()
                 knows = engine.vocabulary.knows
-                each = said(connection, self.query, knows, limit, images, chosen)
+                each = said(connection, self.query, knows, limit, counts, chosen)
             return each.by(partial(engine.index.versions, self.key.query))
 
         with self.stages.measure("text"):
@@ -231,7 +232,7 @@ class _Search:
             versions_of_hits(self.versions, self.rows, engine.paths),
         )
         facts = self._facts() if found is None else found.facts(engine.checkpoint.name)
-        phrases = [Resolved(Term(one, one), one, "word", 1, known=False) for one in query.phrases]
+        phrases = [Resolved(Term(one, one), one, "word", known=False) for one in query.phrases]
         wanted = [*said_by.resolved, *phrases]
         for hit, fields in zip(page, made, strict=True):
             fields["says"] = _says(texts.get(hit.image_id, []), wanted) if hit.says else []

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log1p
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sqlalchemy as sql
 
+from hasse.index.catalog.documents import merge
 from hasse.index.catalog.schema import DOCUMENTS
 from hasse.index.catalog.searches import save_search, saved_searches
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.text_search import Said, said
+from hasse.index.catalog.text_search import (
+    FORMS,
+    CountCache,
+    Counts,
+    Resolved,
+    Said,
+    _off_by_one,
+    said,
+)
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
@@ -72,7 +82,9 @@ def found(index: Index, query: str, selection: Selection | None = None) -> Said:
     with index.catalog.reading() as connection:
         chosen = selection.conditions(connection, index.folder) if selection else ()
         read = TextQuery.read(query)
-        return said(connection, read, lambda word: word.lower() in KNOWN, 100, 40, chosen)
+        return said(
+            connection, read, lambda word: word.lower() in KNOWN, 100, Counts(40, {}), chosen
+        )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +191,7 @@ def test_verify_names_a_text_index_that_lags_and_rebuilding_mends_it(index: Inde
     assert found(index, "felix").everything == (1,)
 
 
-def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
+def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     syllables = ["ba", "ki", "lo", "mü", "ß", "京", "ta", "ne", "2", "é", "ru", "so"]
     lexicon = ["".join(rng.choice(syllables, rng.integers(1, 4))) for _ in range(60)]
@@ -192,7 +204,10 @@ def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
         for folder in (tmp_path / "index", place_catalog(tmp_path / "server", url)):
             with Index.create(folder, model()) as index:
                 rows = [ImageRow(id_, f"{id_}.jpg", "") for id_ in range(100)]
-                captions = [CaptionRow(at, at % 100, text) for at, text in enumerate(texts)]
+                captions = [
+                    CaptionRow(at, at % 100, text, None if at % 9 else "a model")
+                    for at, text in enumerate(texts)
+                ]
                 points = embeddings(np.random.default_rng(0), 500, 16)
                 titles = {at: Metadata((("title", text),)) for at, text in enumerate(texts[:50])}
                 same = [VersionRow(id_, "ab", id_ // 7 * 7) for id_ in range(100)]
@@ -218,17 +233,94 @@ def test_both_databases_answer_the_same_to_200_queries(tmp_path: Path) -> None:
                         ),
                     ]
                 )
+                counts = Counts(100, {})
                 with index.catalog.reading() as connection:
-                    answers.append(
-                        [
-                            said(connection, TextQuery.read(query), known.__contains__, 50, 100)
-                            for query in queries
-                        ]
-                    )
+                    stored = connection.execute(sql.select(DOCUMENTS)).all()
+                    # Again with counts that are known.
+                    for _ in range(2):
+                        answers.append(
+                            [
+                                said(connection, one, known.__contains__, 20, counts)
+                                for one in map(TextQuery.read, queries)
+                            ]
+                        )
     assert len(queries) == 200
-    assert answers[0] == answers[1]
+    documents = {id_: (human, written) for id_, human, written, _ in stored}
+    expected = [read_one_by_one(documents, TextQuery.read(one), known, 20) for one in queries]
+    for each in answers:
+        assert [(one.everything, one.names, one.something) for one in each] == expected
     assert others[0] == others[1]
     assert sum(bool(one.everything) for one in answers[0]) > 50
+
+
+def read_one_by_one(
+    documents: dict[int, tuple[str, str]], query: TextQuery, known: set[str], limit: int
+) -> tuple[tuple[int, ...], ...]:
+    """Return what `said` should, of documents (human, written) by id: read every one."""
+
+    def saying(*wanted: Resolved, column: int = 0) -> list[int]:
+        texts = {id_: f" {texts[column]} " for id_, texts in documents.items()}
+        return sorted(id_ for id_ in texts if all(one.is_said(texts[id_]) for one in wanted))[::-1]
+
+    if not query.terms:
+        return (), (), ()
+    resolved = []
+    for term in query.terms:
+        knows = term.written in known
+        forms = [Resolved(term, term.folded, "word", knows)]
+        if len(term.folded) >= 3:
+            forms += [Resolved(term, term.folded, form, knows) for form in FORMS[1:]]
+        if len(term.folded) >= 4 and " " not in term.folded:
+            near = _off_by_one(term.folded)
+            forms += [Resolved(term, word, "word", knows) for word in near]
+        resolved += [next((one for one in forms if saying(one)), None)]
+    found = [one for one in resolved if one is not None]
+    whole = saying(*found)[:limit] if len(found) == len(resolved) else []
+    strong = all(one.form == "word" or not one.known for one in found)
+    everything = whole if strong else []
+    unknown = [one for one in found if not one.known]
+    names = [id_ for id_ in saying(*unknown)[:limit] if unknown and id_ not in everything]
+    weights = {one: log1p(len(documents) / len(saying(one))) for one in found}
+    total = (len(resolved) - len(found)) * log1p(len(documents))
+    said_of = dict.fromkeys(documents, 0.0)
+    for one in found if len(resolved) > 1 else ():
+        total += weights[one]
+        for id_ in saying(one)[:limit]:
+            said_of[id_] += weights[one]
+    some = [id_ for id_ in documents if said_of[id_] and said_of[id_] >= 0.4 * total]
+    some = sorted(some, key=lambda id_: (-said_of[id_], -id_))[:limit]
+    written = saying(
+        *(Resolved(one, one.folded, "word", known=True) for one in query.terms), column=1
+    )
+    less = dict.fromkeys((*([] if strong else whole), *written[:limit], *some))
+    something = [id_ for id_ in less if id_ not in everything and id_ not in names][:limit]
+    return tuple(everything), tuple(names), tuple(something)
+
+
+def test_counts_are_of_one_generation_and_never_none(index: Index) -> None:
+    kept = CountCache()
+    counts = kept.of(1, 40)
+    with index.catalog.reading() as connection:
+        said(connection, TextQuery.read("cat zzzz"), KNOWN.__contains__, 100, counts)
+    assert counts.documents == {("cat", "word"): 2}
+    assert kept.of(1, 40).documents is counts.documents
+    assert kept.of(2, 40).documents == {}
+
+
+def test_merging_lists_leaves_one_for_each_word(tmp_path: Path) -> None:
+    parts = sql.text("SELECT count(DISTINCT segid) FROM documents_words_idx")
+    with filled(tmp_path / "index") as index:
+        for id_ in range(20, 22):
+            with index.writing() as writer:
+                writer.replace_texts("text in the picture", {id_: ["a cat at sea"]})
+        before = found(index, "cat")
+        with index.catalog.reading() as connection:
+            assert connection.execute(parts).scalar_one() > 1
+        with index.catalog.writing() as connection:
+            merge(connection)
+            assert connection.execute(parts).scalar_one() == 1
+        assert found(index, "cat") == before
+        assert verify(index.folder).findings == ()
 
 
 def test_server_without_trigrams_finds_parts_of_words(tmp_path: Path) -> None:
