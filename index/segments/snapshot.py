@@ -92,9 +92,11 @@ class Snapshot:
         for rows_of in (_bisected, _compared):
             wanted = np.array([id_ for id_ in ids if id_ not in by_id], np.int64)
             for live in self.of(kind) if len(wanted) else ():
-                for row in rows_of(live.segment.ids, wanted):
-                    if not (len(live.excluded) and live.excluded[row]):
-                        by_id[int(live.segment.ids[row])] = np.array(live.segment.points[row])
+                rows = rows_of(live.segment.ids, wanted)
+                if len(live.excluded):
+                    rows = rows[~live.excluded[rows]]
+                found = np.asarray(live.segment.points)[rows]
+                by_id.update(zip(live.segment.ids[rows].tolist(), found, strict=True))
         return by_id
 
     def live(self, kind: Kind) -> int:

@@ -9,11 +9,11 @@ at rank r of one kind of evidence gets 1 / (60 + r), and one of both kinds the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from hasse.index.catalog.text_search import Resolved, Said, said
 from hasse.index.search.query import RowCounts
@@ -33,6 +33,7 @@ from hasse.service.questions.pipeline import (
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
 from hasse.service.verdict import is_true, may_be_true
 
+Finished = TypeVar("Finished")
 Texts: TypeAlias = dict[int, list[SourcedText]]  # of images
 
 _SAID_AT_LEAST = 40  # images looked for by text: the best of them by violation come first
@@ -45,8 +46,9 @@ async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Making:
     """Return the images that show a caption or say it, the best first."""
     search = _Search.of(engine, request, stages)
     found, said_by = await search.both()
-    hits = await search.merged(found, said_by)
-    page, texts = await search.described(hits[request.offset : search.key.query.k])
+    page, texts = await search.finish(
+        lambda: search.described(search.merged(found, said_by)[request.offset : search.key.query.k])
+    )
     return lambda: search.fields(page, found, said_by, texts)
 
 
@@ -57,7 +59,8 @@ async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> Makin
     """
     most = request.model_copy(update={"k": engine.settings.k_maximum, "offset": 0})
     search = _Search.of(engine, most, stages)
-    hits = await search.merged(*await search.both())
+    found, said_by = await search.both()
+    hits = await search.finish(lambda: search.merged(found, said_by))
     violations = [hit.violation for hit in hits]
     likely = caption_probabilities(engine, search.query.caption, violations)
     best = request.k if engine.checkpoint.calibration.image is None else 0
@@ -136,13 +139,15 @@ class _Search:
         if not self.by_picture:
             return None
         key, depth = self.key, self.key.query.k
-        point = await self._point(self.query.caption)
+        point = await self._encode()
         while True:
             (found,) = await self.engine.searcher.search(key, point[None], self.stages)
             self.rows.update(found.images)
             if not self.query.excluded:
                 return found
-            k, kept = key.query.k, await self._without_excluded(found.ranking.ids.tolist())
+            ids = found.ranking.ids.tolist()
+            kept = await self.engine.in_catalog(partial(self._without_excluded, ids))
+            k = key.query.k
             if len(kept) >= depth or len(found.ranking.ids) < k or k >= K_MAXIMUM:
                 return found.only(kept[:depth])
             key = key._replace(query=replace(key.query, k=min(2 * k, K_MAXIMUM)))
@@ -163,13 +168,20 @@ class _Search:
         with self.stages.measure("text"):
             return await engine.in_catalog(look)
 
-    async def merged(self, found: Found | None, said_by: Said) -> list[_Hit]:
+    async def finish(self, make: Callable[[], Finished]) -> Finished:
+        """Return what is made of what was found; where texts are read, beside the event loop."""
+        if self.request.evidence == "shows":
+            return make()
+        with self.stages.measure("text"):
+            return await self.engine.in_catalog(make)
+
+    def merged(self, found: Found | None, said_by: Said) -> list[_Hit]:
         """Return the hits of both kinds, the best first."""
         violations = {} if found is None else _violations(found)
         by_order = list(violations)
         ids = [*said_by.everything, *said_by.names, *said_by.something]
-        violations |= await self._beside([id_ for id_ in ids if id_ not in violations])
-        everything = await self._said_by_order(by_order, said_by)
+        violations |= self._beside([id_ for id_ in ids if id_ not in violations])
+        everything = self._said_by_order(by_order, said_by)
         first = self._sorted(dict.fromkeys((*said_by.everything, *everything)), violations)
         names = self._sorted(dict.fromkeys(said_by.names), violations)
         ahead = dict.fromkeys((*first, *names))
@@ -184,7 +196,7 @@ class _Search:
             if id_ in violations or not self.by_picture
         ]
 
-    async def described(self, page: Sequence[_Hit]) -> tuple[list[_Hit], Texts]:
+    def described(self, page: Sequence[_Hit]) -> tuple[list[_Hit], Texts]:
         """Return the hits that are still there, and their texts with those of other versions."""
         hits, index = [hit.image_id for hit in page], self.engine.index
         known = index.versions(self.key.query, hits)
@@ -192,25 +204,20 @@ class _Search:
         every = (*hits, *chain.from_iterable(self.versions.values()))
         texts: Texts = {}
         if self.request.evidence != "shows" and hits:
-            texts = await self.texts(every)
+            texts = self.texts(every)
         found = {
             hit: [text for id_ in (hit, *self.versions.get(hit, ())) for text in texts.get(id_, ())]
             for hit in hits
         }
         return [hit for hit in page if hit.image_id in self.rows], found
 
-    async def texts(self, image_ids: Iterable[int]) -> Texts:
+    def texts(self, image_ids: Iterable[int]) -> Texts:
         """Return all texts of images, and read the rows of those that only texts found."""
         catalog, ids = self.engine.index.catalog, list(image_ids)
-
-        def read() -> Texts:
-            missing = [id_ for id_ in ids if id_ not in self.rows]
-            if missing:
-                self.rows.update(catalog.image_hits(missing)[0])
-            return catalog.hit_texts({id_: self.rows[id_] for id_ in ids if id_ in self.rows})
-
-        with self.stages.measure("text"):
-            return await self.engine.in_catalog(read)
+        missing = [id_ for id_ in ids if id_ not in self.rows]
+        if missing:
+            self.rows.update(catalog.image_hits(missing)[0])
+        return catalog.hit_texts({id_: self.rows[id_] for id_ in ids if id_ in self.rows})
 
     def fields(
         self,
@@ -258,45 +265,44 @@ class _Search:
             "generation": engine.index.generation,
         }
 
-    async def _point(self, text: str) -> Points:
-        """Return the point of a text (N,), which is encoded once."""
-        if text not in self.points:
+    async def _encode(self) -> Points:
+        """Encode the caption, and what is excluded; return the point of the caption (N,)."""
+        excluded = filter(self.engine.vocabulary.knows, self.query.excluded)
+        for text in (self.query.caption, *excluded):
             self.points[text] = await self.engine.encoder.encode(text, self.stages)
-        return self.points[text]
+        return self.points[self.query.caption]
 
-    async def _violations_of(self, image_ids: Sequence[int], text: str) -> dict[int, float]:
-        """Return the violations of images with a text."""
-        point, index = await self._point(text), self.engine.index
-        found = await self.engine.in_catalog(lambda: index.violations(image_ids, point))
+    def _violations_of(self, image_ids: Sequence[int], text: str) -> dict[int, float]:
+        """Return the violations of images with a text that was encoded."""
+        found = self.engine.index.violations(image_ids, self.points[text])
         return {id_: plain(violation) for id_, violation in found.items()}
 
-    async def _beside(self, image_ids: Sequence[int]) -> dict[int, float]:
+    def _beside(self, image_ids: Sequence[int]) -> dict[int, float]:
         """Return the violations of images that were found by text, of those that may be hits."""
         if not image_ids or not self.by_picture:
             return {}
-        kept = await self._without_excluded(image_ids)
-        found = await self._violations_of(kept, self.query.caption)
+        kept = self._without_excluded(image_ids)
+        found = self._violations_of(kept, self.query.caption)
         limit = self.key.query.max_violation
         return {id_: one for id_, one in found.items() if limit is None or one <= limit}
 
-    async def _without_excluded(self, image_ids: Sequence[int]) -> list[int]:
+    def _without_excluded(self, image_ids: Sequence[int]) -> list[int]:
         """Return the images that do not surely show what is excluded, in their order."""
         showing: set[int] = set()
         for text in self.query.excluded:
-            if image_ids and self.engine.vocabulary.knows(text):
-                found = await self._violations_of(image_ids, text)
+            if image_ids and text in self.points:
+                found = self._violations_of(image_ids, text)
                 each = caption_probabilities(self.engine, text, list(found.values()))
                 showing |= {id_ for id_, one in zip(found, each, strict=True) if is_true(one)}
         return [id_ for id_ in image_ids if id_ not in showing]
 
-    async def _said_by_order(self, by_order: Sequence[int], said_by: Said) -> list[int]:
+    def _said_by_order(self, by_order: Sequence[int], said_by: Said) -> list[int]:
         """Return the best by the picture that say all words, where more images say them."""
         if len(said_by.everything) < max(self.key.query.k, _SAID_AT_LEAST):
             return []
-        texts = await self.texts(by_order)
         return [
             id_
-            for id_, each in texts.items()
+            for id_, each in self.texts(by_order).items()
             if all(
                 any(term.is_said(_padded(one)) for one in each if one.source != "written caption")
                 for term in said_by.resolved
