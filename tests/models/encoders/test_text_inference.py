@@ -62,7 +62,8 @@ def test_points_are_those_of_the_encoder(
     for inference in (packed(encoder), plain(encoder)):
         found = inference.points(CAPTIONS)
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=3e-6)
+        # In float32 each of both is up to 3.4e-6 from the same sums in float64.
+        np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=1e-5)
 
 
 @pytest.mark.parametrize("backwards", [False, True])

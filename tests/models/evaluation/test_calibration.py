@@ -106,7 +106,7 @@ def test_pairs_of_one_kind_tell_nothing(truth: bool) -> None:
 def test_what_is_no_falling_curve_of_probabilities_is_refused(
     violations: tuple[float, ...], probabilities: tuple[float, ...], threshold: float
 ) -> None:
-    with pytest.raises(ValueError, match="falling"):
+    with pytest.raises(ValueError, match="to fall"):
         Calibration(violations, probabilities, threshold, 2, 1)
 
 
