@@ -185,7 +185,7 @@ def open_(task: Task) -> Figures:
     with index:
         count = (lambda: None) if task.bare else index.check_counts
         checks = FileChecks(lambda: index.snapshot, count, lambda *_: ended.set())
-        if checks.left:
+        if checks.bytes_left:
             with comparing.running():
                 checks.start()
                 ended.wait()

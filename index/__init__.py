@@ -1,1 +1,1 @@
-"""Remember: points become segments, a catalog and exact search over violations."""
+"""The index: segments of points, a catalog, and exact search over violations."""

@@ -1,7 +1,7 @@
-"""Build an index from a stream of changes, or encode one anew: resumably, in bounded memory.
+"""Builds or re-encodes an index from a stream of changes: resumable, in bounded memory.
 
-Changes are staged first (`index.segments.staging`). When all are there their points become
-segments, which one transaction makes visible.
+Changes are staged first (`index.segments.staging`). At the end their points become segments, which
+one transaction makes visible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
 from hasse.index.catalog.records import SegmentRecord
-from hasse.index.creation import already_there, create, open_catalog
+from hasse.index.creation import create_index, index_exists, open_catalog
 from hasse.index.errors import BadRowsError, IndexExistsError
 from hasse.index.locking import locked
 from hasse.index.segments.change import Change
@@ -28,7 +28,7 @@ from hasse.index.segments.writer import LOCK_TIMEOUT, Writer, writing
 from hasse.index.store import Index
 from hasse.index.types import KINDS, FolderRow, Ids, Kind, ModelIdentity
 
-# Given the ids of the rows that an earlier run finished, in their order, yield those that follow.
+# Yields the changes that follow the rows an earlier run finished; takes the ids of these, in order.
 Changes: TypeAlias = Callable[[Mapping[Kind, Ids]], Iterable[Change]]
 
 
@@ -45,29 +45,29 @@ def build(
     threads: int | None = None,
     thresholds: Thresholds = DEFAULT,
 ) -> Index:
-    """Build an index in `folder`, visible all at once when everything is there.
+    """Build an index in `folder`; it becomes visible in one transaction at the end.
 
-    `changes(done)` yields new images and captions with their points, without the `done` ids that an
-    earlier run has finished: the order of rows must not change from run to run. `source` identifies
-    the build, such as the dataset's name and size; a build of another source, or with another
-    model, starts anew. `folders` hold the pictures. `progress` is called with the number of
-    rows finished, images and captions together, and `total`.
+    `changes(done)` yields new images and captions with their points, without the ids `done`, which
+    an earlier run finished: the order of rows must be the same in each run. `source` identifies the
+    build, for example by the name and size of the dataset; with another source or model the build
+    starts from the beginning. `folders` hold the pictures. `progress` is called with the number of
+    finished rows, images and captions together, and `total`.
 
     Raises:
-        IndexExistsError, NotAnIndexError: the folder holds an index already, or is in use.
+        IndexExistsError, NotAnIndexError: the folder holds an index already, or other files.
         BadPointsError, BadRowsError: a row cannot be stored; the message names it.
-        DiskFullError, IndexLockedError: run it again later; it goes on where it stopped.
+        DiskFullError, IndexLockedError: run it again later; it resumes.
     """
     folder = folder.resolve()
     with closing(Catalog(catalog_url(folder))) as catalog:
-        with suppress(IndexExistsError):  # it may be that of a build that was stopped
-            create(folder, catalog, model)
+        with suppress(IndexExistsError):  # perhaps that of an interrupted build
+            create_index(folder, catalog, model)
         with writing(folder, catalog, model, 0.0, thresholds) as writer:
             state = catalog.state()
             if state.generation:
-                raise already_there(folder)
+                raise index_exists(folder)
             if state.model != model:
-                mutations.create(catalog, model)
+                mutations.create_catalog(catalog, model)
             staging = Staging(folder, model, source)
             _stage(staging, changes, total, progress)
             if not len(staging.done["image"]):
@@ -90,16 +90,16 @@ def reencode(
     rows_per_segment: int = ROWS_PER_SEGMENT,
     thresholds: Thresholds = DEFAULT,
 ) -> int:
-    """Replace every point of an index by that of another model; return the generation.
+    """Replace all points of an index by points of another model; return the generation.
 
-    The arguments are as in `build`, except that all rows are rows of the index: they stay as they
-    are, and images that are not among them are removed with their captions. Until the one
-    transaction at the end searches see the old points, and nobody else can write. A call that was
-    stopped goes on when it is repeated.
+    The arguments are those of `build`, but the rows are rows of the index, which stay unchanged.
+    Images that `changes` does not yield are removed with their captions. Searches see the old
+    points until the one transaction at the end, and no other process can write. A repeated call
+    resumes.
 
     Raises:
         BadPointsError, BadRowsError: a row cannot be stored; the message names it.
-        DiskFullError, IndexLockedError: run it again later; it goes on where it stopped.
+        DiskFullError, IndexLockedError: run it again later; it resumes.
     """
     with (
         closing(open_catalog(folder)) as catalog,
@@ -117,7 +117,7 @@ def reencode(
 
 
 def _stage(staging: Staging, changes: Changes, total: int, progress: ProgressCallback) -> None:
-    """Stage the changes that are not staged yet, and check ids and references of all rows."""
+    """Stage the remaining changes, and check ids and references of all rows."""
     done = sum(map(len, staging.done.values()))
     progress(done, total)
     for change in changes(staging.done):
@@ -128,29 +128,29 @@ def _stage(staging: Staging, changes: Changes, total: int, progress: ProgressCal
 
 
 def _segments(writer: Writer, staging: Staging, rows_per_segment: int) -> list[SegmentRecord]:
-    """Write all staged points into segments of about so many rows, and publish them."""
+    """Write all staged points into segments of at least `rows_per_segment` rows; publish them."""
     records: list[SegmentRecord] = []
-    open_: dict[Kind, SegmentWriter] = {}
+    writers: dict[Kind, SegmentWriter] = {}
     model = staging.model
     try:
         for change in staging.changes():
             for kind in KINDS:
-                rows, points = change.added(kind)
+                rows, points = change.additions(kind)
                 if not rows or points is None:
                     continue
-                if kind not in open_:
-                    place = writer.workspace()
-                    open_[kind] = SegmentWriter(
-                        place, kind, model.dimension, model.score, writer.thresholds
+                if kind not in writers:
+                    folder = writer.workspace()
+                    writers[kind] = SegmentWriter(
+                        folder, kind, model.dimension, model.score, writer.thresholds
                     )
-                open_[kind].append([row.id for row in rows], points)
-                if open_[kind].rows >= rows_per_segment:
-                    records += writer.publish((open_[kind].folder, open_[kind].seal()))
-                    del open_[kind]
-        for segment in open_.values():
+                writers[kind].append([row.id for row in rows], points)
+                if writers[kind].rows >= rows_per_segment:
+                    records += writer.publish((writers[kind].folder, writers[kind].seal()))
+                    del writers[kind]
+        for segment in writers.values():
             records += writer.publish((segment.folder, segment.seal()))
     except BaseException:
-        for segment in open_.values():
+        for segment in writers.values():
             segment.abandon()
         raise
     return records

@@ -1,4 +1,4 @@
-"""Make an empty index on disk, or open the catalog of an index."""
+"""Creates an empty index on disk, or opens the catalog of an index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
 from hasse.index.catalog.generation_file import refuse_newer
-from hasse.index.catalog.schema import BEFORE
+from hasse.index.catalog.schema import UPGRADABLE_FORMATS
 from hasse.index.catalog.upgrade import upgrade
 from hasse.index.errors import (
     IndexExistsError,
@@ -27,35 +27,34 @@ from hasse.index.segments.writer import LOCK, LOCK_TIMEOUT
 from hasse.index.types import ModelIdentity
 
 
-def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
-    """Make the folder and the tables of an index at generation 0.
+def create_index(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
+    """Create the folder and the tables of an index at generation 0.
 
     Raises:
-        IndexExistsError: there is an index already; where two processes make one, the second sees
-            this.
+        IndexExistsError: there is an index already, perhaps one that another process has just made.
         NotAnIndexError: other files have the names of parts of an index.
         DiskFullError: there is no room.
     """
     with disk_full_reported(folder):
         durable.make_folder(folder)
-        if _is_made(folder, catalog):  # perhaps by a process that holds the lock for long
-            raise already_there(folder)
+        if _exists(folder, catalog):  # checked before the lock, which a build holds for hours
+            raise index_exists(folder)
         with locked(folder, catalog, LOCK, LOCK_TIMEOUT):
-            if _is_made(folder, catalog):
-                raise already_there(folder)
+            if _exists(folder, catalog):
+                raise index_exists(folder)
             _refuse_foreign(folder)
             (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
-            mutations.create(catalog, model)
+            mutations.create_catalog(catalog, model)
             durable.sync_folder(folder)
 
 
 def open_catalog(folder: Path) -> Catalog:
-    """Connect to the catalog of an index, at the address that `catalog_url` returns.
+    """Connect to the catalog of an index, at the address from `catalog_url`.
 
-    A catalog of an earlier format is upgraded, where it can be written.
+    A catalog of an earlier format is upgraded if it can be written.
 
     Raises:
-        MissingIndexError, NotAnIndexError: there is none, or it is something else.
+        MissingIndexError, NotAnIndexError: there is no catalog, or it is something else.
     """
     url = catalog_url(folder)
     if url.get_backend_name() == "sqlite" and not (folder / CATALOG).is_file():
@@ -70,7 +69,7 @@ def open_catalog(folder: Path) -> Catalog:
                 "build one"
             )
         refuse_newer(catalog.url, catalog.generation())
-        if catalog.format() in BEFORE:
+        if catalog.format() in UPGRADABLE_FORMATS:
             with suppress(ReadOnlyIndexError):
                 upgrade(catalog, folder.resolve())
     except BaseException:
@@ -79,22 +78,22 @@ def open_catalog(folder: Path) -> Catalog:
     return catalog
 
 
-def already_there(folder: Path) -> IndexExistsError:
-    """Return the error for a folder that must not be written over."""
+def index_exists(folder: Path) -> IndexExistsError:
+    """Return the error for a folder that holds an index already."""
     return IndexExistsError(
         f"{folder} already holds an index: add to it with 'hasse add', or choose another folder"
     )
 
 
-def _is_made(folder: Path, catalog: Catalog) -> bool:
+def _exists(folder: Path, catalog: Catalog) -> bool:
     return (catalog.is_server or (folder / CATALOG).exists()) and catalog.exists()
 
 
 def _refuse_foreign(folder: Path) -> None:
     # A writer removes everything in these folders that the catalog does not list.
     for name in (SEGMENTS_FOLDER, STAGING, WORKSPACE):
-        place = folder / name
-        if place.is_file() or (place.is_dir() and any(place.iterdir())):
+        path = folder / name
+        if path.is_file() or (path.is_dir() and any(path.iterdir())):
             raise NotAnIndexError(
-                f"{place} exists, and belongs to no index: choose another folder, or move it away"
+                f"{path} exists, and belongs to no index: choose another folder, or move it away"
             )

@@ -15,8 +15,8 @@ from typing import IO
 
 from hasse.models.regular_file import open_regular
 
-HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
-_SYNCS = 16  # under way at one time
+HASH_BLOCK = 1 << 22  # bytes read at once while hashing: large enough to keep a disk busy
+_SYNCS = 16  # concurrent calls of fsync
 
 
 def write(file: IO[bytes], data: bytes | memoryview) -> None:
@@ -36,18 +36,18 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those it lies in, as far as they are missing; durable on return."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    """Make a folder and its missing parents; durable on return."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for place in missing:
-        sync_folder(place.parent)
+    for path in missing:
+        sync_folder(path.parent)
 
 
 def settle(folders: Sequence[Path]) -> None:
     """Return when these folders, their files and their own names are on the disk.
 
-    All are synced at the same time, which is several times faster: the disk then writes its journal
-    once for all of them.
+    Concurrent syncs are several times faster, because the file system writes its journal once for
+    all of them.
     """
     paths = {folder.parent for folder in folders}
     for folder in folders:
@@ -65,18 +65,18 @@ def _sync(path: Path) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Give a file or folder another name; `settle` or `sync_folder` makes that durable."""
+    """Rename a file or folder; `settle` or `sync_folder` makes that durable."""
     source.replace(target)
 
 
 def rename(source: Path, target: Path) -> None:
-    """Give a finished file or folder its name, durably; an existing file is replaced."""
+    """Rename a finished file or folder, durably; an existing file is replaced."""
     move(source, target)
     sync_folder(target.parent)
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder with all it holds; nothing happens if it is not there."""
+    """Remove a file or a folder with its contents, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -84,7 +84,7 @@ def remove(path: Path) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a small file whole: under another name first, then synced and renamed."""
+    """Write a small file atomically: under another name first, then synced and renamed."""
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as file:
         write(file, data)
@@ -93,17 +93,17 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def overwrite(path: Path, data: bytes) -> None:
-    """Write a few bytes in place of those of a small file; durable on return."""
+    """Overwrite a small file in place; durable on return."""
     with path.open("r+b" if path.exists() else "w+b") as file:
         write(file, data)
         sync(file)
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a regular file in hexadecimal, read in blocks.
+    """Return the SHA-256 of a regular file in hexadecimal.
 
     Raises:
-        OSError: it cannot be read, or is a pipe or a device, which would block or never end.
+        OSError: the file cannot be read, or is a pipe or a device, which may block or never end.
     """
     digest = hashlib.sha256()
     with open_regular(path) as file:

@@ -13,7 +13,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class HasseIndexError(HasseError):
-    """Base of all errors of an index: one sentence that names the file and what to do."""
+    """Base of all errors of an index: one sentence that names the file and the remedy."""
 
 
 class MissingIndexError(HasseIndexError):
@@ -25,19 +25,19 @@ class UnfinishedIndexError(MissingIndexError):
 
 
 class NotAnIndexError(HasseIndexError):
-    """A file or folder has the name of a part of an index, and is not one."""
+    """A file or folder has the name of a part of an index, and is something else."""
 
 
 class IndexExistsError(HasseIndexError):
-    """An index would have been written over another one."""
+    """The folder or the database holds an index already."""
 
 
 class CatalogUnreachableError(HasseIndexError):
-    """The database that holds the catalog does not answer, or may not be opened."""
+    """The database of the catalog does not answer, or cannot be opened."""
 
 
 class FormatVersionError(HasseIndexError):
-    """The index was written in a format this version does not read."""
+    """This version does not read the format of the index."""
 
 
 class ModelMismatchError(HasseIndexError):
@@ -51,7 +51,7 @@ class DamagedIndexError(HasseIndexError):
 
 
 class ChecksumError(DamagedIndexError):
-    """A file has the right size and the wrong contents."""
+    """A file has the right size and wrong contents."""
 
 
 class TruncatedFileError(DamagedIndexError):
@@ -59,7 +59,7 @@ class TruncatedFileError(DamagedIndexError):
 
 
 class BackupError(HasseIndexError):
-    """A backup that cannot be made there, or cannot be restored: damaged, or cut short."""
+    """A backup cannot be written there, or is damaged or cut short."""
 
 
 class DiskFullError(HasseIndexError):
@@ -67,7 +67,7 @@ class DiskFullError(HasseIndexError):
 
 
 class NotLoadedError(HasseIndexError):
-    """A change is durable, but this process could not load it: its searches lack it yet."""
+    """A change is durable, but this process could not load it; its searches do not see it yet."""
 
 
 class IndexLockedError(HasseIndexError):
@@ -83,7 +83,7 @@ class BadPointsError(HasseIndexError):
 
 
 class BadRowsError(HasseIndexError):
-    """Ids that cannot be stored or removed: duplicate, unknown, or without their image."""
+    """Rows that cannot be stored or removed: an id is duplicate or unknown, or lacks its image."""
 
 
 class BadQueryError(HasseIndexError):
@@ -114,7 +114,7 @@ def disk_full_reported(folder: Path) -> Iterator[None]:
 
 
 def disk_full(place: object) -> DiskFullError:
-    """Return the error for a full disk: that of a folder, or of a database by its address."""
+    """Return the error for a full disk; `place` is a folder or the address of a database."""
     return DiskFullError(
         f"no room left on the disk of {place}: nothing was changed; free some space and repeat"
     )

@@ -32,10 +32,10 @@ class SegmentInfo:
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """Description of an index; `bytes` are those of the segments' files.
+    """Description of an index; `bytes` is the size of the segments' files.
 
-    A certified search reads `resident` bytes over and over: all but the points of segments with
-    bounds, which it reads a few rows of.
+    Every certified search reads the `resident` bytes. Of the points of segments with bounds, which
+    are not counted, it reads only a few rows.
     """
 
     folder: Path
@@ -57,8 +57,8 @@ def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
         snapshot.model,
         FORMAT,
         snapshot.generation,
-        snapshot.live("image"),
-        snapshot.live("caption"),
+        snapshot.live_rows("image"),
+        snapshot.live_rows("caption"),
         sum(segment.bytes for segment in segments),
         sum(resident_bytes(live.segment.record) for live in snapshot.segments),
         segments,
@@ -66,9 +66,9 @@ def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
 
 
 def resident_bytes(record: SegmentRecord) -> int:
-    """Return how many bytes of a segment a certified search reads over and over."""
-    unread = {MANIFEST, POINTS} if COLUMNS in record.files else {MANIFEST}
-    return sum(file.bytes for name, file in record.files.items() if name not in unread)
+    """Return the bytes of a segment that every certified search reads."""
+    excluded = {MANIFEST, POINTS} if COLUMNS in record.files else {MANIFEST}
+    return sum(file.bytes for name, file in record.files.items() if name not in excluded)
 
 
 def _bounds_of(record: SegmentRecord) -> str:
@@ -83,7 +83,7 @@ def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:
         record.name,
         record.kind,
         record.rows,
-        live.live,
+        live.live_rows,
         record.bytes,
         _bounds_of(record),
         live.segment.prefilter.name if live.segment.prefilter else "none",

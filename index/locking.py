@@ -1,8 +1,8 @@
-"""The locks of an index: of its folder, or of its catalog where that is a server.
+"""The locks of an index: on a file of its folder, or on its catalog if that is a server.
 
-A locked file excludes the processes of one machine. Where the catalog is in PostgreSQL, an advisory
-lock excludes those of all machines. It is named by the schema of the catalog and by the file that
-would be locked otherwise.
+A lock on a file excludes the processes of one machine. With a catalog in PostgreSQL, an advisory
+lock excludes those of all machines. Its key is the schema of the catalog and the name of the file
+that would be locked otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sqlalchemy as sql
 from hasse.index.catalog.database import Database
 from hasse.index.errors import CatalogUnreachableError, IndexLockedError, ReadOnlyIndexError
 
-Try: TypeAlias = Callable[[], bool]  # takes the lock, unless another process holds it
+TryLock: TypeAlias = Callable[[], bool]  # returns False if another process holds the lock
 
 _KEY = "hashtext(current_schema() || ' hasse'), hashtext(:name)"
 _TRY = sql.text(f"SELECT pg_try_advisory_lock({_KEY})")
@@ -33,21 +33,21 @@ _PAUSE = 0.02  # seconds between two tries
 def locked(
     folder: Path, catalog: Database, name: str, timeout: float, doing: str = "writing to"
 ) -> Iterator[None]:
-    """Hold the lock of that name of an index; wait at most `timeout` seconds for it.
+    """Hold the lock `name` of an index; wait at most `timeout` seconds for it.
 
-    It is released when the process ends, however it ends. A server's lock belongs to the connection
-    that all write transactions of this thread use while the block runs: where it breaks, nothing
-    more is committed.
+    The lock is released when the process ends, also after a crash. A server's lock belongs to the
+    connection that all write transactions of this thread use while the block runs. If the
+    connection breaks, nothing more is committed.
 
     Raises:
-        IndexLockedError: another process held it for all that time.
+        IndexLockedError: another process held the lock until the timeout.
         ReadOnlyIndexError: the folder cannot be written.
         CatalogUnreachableError: the server does not answer.
     """
     lock = _advisory_lock(folder, catalog, name) if catalog.is_server else _file_lock(folder, name)
-    with lock as take:
+    with lock as try_lock:
         deadline = time.monotonic() + timeout
-        while not take():
+        while not try_lock():
             if time.monotonic() >= deadline:
                 raise IndexLockedError(
                     f"another process is {doing} the index {folder}: wait for it to end, or stop "
@@ -58,7 +58,7 @@ def locked(
 
 
 @contextmanager
-def _file_lock(folder: Path, name: str) -> Iterator[Try]:
+def _file_lock(folder: Path, name: str) -> Iterator[TryLock]:
     try:
         file = (folder / name).open("a+b")
     except OSError as error:
@@ -66,39 +66,39 @@ def _file_lock(folder: Path, name: str) -> Iterator[Try]:
             raise _read_only(folder, f" ({error.strerror})") from error
         raise
 
-    def take() -> bool:
+    def try_lock() -> bool:
         with suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         return False
 
     with file:
-        yield take
+        yield try_lock
 
 
 @contextmanager
-def _advisory_lock(folder: Path, catalog: Database, name: str) -> Iterator[Try]:
+def _advisory_lock(folder: Path, catalog: Database, name: str) -> Iterator[TryLock]:
     if folder.exists() and not os.access(folder, os.W_OK):
         raise _read_only(folder)
-    taken = False
+    is_held = False
 
-    def ask(statement: sql.TextClause) -> bool:
+    def execute(statement: sql.TextClause) -> bool:
         with catalog.creating() as connection:
             return bool(connection.execute(statement, {"name": name}).scalar_one())
 
-    def take() -> bool:
-        nonlocal taken
-        taken = ask(_TRY)
-        return taken
+    def try_lock() -> bool:
+        nonlocal is_held
+        is_held = execute(_TRY)
+        return is_held
 
     with catalog.session() as session:
         try:
-            yield take
+            yield try_lock
         finally:
-            released = not taken
+            released = not is_held
             with suppress(CatalogUnreachableError):
-                released = released or ask(_UNLOCK)
-            # A lock that the server may still hold must not go back to the pool.
+                released = released or execute(_UNLOCK)
+            # A connection whose lock the server may still hold must not go back to the pool.
             if not released and not session.invalidated:
                 session.invalidate()
 

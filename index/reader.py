@@ -1,4 +1,4 @@
-"""The generation that searches of this process use, and how a newer one is loaded."""
+"""Follows the newest generation for the searches of this process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Reader:
         loader: Loader,
         on_load: Callable[[Snapshot], None] = lambda snapshot: None,
     ) -> None:
-        """Open the visible generation; `on_load` gets it and each that follows.
+        """Open the visible generation; `on_load` is called with it and with each later one.
 
         Raises:
             FormatVersionError, DamagedIndexError: it cannot be opened.
@@ -49,7 +49,7 @@ class Reader:
         self._refreshing = threading.Lock()
         self._loader = loader
         self._notifications = Notifications(folder)
-        self._seen = self._notifications.latest()  # before the generation that it may be about
+        self._seen = self._notifications.latest()  # before loading, so that no change is missed
         try:
             self.snapshot = self._loader.load()
             on_load(self.snapshot)
@@ -64,14 +64,13 @@ class Reader:
         self._notifications.close()
 
     def announce(self) -> None:
-        """Let the next search of each process on this machine load the change made here."""
+        """Let the next search of each process on this machine load this process's change."""
         self._notifications.send()
 
     def follow(self) -> None:
-        """Switch to the generation that was announced, if one was since this was last called.
+        """Load the newest generation if one was announced since the last call.
 
-        A generation that cannot be loaded now is left to the next search, and to `refresh`, which
-        raises the reason.
+        Errors are ignored: the next search tries again, and `refresh` raises them.
         """
         latest = self._notifications.latest()
         if latest != self._seen:
@@ -80,10 +79,9 @@ class Reader:
                 self._seen = latest
 
     def refresh(self) -> bool:
-        """Look for a newer generation and switch to it; True when there was one.
+        """Load a newer generation if there is one; return whether there was.
 
-        One small query when there is none. Searches under way end on the generation they began
-        with.
+        Without one, this costs one small query. Searches under way keep their generation.
         """
         with self._refreshing:
             if self._catalog.generation() == self.snapshot.generation:
@@ -94,15 +92,15 @@ class Reader:
             self._on_load(self.snapshot)
             return True
 
-    def searched(self, query: Query) -> Snapshot:
-        """Return the newest generation with all rows excluded that a query does not select."""
+    def snapshot_for(self, query: Query) -> Snapshot:
+        """Return the newest generation, with all rows excluded that a query does not select."""
         self.follow()
         while True:
-            narrowed = self._narrowing.narrowed(self.snapshot, query)
+            narrowed = self._narrowing.narrow(self.snapshot, query)
             if narrowed is self.snapshot:
                 return narrowed
-            # The catalog may have been ahead of the snapshot.
-            # Another thread may have loaded the newer generation first.
+            # The catalog may have been ahead of the snapshot, and another thread may have loaded
+            # the newer generation first.
             self.refresh()
             if self.snapshot.generation == narrowed.generation:
                 return narrowed
@@ -115,14 +113,14 @@ class Reader:
         """
         while True:
             snapshot, counts = self.snapshot, self._catalog.counts()
-            wrong = [kind for kind in KINDS if counts[kind] != snapshot.live(kind)]
-            if not wrong:
+            differing = [kind for kind in KINDS if counts[kind] != snapshot.live_rows(kind)]
+            if not differing:
                 return
             # Another thread may have loaded the newer generation first.
             if not self.refresh() and self.snapshot is snapshot:
                 raise DamagedIndexError(
-                    f"{self._catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
-                    f"segments hold {snapshot.live(wrong[0]):,}"
+                    f"{self._catalog.url.database} knows {counts[differing[0]]:,} {differing[0]}s "
+                    f"and the segments hold {snapshot.live_rows(differing[0]):,}"
                 )
 
     def check_model(self, fingerprint: str | None) -> None:
@@ -135,7 +133,7 @@ class Reader:
         if fingerprint is not None and fingerprint != model.fingerprint:
             raise ModelMismatchError(
                 f"{self._folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), "
-                f"not by the one given ({fingerprint[:12]}): name its checkpoint"
+                f"not by this one ({fingerprint[:12]}): name its checkpoint"
                 + (f", {model.checkpoint}," if model.checkpoint else "")
                 + " or bring the library over with 'hasse use MODEL'"
             )
@@ -149,86 +147,89 @@ class Narrowing:
         self._masks = Masks(folder)
         self._distinct = DistinctTexts()
         self._versions = Versions(folder, catalog)
-        self._with_versions = -1, False  # as of a generation
-        self._authors = -1, True, True  # as of a generation; see `Catalog.authors`
+        self._with_versions = -1, False  # a generation, and whether it has versions
+        self._authors = -1, True, True  # a generation, and its `Catalog.authors`
 
-    def narrowed(self, snapshot: Snapshot, query: Query) -> Snapshot:
+    def narrow(self, snapshot: Snapshot, query: Query) -> Snapshot:
         """Return a snapshot with all rows excluded that a query does not select.
 
-        The catalog may be ahead of the snapshot: rows that were removed since are excluded too.
+        If the catalog is ahead of the snapshot, rows that were removed since are excluded too.
         """
         kind, selection = query.kind, query.selection
         if selection is not None:
-            snapshot = self._selected(snapshot, kind, selection)
+            snapshot = self._select(snapshot, kind, selection)
         if self._has_versions(query, snapshot.generation):
-            snapshot = self._versions.narrowed(snapshot, _images(selection))
+            snapshot = self._versions.narrow(snapshot, _for_images(selection))
         return snapshot
 
-    def _selected(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
+    def _select(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
         rows = replace(selection, distinct_texts=False)
-        chosen = replace(rows, written=kind == "image" or self._selects_written(snapshot, rows))
-        if chosen != Selection() or kind == "image":
-            snapshot = self._masks.narrowed(snapshot, self._catalog, kind, chosen)
+        conditions = replace(rows, written=kind == "image" or self._selects_all(snapshot, rows))
+        if conditions != Selection() or kind == "image":
+            snapshot = self._masks.narrow(snapshot, self._catalog, kind, conditions)
         if selection.distinct_texts and kind == "caption":
-            snapshot = self._distinct.narrowed(snapshot, self._catalog, rows)
+            snapshot = self._distinct.narrow(snapshot, self._catalog, rows)
         return snapshot
 
-    def _selects_written(self, snapshot: Snapshot, rows: Selection) -> bool:
-        """Tell whether the captions of people and of models are all selected."""
+    def _selects_all(self, snapshot: Snapshot, rows: Selection) -> bool:
+        """Return whether `rows.written` selects all captions, human and generated ones."""
         if rows.written:
             return True
-        known = self._authors
-        if known[0] != snapshot.generation:
-            known = self._authors = (snapshot.generation, *self._catalog.authors())
-        _, by_people, by_models = known
-        return not by_models or (rows.written is None and not by_people)
+        cached = self._authors
+        if cached[0] != snapshot.generation:
+            cached = self._authors = (snapshot.generation, *self._catalog.authors())
+        _, has_human, has_generated = cached
+        return not has_generated or (rows.written is None and not has_human)
 
     def with_same(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """Return answers with what their hits stand for: captions that read the same, versions."""
+        """Return answers with `Answer.same`: captions with the text of a hit, or other versions."""
         selection = query.selection
         if selection is not None and selection.distinct_texts and query.kind == "caption":
             same, rows = self._distinct.same, replace(selection, distinct_texts=False)
         elif answers and self._has_versions(query, answers[0].generation):
-            same, rows = self._versions.same, _images(selection)
+            same, rows = self._versions.same, _for_images(selection)
         else:
             return answers
-        return [replace(one, same=same(one.generation, rows, one.ids.tolist())) for one in answers]
+        return [
+            replace(answer, same=same(answer.generation, rows, answer.ids.tolist()))
+            for answer in answers
+        ]
 
     def versions(self, query: Query, generation: int, ids: Iterable[int]) -> dict[int, list[int]]:
-        """Return all versions of images, where they are one hit; see `Versions.every`."""
+        """Return all versions of images, if they are one hit; see `Versions.all_versions`."""
         if not self._has_versions(query, generation):
             return {}
-        return self._versions.every(generation, _images(query.selection), ids)
+        return self._versions.all_versions(generation, _for_images(query.selection), ids)
 
     def _has_versions(self, query: Query, generation: int) -> bool:
-        """Tell whether a query leaves out versions of pictures; most collections have none."""
+        """Return whether a query excludes versions of pictures; most collections have none."""
         if not query.distinct_pictures or query.kind == "caption":
             return False
-        known, exist = self._with_versions
-        if known != generation:
+        cached_generation, exist = self._with_versions
+        if cached_generation != generation:
             exist = self._versions.exist(generation)
             self._with_versions = generation, exist
         return exist
 
 
-def _images(selection: Selection | None) -> Selection:
-    """Return a selection as far as it is about images."""
+def _for_images(selection: Selection | None) -> Selection:
+    """Return the conditions of a selection on images, without those on captions."""
     return replace(selection or Selection(), distinct_texts=False, written=True)
 
 
 class Notifications:
-    """Notifications of a change, for other processes of this machine that search the same index.
+    """Notifies other processes of this machine that a change of the same index is visible.
 
-    A process that has changed the index, and is about to acknowledge it, writes other bytes to
-    INDEX/notifications. A search compares them with those it saw last, which takes a microsecond,
-    and loads the new generation where they differ. A process that cannot read the file, or is on
-    another machine, finds new generations by looking for them now and then.
+    A process that has changed the index writes random bytes to INDEX/notifications before it
+    acknowledges the change. A search compares them with those of the last search, which takes a
+    microsecond, and loads the new generation if they differ. A process on another machine, or one
+    that cannot read the file, polls the catalog instead.
     """
 
     __slots__ = ("_descriptor",)
 
     def __init__(self, folder: Path) -> None:
-        """Open the file, and make it where there is none and it can be made."""
+        """Open the file; create it if that is possible."""
         self._descriptor: int | None = None
         for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
             with suppress(OSError):
@@ -236,14 +237,14 @@ class Notifications:
                 break
 
     def latest(self) -> bytes:
-        """Return the bytes of the last notification of any process."""
+        """Return the bytes of the last notification from any process."""
         if self._descriptor is not None:
             with suppress(OSError):
                 return os.pread(self._descriptor, _BYTES, 0)
         return b""
 
     def send(self) -> None:
-        """Notify all processes of a change, as far as the file can be written."""
+        """Notify all processes of a change, if the file can be written."""
         if self._descriptor is not None:
             with suppress(OSError):
                 os.pwrite(self._descriptor, os.urandom(_BYTES), 0)

@@ -1,8 +1,8 @@
 """Shards: parts of an index that different machines search.
 
-A plan is part of the catalog and of its generation: it changes when the generation does. An index
-may have plans for several numbers of shards, so that services with an old and with a new number run
-side by side. A segment that is newer than the plan belongs to a shard by the hash of its name.
+A plan is stored in the catalog and belongs to a generation. An index may have plans for several
+numbers of shards, so that services with an old and a new number can run at the same time. A segment
+that is newer than the plan is assigned to a shard by the hash of its name.
 """
 
 from __future__ import annotations
@@ -39,29 +39,31 @@ class ShardPlan:
     """A division of an index into shards.
 
     Attributes:
-        shards: how many there are.
-        placed: the number of the shard, from 0, of each segment by name.
+        shards: number of shards.
+        shard_by_segment: number of the shard, from 0, by the name of the segment.
     """
 
     shards: int
-    placed: Mapping[str, int]
+    shard_by_segment: Mapping[str, int]
 
     def shard_of(self, name: str) -> int:
         """Return the shard that searches a segment."""
-        placed = self.placed.get(name)
-        return zlib.crc32(name.encode()) % self.shards if placed is None else placed
+        shard = self.shard_by_segment.get(name)
+        return zlib.crc32(name.encode()) % self.shards if shard is None else shard
 
-    def of(self, shard: int, records: Iterable[SegmentRecord]) -> tuple[SegmentRecord, ...]:
+    def segments_of(
+        self, shard: int, records: Iterable[SegmentRecord]
+    ) -> tuple[SegmentRecord, ...]:
         """Return the segments of a shard."""
         return tuple(record for record in records if self.shard_of(record.name) == shard)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSize:
-    """How large a shard is: rows by kind, segments, and bytes.
+    """The size of a shard: rows by kind, number of segments, and bytes.
 
-    A machine should have memory for `resident` bytes: what a certified search reads over and over.
-    `points` are mapped from disk; a search reads few of them where there are bounds.
+    A machine should have memory for the `resident` bytes, which every certified search reads. The
+    bytes of `points` are mapped from disk; in segments with bounds a search reads few of them.
     """
 
     rows: Mapping[Kind, int]
@@ -71,33 +73,33 @@ class ShardSize:
 
 
 def balanced(records: Sequence[SegmentRecord], shards: int, folder: Path) -> ShardPlan:
-    """Divide segments into shards of about as many rows: each next one to the smallest shard.
+    """Divide segments into shards of similar size: the next largest goes to the smallest shard.
 
     Raises:
         BadShardsError: there are more shards than segments.
     """
-    most = max((sum(one.kind == kind for one in records) for kind in KINDS), default=0)
+    most = max((sum(each.kind == kind for each in records) for kind in KINDS), default=0)
     if not 1 <= shards <= max(1, most):
         raise BadShardsError(
             f"{shards} shards need as many segments of images or of captions, and {folder} has "
             f"{most}: plan at most {max(1, most)}, or build it again with fewer rows in each, by "
             "'hasse lab index build --segment-rows ROWS'"
         )
-    placed: dict[str, int] = {}
+    shard_by_segment: dict[str, int] = {}
     rows = [0] * shards  # of all kinds, so that a shard with many images gets fewer captions
     for kind in KINDS:
-        own = [0] * shards
-        for record in sorted(records, key=lambda one: (-one.rows, one.name)):
+        kind_rows = [0] * shards
+        for record in sorted(records, key=lambda record: (-record.rows, record.name)):
             if record.kind == kind:
-                smallest = min(range(shards), key=lambda at: (own[at], rows[at]))
-                placed[record.name] = smallest
-                own[smallest] += record.rows
+                smallest = min(range(shards), key=lambda shard: (kind_rows[shard], rows[shard]))
+                shard_by_segment[record.name] = smallest
+                kind_rows[smallest] += record.rows
                 rows[smallest] += record.rows
-    return ShardPlan(shards, placed)
+    return ShardPlan(shards, shard_by_segment)
 
 
-def make_plan(folder: Path, catalog: Catalog, shards: int) -> ShardPlan:
-    """Divide an index anew and write that into its catalog, as a new generation.
+def plan_shards(folder: Path, catalog: Catalog, shards: int) -> ShardPlan:
+    """Divide an index into shards, and write the plan to its catalog as a new generation.
 
     Raises:
         BadShardsError: there are more shards than segments, or the catalog is a file.
@@ -112,7 +114,8 @@ def make_plan(folder: Path, catalog: Catalog, shards: int) -> ShardPlan:
             mutations.raise_generation(connection, state.model)
             connection.execute(PLANS.delete().where(PLANS.c.shards == shards))
             rows = [
-                {"shards": shards, "segment": name, "shard": at} for name, at in plan.placed.items()
+                {"shards": shards, "segment": name, "shard": shard}
+                for name, shard in plan.shard_by_segment.items()
             ]
             if rows:
                 connection.execute(PLANS.insert(), rows)
@@ -120,24 +123,24 @@ def make_plan(folder: Path, catalog: Catalog, shards: int) -> ShardPlan:
 
 
 def read_plan(catalog: Catalog, shards: int) -> ShardPlan | None:
-    """Return the plan for so many shards, or None if none was made."""
+    """Return the plan for this number of shards, or None if there is none."""
     with catalog.reading() as connection:
         if not sql.inspect(connection).has_table(PLANS.name):
             return None
-        wanted = sql.select(PLANS.c.segment, PLANS.c.shard).where(PLANS.c.shards == shards)
-        placed = {row.segment: row.shard for row in connection.execute(wanted)}
-    return ShardPlan(shards, placed) if placed else None
+        statement = sql.select(PLANS.c.segment, PLANS.c.shard).where(PLANS.c.shards == shards)
+        shard_by_segment = {row.segment: row.shard for row in connection.execute(statement)}
+    return ShardPlan(shards, shard_by_segment) if shard_by_segment else None
 
 
 def require_plan(folder: Path, catalog: Catalog, shards: int) -> None:
-    """Refuse an index that cannot be served from so many shards (BadShardsError)."""
+    """Refuse an index without a plan for this number of shards (BadShardsError)."""
     require_server(folder, catalog)
     if read_plan(catalog, shards) is None:
         raise no_plan(folder, shards)
 
 
 def no_plan(folder: Path, shards: int) -> BadShardsError:
-    """Return the error for an index without a plan for so many shards."""
+    """Return the error for an index without a plan for this number of shards."""
     return BadShardsError(
         f"there is no plan of {folder} for {shards} shards: make one with "
         f"'hasse cluster plan {folder} --shards {shards}'"
@@ -145,7 +148,7 @@ def no_plan(folder: Path, shards: int) -> BadShardsError:
 
 
 def require_server(folder: Path, catalog: Catalog) -> None:
-    """Refuse an index that several machines cannot share (BadShardsError)."""
+    """Refuse an index whose catalog several machines cannot share (BadShardsError)."""
     if not catalog.is_server:
         raise BadShardsError(
             f"the catalog of {folder} is a SQLite file, which several machines cannot share: "
@@ -154,17 +157,17 @@ def require_server(folder: Path, catalog: Catalog) -> None:
         )
 
 
-def sizes(plan: ShardPlan, records: Sequence[SegmentRecord]) -> list[ShardSize]:
-    """Return how large each shard of a plan is."""
-    shard_sizes = []
+def shard_sizes(plan: ShardPlan, records: Sequence[SegmentRecord]) -> list[ShardSize]:
+    """Return the size of each shard of a plan."""
+    sizes = []
     for shard in range(plan.shards):
-        own = plan.of(shard, records)
-        shard_sizes.append(
+        segments = plan.segments_of(shard, records)
+        sizes.append(
             ShardSize(
-                {kind: sum(one.rows for one in own if one.kind == kind) for kind in KINDS},
-                len(own),
-                sum(resident_bytes(one) for one in own),
-                sum(one.files[POINTS].bytes for one in own),
+                {kind: sum(each.rows for each in segments if each.kind == kind) for kind in KINDS},
+                len(segments),
+                sum(resident_bytes(each) for each in segments),
+                sum(each.files[POINTS].bytes for each in segments),
             )
         )
-    return shard_sizes
+    return sizes

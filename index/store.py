@@ -29,7 +29,7 @@ from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.validation import checked_ids
-from hasse.index.creation import create, open_catalog
+from hasse.index.creation import create_index, open_catalog
 from hasse.index.errors import (
     BadQueryError,
     IndexLockedError,
@@ -39,11 +39,11 @@ from hasse.index.info import IndexInfo, describe
 from hasse.index.kernels.arrays import release_memory
 from hasse.index.kernels.threads import Workers
 from hasse.index.reader import Reader
-from hasse.index.search.plain import MOST_BYTES, PlainSearch
+from hasse.index.search.plain import MAX_BYTES, PlainSearch
 from hasse.index.search.query import Answer, Query, checked_queries
 from hasse.index.segments import compaction
 from hasse.index.segments.change import Change
-from hasse.index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
+from hasse.index.segments.compaction import Choice, CompactionResult, ProgressCallback, tiers
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.loading import Loader
 from hasse.index.segments.segment import Verify
@@ -115,7 +115,7 @@ class Index:
         folder = folder.resolve()
         catalog = Catalog(catalog_url(folder))
         try:
-            create(folder, catalog, model)
+            create_index(folder, catalog, model)
             return cls(folder, catalog, threads=threads, thresholds=thresholds)
         except BaseException:
             catalog.close()
@@ -225,7 +225,7 @@ class Index:
         Raises:
             BadQueryError: a point is out of range.
         """
-        snapshot = self._reader.searched(query)
+        snapshot = self._reader.snapshot_for(query)
         queries = checked_queries(points, snapshot.model)
         return self._reader.with_same(query, self._search.answers(snapshot, queries, query))
 
@@ -238,7 +238,7 @@ class Index:
         Raises:
             BadQueryError: a point is out of range, or there are no parts.
         """
-        snapshot = self._reader.searched(query)
+        snapshot = self._reader.snapshot_for(query)
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
             raise BadQueryError("there are no parts to search by: give at least one")
@@ -336,7 +336,7 @@ class Index:
 
     def compact(
         self, choose: Choice = tiers, progress: ProgressCallback = lambda done, total: None
-    ) -> Compacted:
+    ) -> CompactionResult:
         """Merge the segments that `choose` names, dropping removed rows; searches go on meanwhile.
 
         `tiers` keeps searches quick at little cost and may be called after any change;
@@ -369,7 +369,7 @@ class Index:
 
         Raises:
             IndexLockedError: another writer held the lock.
-            ModelMismatchError: the index was encoded anew since it was opened.
+            ModelMismatchError: the index was re-encoded since it was opened.
             NotLoadedError: the commit stands; the next `refresh` loads it.
         """
         deadline = time.monotonic() + timeout
@@ -405,7 +405,7 @@ class Index:
 def _is_quick(catalog: Catalog) -> bool:
     """Tell whether the points of either kind are few enough to be scanned in numpy."""
     rows, dimension = max(catalog.counts().values()), catalog.model().dimension
-    return rows * dimension * 4 <= MOST_BYTES
+    return rows * dimension * 4 <= MAX_BYTES
 
 
 def _accelerator(device: str) -> Accelerator | None:

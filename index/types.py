@@ -15,7 +15,7 @@ from hasse.models.score import MORE_GENERAL, Score
 Kind: TypeAlias = Literal["image", "caption"]
 Mode: TypeAlias = Literal["certified", "exact", "fast"]
 
-# How an image compares with a similar one: see `hasse.index.search.similar`.
+# How similar images compare with the query image: see `hasse.index.search.similar`.
 Relation: TypeAlias = Literal["alike", "more_specific", "more_general"]
 
 KINDS: tuple[Kind, ...] = ("image", "caption")
@@ -26,15 +26,15 @@ Ids: TypeAlias = NDArray[np.int64]
 
 
 class Orientation(IntEnum):
-    """Which of a stored point s and a query q is the more general one; kernels branch on it."""
+    """Whether a query q or a stored point s is the more general one; kernels branch on it."""
 
-    QUERY_GENERAL = 0  # || max(0, q - s) ||^2: what the query has and the row lacks
-    STORED_GENERAL = 1  # || max(0, s - q) ||^2: what the row has and the query lacks
+    QUERY_GENERAL = 0  # || max(0, q - s) ||^2: coordinates that the query has and the row lacks
+    STORED_GENERAL = 1  # || max(0, s - q) ||^2: coordinates that the row has and the query lacks
     COSINE = 2  # 1 - <s, q>: neither
 
 
 def orientation_of(kind: Kind, score: Score) -> Orientation:
-    """Return how violations of stored rows of `kind` are computed."""
+    """Return the orientation of a search for stored rows of `kind`."""
     general = MORE_GENERAL[score]
     if general is None:
         return Orientation.COSINE
@@ -43,10 +43,10 @@ def orientation_of(kind: Kind, score: Score) -> Orientation:
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which model made the points of an index.
+    """Identity of the model that made the points of an index.
 
-    `fingerprint` is the SHA-256 of the checkpoint's files; `checkpoint` is where it was found
-    when the index was made, for messages and as the default of a later `serve`.
+    `fingerprint` is the SHA-256 of the checkpoint's files. `checkpoint` is its path when the index
+    was made, for messages and as the default of a later `serve`.
     """
 
     name: str
@@ -56,14 +56,15 @@ class ModelIdentity:
     checkpoint: str = ""
 
 
-# An answer brings dozens of these rows: as tuples they are made three times as fast.
+# Tuples, not dataclasses: an answer has dozens of these rows, and tuples are made in a third of the
+# time.
 class ImageRow(NamedTuple):
-    """One image of the catalog. `path` is one of its `PathRow`s.
+    """One image of the catalog.
 
-    `sha256` is that of the picture's bytes; "" where they were not read. `added` is when the image
-    became searchable, in milliseconds since 1970; the catalog sets it. `taken` is when the picture
-    was taken, by the clock on the wall there: that clock's milliseconds since 1970. An image has
-    one or more paths; `path` is the one that is read.
+    `path` is the one of its `PathRow`s that is read. `sha256` is the hash of the picture's bytes;
+    "" if they were not read. `added` is the time when the image became searchable, in milliseconds
+    since 1970; the catalog sets it. `taken` is the local time when the picture was taken, in
+    milliseconds since 1970 as if it were UTC.
     """
 
     id: int
@@ -78,13 +79,13 @@ class ImageRow(NamedTuple):
 
 
 class PathRow(NamedTuple):
-    """One file that holds the picture of an image; its copies have a row each.
+    """One file with the picture of an image; each copy has its own row.
 
     `path` begins with the name of a folder, see `FolderRow`, or is relative to the folder of the
     index. `folder` is the name of the followed folder that holds the file, or "". `size`,
-    `modified` and `changed` (`st_ctime`), in nanoseconds, are those of the file when its bytes were
-    read; None if it must be read again. `captions` are the texts that came with the file, a JSON
-    object of lists: below "" those of the text file beside it, below other names those of tables.
+    `modified` and `changed` (`st_ctime`, in nanoseconds) are those of the file when its bytes were
+    read; None if it must be read again. `captions` is a JSON object of lists of captions by source:
+    "" for the text file beside the picture, else the name of a table.
     """
 
     image_id: int
@@ -97,12 +98,12 @@ class PathRow(NamedTuple):
 
 
 class FolderRow(NamedTuple):
-    """A followed folder, a disk mounted within one, or a folder whose pictures were added singly.
+    """A followed folder, a disk mounted within one, or a folder of pictures that were added singly.
 
-    `name` is the path where the folder was first: the catalog's paths of its files begin with it,
-    wherever the folder is now. `path` is where it was last, and `beside` is the same relative to
-    the folder of the index, so that both can move apart or together. `device` is None for a folder
-    that is not followed. `exclude` and `follow_links` are the options it was last followed with.
+    `name` is the first path of the folder. Paths of its files in the catalog begin with it, also
+    after the folder has moved. `path` is its latest path, and `beside` is that path relative to the
+    folder of the index, so that both can move apart or together. `device` is None for a folder that
+    is not followed. `exclude` and `follow_links` are the latest options of following it.
     """
 
     name: str
@@ -124,10 +125,10 @@ class UnreadableFile(NamedTuple):
 
 
 class VersionRow(NamedTuple):
-    """What tells whether images show the same picture.
+    """The perceptual hash of an image, and the picture that it shows.
 
-    `hash` is perceptual, in hexadecimal, or "". `picture` is the smallest id of the images that
-    were found to show the same picture.
+    `hash` is in hexadecimal, or "". `picture` is the smallest id of the images that show the same
+    picture.
     """
 
     image_id: int
@@ -138,7 +139,7 @@ class VersionRow(NamedTuple):
 class CaptionRow(NamedTuple):
     """One sentence about one image of the catalog.
 
-    `written_by` names the model that wrote it, and its captioner; None for people.
+    `written_by` names the model and the captioner that generated it; None for a human caption.
     """
 
     id: int
@@ -148,11 +149,11 @@ class CaptionRow(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """What a picture's file and its sidecar say about it.
+    """Metadata from a picture's file and its sidecars.
 
     `texts` are pairs of one of `METADATA_SOURCES` and a text. `camera` and `rating` (-1 for a
     rejected picture, else 0 to 5) are for filters. Latitude and longitude are in degrees.
-    `sidecars` tells which state of the sidecars was read; "" where they were not looked for.
+    `sidecars` identifies the state of the sidecars that was read; "" if none were searched for.
     """
 
     texts: tuple[tuple[TextSource, str], ...] = ()
@@ -164,21 +165,21 @@ class Metadata(NamedTuple):
 
 
 class SourcedText(NamedTuple):
-    """A text of an image, and where it stands."""
+    """A text of an image, and its source."""
 
     source: TextSource
     text: str
 
 
 class DescribedImage(NamedTuple):
-    """An image in the catalog at one instant: its row, its captions and its files."""
+    """An image of the catalog with its captions and files, read at one instant."""
 
     row: ImageRow
     captions: list[CaptionRow]
     paths: list[PathRow]
 
 
-class NamedImage(NamedTuple):
+class ImageHitRow(NamedTuple):
     """An image in an answer: its name, its size in pixels, its captions and its files.
 
     `captions` are pairs of a text and `written_by`, as in `CaptionRow`; `paths` are pairs of a path
@@ -193,7 +194,7 @@ class NamedImage(NamedTuple):
     paths: list[list[str]]
 
 
-class FoundCaption(NamedTuple):
+class CaptionHitRow(NamedTuple):
     """A caption in an answer: its text, and the files of its image."""
 
     id: int

@@ -1,4 +1,4 @@
-"""Check a whole index; each finding names the file and the remedy."""
+"""Checks a whole index; each finding names the file and the remedy."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.integrity import damaged_rows
 from hasse.index.catalog.records import SegmentRecord, State
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
-from hasse.index.catalog.validation import checked, checked_ids, first_duplicate
+from hasse.index.catalog.validation import checked_ids, checked_points, first_duplicate
 from hasse.index.creation import open_catalog
 from hasse.index.errors import BadPointsError, BadRowsError, DamagedIndexError
 from hasse.index.segments import stored_pictures
 from hasse.index.segments.compaction import ProgressCallback
-from hasse.index.segments.leases import Lease
-from hasse.index.segments.leases import lease as leased
-from hasse.index.segments.loading import check_fit
+from hasse.index.segments.leases import Lease, take_lease
+from hasse.index.segments.loading import check_segment_model
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
 from hasse.index.segments.staging import refuse_unfinished
 from hasse.index.types import KINDS, Ids, Kind
 
-_ROWS = 8192  # checked at a time, for bounded memory
+_ROWS = 8192  # checked at once, for bounded memory
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The checked parts of an index, and a sentence for each finding."""
+    """Numbers of the checked parts of an index, and a sentence for each finding."""
 
     folder: Path
     generation: int
@@ -44,15 +43,15 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """True when nothing is wrong."""
+        """True if there are no findings."""
         return not self.findings
 
 
 def verify(folder: Path, *, progress: ProgressCallback = lambda done, total: None) -> Verification:
-    """Read the whole index: every file, every row of the catalog, every point.
+    """Check the whole index: every file, every row of the catalog, every point.
 
-    `progress` is called with the bytes checked and all of them. An index may be served and
-    written meanwhile.
+    `progress` is called with the bytes checked so far, and all of them. The index may be served and
+    written at the same time.
 
     Raises:
         MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to check.
@@ -60,16 +59,16 @@ def verify(folder: Path, *, progress: ProgressCallback = lambda done, total: Non
         DamagedIndexError: the catalog cannot be read at all.
     """
     with closing(open_catalog(folder)) as catalog:
-        return _verified(folder, catalog, progress)
+        return _verify(folder, catalog, progress)
 
 
 def changed_pictures(
     folder: Path, *, progress: ProgressCallback = lambda done, total: None
 ) -> tuple[str, ...]:
-    """Return a sentence for each file of an image that is missing or has other bytes than before.
+    """Return a sentence for each picture that is missing or was changed.
 
-    Reads every picture that lies outside the index. `progress` is called with the number of files
-    read and all of them.
+    Reads all files of all images. `progress` is called with the number of files read so far, and
+    the number of all files.
     """
     with closing(open_catalog(folder)) as catalog:
         sha256, rows = catalog.sha256s(), catalog.all_paths()
@@ -80,7 +79,7 @@ def changed_pictures(
         try:
             if not path.is_file():
                 faults.append(f"{path} of image {row.image_id} is missing")
-            elif (known := sha256.get(row.image_id)) and durable.sha256(path) != known:
+            elif (expected := sha256.get(row.image_id)) and durable.sha256(path) != expected:
                 faults.append(f"{path} is no longer the picture of image {row.image_id}")
         except OSError as error:
             faults.append(f"{path} of image {row.image_id} cannot be read: {error.strerror}")
@@ -88,34 +87,35 @@ def changed_pictures(
     return tuple(faults)
 
 
-def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Verification:
-    lease, state, known = _one_generation(folder, catalog)
+def _verify(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Verification:
+    lease, state, catalog_ids = _lease_generation(folder, catalog)
     try:
         refuse_unfinished(folder, state.generation)
-        findings = [_damage(f"{catalog.url.database}: {what}") for what in damaged_rows(catalog)]
+        findings = [_damage(f"{catalog.url.database}: {row}") for row in damaged_rows(catalog)]
         findings += _text_faults(catalog)
         findings += stored_pictures.faults(folder, catalog)
         total = sum(record.bytes for record in state.segments)
         done = 0
 
-        def count(read: int) -> None:
+        def count(size: int) -> None:
             nonlocal done
-            done += read
+            done += size
             progress(done, total)
 
         stored_ids: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
-        whole = set(KINDS)
+        intact_kinds = set(KINDS)
         for record in state.segments:
-            ids, faults = _checked(folder / SEGMENTS_FOLDER / record.name, record, state, count)
+            path = folder / SEGMENTS_FOLDER / record.name
+            ids, faults = _check_segment(path, record, state, count)
             if ids is None:
-                whole.discard(record.kind)
+                intact_kinds.discard(record.kind)
             else:
                 stored_ids[record.kind].append(ids)
             findings += faults
         for kind in KINDS:
-            # The rows of a damaged segment are unknown, and the damage is a finding already.
-            if kind in whole:
-                findings += _disagreements(catalog, kind, stored_ids[kind], known[kind])
+            # The ids of a damaged segment are unknown, and the damage is a finding already.
+            if kind in intact_kinds:
+                findings += _disagreements(catalog, kind, stored_ids[kind], catalog_ids[kind])
     finally:
         lease.release()
     return Verification(
@@ -130,90 +130,92 @@ def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Ver
 
 def _text_faults(catalog: Catalog) -> Iterator[str]:
     with catalog.reading() as connection:
-        outdated = documents.outdated(connection)
+        outdated = documents.count_outdated(connection)
     if outdated:
         yield (
-            f"{catalog.url.database}: the text index does not hold what {outdated:,} images say: "
-            "make it anew with 'hasse lab index text'"
+            f"{catalog.url.database}: the text index is out of date for {outdated:,} images: "
+            "rebuild it with 'hasse lab index text'"
         )
 
 
-def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[Kind, Ids]]:
-    """Read a generation and the ids that the catalog describes in it, and keep its folders."""
+def _lease_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[Kind, Ids]]:
+    """Lease the newest generation; return the lease, its state, and the ids in the catalog."""
     while True:
-        lease = leased(folder, catalog, catalog.generation())
+        lease = take_lease(folder, catalog, catalog.generation())
         state = catalog.state()
-        known: dict[Kind, Ids] = {}
+        catalog_ids: dict[Kind, Ids] = {}
         with catalog.reading() as connection:
             for kind in KINDS:
                 table = IMAGES if kind == "image" else CAPTIONS
                 ids = connection.execute(sql.select(table.c.id)).scalars()
                 try:
-                    known[kind] = np.fromiter(ids, np.int64)
+                    catalog_ids[kind] = np.fromiter(ids, np.int64)
                 except (TypeError, ValueError, OverflowError) as error:
                     raise DamagedIndexError(
-                        f"{catalog.url.database}: the ids of {kind}s are no numbers ({error})"
+                        f"{catalog.url.database}: the ids of {kind}s are not numbers ({error})"
                     ) from error
         if lease.generation == state.generation == catalog.generation():
-            return lease, state, known
+            return lease, state, catalog_ids
         lease.release()
 
 
-def _checked(
-    place: Path, record: SegmentRecord, state: State, count: Callable[[int], None]
+def _check_segment(
+    folder: Path, record: SegmentRecord, state: State, count: Callable[[int], None]
 ) -> tuple[Ids | None, list[str]]:
-    """Check a segment; return the ids that a search sees, None if it is damaged, and its faults.
+    """Check a segment; return its live ids, or None if it is damaged, and its faults.
 
-    `count` gets the number of bytes of each file.
+    `count` is called with the size of each file.
     """
     faults: list[str] = []
     for name, file in record.files.items():
         try:
-            check_file(place / name, file, "checksums")
+            check_file(folder / name, file, "checksums")
         except DamagedIndexError as error:
             faults.append(str(error))
         count(file.bytes)
     if faults:
         return None, faults
     try:
-        return _checked_ids(place, record, state), []
+        return _check_rows(folder, record, state), []
     except (DamagedIndexError, BadPointsError, BadRowsError) as error:
-        return None, [f"{place}: {error}"]
+        return None, [f"{folder}: {error}"]
 
 
-def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
-    """Check what a segment holds and return the ids that a search sees."""
-    check_fit(place.parent.parent, record, state.model)
-    segment = Segment.open(place, record, "sizes")
+def _check_rows(folder: Path, record: SegmentRecord, state: State) -> Ids:
+    """Check all ids and points of a segment; return its live ids."""
+    check_segment_model(folder.parent.parent, record, state.model)
+    segment = Segment.open(folder, record, "sizes")
     ids = checked_ids(record.kind, segment.ids)
     with segment.read_in_order():
         for at in range(0, segment.rows, _ROWS):
             part = slice(at, at + _ROWS)
-            checked(
+            checked_points(
                 record.kind, ids[part], segment.points[part], record.dimension, record.score, at
             )
-    gone = [
+    deleted_ids = [
         deletion.id
         for deletion in state.deleted
         if deletion.kind == record.kind and deletion.generation > record.generation
     ]
-    return np.asarray(ids[~np.isin(ids, gone)])
+    return np.asarray(ids[~np.isin(ids, deleted_ids)])
 
 
-def _disagreements(catalog: Catalog, kind: Kind, parts: list[Ids], known: Ids) -> Iterator[str]:
-    """Compare the ids that searches return with those the catalog describes."""
+def _disagreements(
+    catalog: Catalog, kind: Kind, parts: list[Ids], catalog_ids: Ids
+) -> Iterator[str]:
+    """Compare the live ids of segments, `parts`, with the ids in the catalog."""
     stored = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    for ids, what in (
-        (np.setdiff1d(stored, known), "is in a segment and not in the catalog"),
-        (np.setdiff1d(known, stored), "is in the catalog and in no segment"),
+    for ids, fault in (
+        (np.setdiff1d(stored, catalog_ids), "is in a segment and not in the catalog"),
+        (np.setdiff1d(catalog_ids, stored), "is in the catalog and in no segment"),
     ):
         if len(ids):
             more = f" (and {len(ids) - 1:,} more)" if len(ids) > 1 else ""
-            yield _damage(f"{catalog.url.database}: {kind} {ids[0]}{more} {what}")
+            yield _damage(f"{catalog.url.database}: {kind} {ids[0]}{more} {fault}")
     if (twice := first_duplicate(stored)) is not None:
         yield _damage(f"{catalog.url.database}: {kind} {twice} is live in two segments")
 
 
-def _damage(what: str) -> str:
+def _damage(fault: str) -> str:
     """Return the sentence of a finding, with the remedy."""
-    return str(DamagedIndexError(what))
+    return str(DamagedIndexError(fault))

@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         segment = grown(Path(folder) / "segment", real, kind, options.rows)
         model = ModelIdentity(real.name, "0" * 64, real.dimension, "order", "")
-        now = Snapshot(1, model, (LiveSegment.whole(segment),))
+        now = Snapshot(1, model, (LiveSegment.all_live(segment),))
         accelerator, workers = Accelerator(device), Workers()
         accelerator.keep([segment])
         resident = accelerator.resident(segment)

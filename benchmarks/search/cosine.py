@@ -34,7 +34,7 @@ def measure(
     record = write_segment(folder, "caption", "cosine", np.arange(count), points)
     segment = Segment.open(folder, record, "sizes")
     now = Snapshot(
-        1, ModelIdentity("", "", dimension, "cosine"), (LiveSegment.whole(segment),), None
+        1, ModelIdentity("", "", dimension, "cosine"), (LiveSegment.all_live(segment),), None
     )
     flat = faiss.IndexFlatIP(dimension)
     flat.add(points)

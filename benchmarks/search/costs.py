@@ -58,10 +58,8 @@ def main(given: list[str] | None = None) -> None:
     print(f"{'':>15} {'rows':>8} {'batch':>6} {'scan':>8} {'bounds':>8}  plan")
     with TemporaryDirectory() as folder:
         lines = [_measured(Path(folder), points, kind, score) for kind, score in SCORES]
-    print(
-        f"\n{'nanoseconds':>15} {'alone':>8} {'together':>9} {'codes':>8}   microseconds: ", end=""
-    )
-    print(f"{'search':>8} {'row':>6}")
+    print(f"\n{'nanoseconds':>15} {'single':>8} {'batch':>9} {'bound':>8}   microseconds: ", end="")
+    print(f"{'overhead':>8} {'candidate':>9}")
     print("\n".join(lines))
 
 
@@ -74,7 +72,7 @@ def _measured(folder: Path, points: source.Source, kind: Kind, score: Score) -> 
     for at, rows in enumerate(ROWS):
         place = folder / f"{kind}-{score}-{rows}"
         record = write_segment(place, kind, score, np.arange(rows), grown[:rows], _BOUNDED)
-        live = LiveSegment.whole(Segment.open(place, record, "sizes"))
+        live = LiveSegment.all_live(Segment.open(place, record, "sizes"))
         for way, batch in enumerate(BATCHES):
             took[at, way] = _ways(live, queries, batch)
             plan = "scan" if is_scanned(live, Query(kind, HITS), batch) else "bounds"
@@ -88,7 +86,7 @@ def _measured(folder: Path, points: source.Source, kind: Kind, score: Score) -> 
     beyond = (lines[:, 1, 1] - lines[:, 0, 1]).mean() / 1000 - _CHOSEN * row
     return (
         f"{kind + ', ' + score:>15} {lines[0, 0, 0]:>8.3f} {lines[1, 0, 0]:>9.3f} "
-        f"{lines[:, 1, 0].mean():>8.4f}   {'':>13} {beyond:>8.0f} {row:>6.2f}"
+        f"{lines[:, 1, 0].mean():>8.4f}   {'':>13} {beyond:>8.0f} {row:>9.2f}"
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.report import table
 from hasse.index.bounds import byte_codes, byte_products, nibble_scan
 from hasse.index.bounds.quantizer import LEVELS
-from hasse.index.bounds.query_tables import GROUP, MOST
+from hasse.index.bounds.query_tables import GROUP, MAX_SUM
 from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.compiling import kernel, reduction
 from hasse.index.kernels.violations import score_candidates, violation
@@ -36,8 +36,8 @@ def add_groups(columns: Any, order: Any, entries: Any, shifts: Any, groups: int,
                 pair = columns[order[group, g], at]
                 low += np.uint32(entries[group, g, pair & 15])
                 high += np.uint32(entries[group, g, pair >> 4])
-            sums[at] = min(sums[at] + (low << shifts[group]), MOST)
-            sums[at + half] = min(sums[at + half] + (high << shifts[group]), MOST)
+            sums[at] = min(sums[at] + (low << shifts[group]), MAX_SUM)
+            sums[at + half] = min(sums[at + half] + (high << shifts[group]), MAX_SUM)
 
 
 @reduction
@@ -62,7 +62,7 @@ def multiply(codes: Any, queries: Any, shift: int, sums: Any) -> None:
     """Write the shifted sums of squared gaps of all rows with all queries, row by row."""
     for row in range(codes.shape[0]):
         for b in range(queries.shape[0]):
-            sums[b, row] = min(sum_of_squares(codes[row], queries[b]) >> shift, MOST)
+            sums[b, row] = min(sum_of_squares(codes[row], queries[b]) >> shift, MAX_SUM)
 
 
 @kernel

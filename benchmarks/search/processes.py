@@ -115,7 +115,7 @@ def serve(folder: Path, queries: Points, kind: Kind, k: int, threads: int | None
             index.search(Query(kind, k), query)
         searched = memory("VmRSS")
         index.release_memory()
-        files = [live.segment.record.files for live in index.snapshot.of(kind)]
+        files = [live.segment.record.files for live in index.snapshot.segments_of(kind)]
         codes = sum(some[name].bytes for some in files for name in (COLUMNS, CODES) if name in some)
         return Serving(start, searched, memory("VmRSS"), codes, memory("RssAnon"), opened)
 

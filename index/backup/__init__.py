@@ -1,1 +1,1 @@
-"""Backups of an index: made while it is written, verified, and restored elsewhere."""
+"""Backups of an index: made while it is in use, verified, and restored elsewhere."""

@@ -14,12 +14,12 @@ from hasse.index.backup.manifest import MANIFEST, Manifest
 from hasse.index.errors import BackupError
 from hasse.models.regular_file import open_regular
 
-Opener: TypeAlias = Callable[[str], IO[bytes]]  # opens a file of a backup; OSError if not there
-Progress: TypeAlias = Callable[[int, int], None]  # bytes done, and all of them
+Opener: TypeAlias = Callable[[str], IO[bytes]]  # opens a file of a backup; OSError if missing
+Progress: TypeAlias = Callable[[int, int], None]  # bytes so far, and all of them
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[tuple[Manifest, Opener]]:
+def open_backup(place: Path) -> Iterator[tuple[Manifest, Opener]]:
     """Open a finished backup.
 
     Raises:
@@ -27,7 +27,7 @@ def opened(place: Path) -> Iterator[tuple[Manifest, Opener]]:
     """
     if not place.exists():
         raise BackupError(f"there is no backup at {place}: check the path")
-    with opener_of(place) as open_:
+    with open_place(place) as open_:
         try:
             with open_(MANIFEST) as file:
                 content = file.read()
@@ -37,11 +37,11 @@ def opened(place: Path) -> Iterator[tuple[Manifest, Opener]]:
 
 
 @contextmanager
-def opener_of(place: Path) -> Iterator[Opener]:
-    """Yield what opens the files of a backup, finished or not.
+def open_place(place: Path) -> Iterator[Opener]:
+    """Yield the function that opens files of a backup, finished or not.
 
     Raises:
-        BackupError: it is one file, and no archive or cut short.
+        BackupError: it is one file, and not a whole archive.
     """
     if place.is_dir():
         yield lambda name: open_regular(place / name)
@@ -51,10 +51,10 @@ def opener_of(place: Path) -> Iterator[Opener]:
             members = {member.name: member for member in archive.getmembers()}
 
             def open_member(name: str) -> IO[bytes]:
-                found = archive.extractfile(members[name]) if name in members else None
-                if found is None:
+                file = archive.extractfile(members[name]) if name in members else None
+                if file is None:
                     raise FileNotFoundError(name)
-                return found
+                return file
 
             yield open_member
     except tarfile.TarError as error:
@@ -62,7 +62,7 @@ def opener_of(place: Path) -> Iterator[Opener]:
 
 
 def copy_checked(source: IO[bytes], target: IO[bytes] | None) -> tuple[int, str]:
-    """Read a file, and write it to another if there is one; return its size and its SHA-256."""
+    """Read a file to its end, copy it to `target` if given; return its size and its SHA-256."""
     digest, size = hashlib.sha256(), 0
     while block := source.read(durable.HASH_BLOCK):
         digest.update(block)
@@ -73,7 +73,7 @@ def copy_checked(source: IO[bytes], target: IO[bytes] | None) -> tuple[int, str]
 
 
 def damaged_file(manifest: Manifest, open_: Opener, progress: Progress) -> str | None:
-    """Read all files of a backup; return the first that is not what the manifest says, if any."""
+    """Read all files of a backup; return the first that differs from the manifest, or None."""
     done = 0
     for name, record in manifest.files.items():
         try:

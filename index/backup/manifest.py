@@ -1,6 +1,6 @@
-"""`backup.json`: what a backup holds, with the size and the SHA-256 of each file.
+"""`backup.json`: the contents of a backup, with the size and the SHA-256 of each file.
 
-It is written last, when everything else was read again. Without it, a backup was cut short.
+It is written last, after all other files were checked. A backup without it was cut short.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup holds.
+    """The contents of a backup.
 
     Attributes:
-        generation: of the library.
-        moment: every write that was acknowledged before is there; ISO 8601, in UTC.
-        images, captions: how many.
-        catalog: the name of the file with the catalog, always a SQLite database.
+        generation: generation of the library.
+        moment: the backup holds every write that was acknowledged before; ISO 8601, in UTC.
+        images, captions: their numbers.
+        catalog: name of the file with the catalog, always a SQLite database.
         files: all files, by their paths in the backup.
     """
 
@@ -54,10 +54,10 @@ class Manifest:
             BackupError: a newer version wrote it, or it is damaged.
         """
         try:
-            known = json.loads(content)
-            version = known.pop("format")
+            fields = json.loads(content)
+            version = fields.pop("format")
             if version == FORMAT:
-                return cls(**known | {"files": file_records(known["files"])})
+                return cls(**fields | {"files": file_records(fields["files"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{MANIFEST} of {place} is damaged: use another backup") from error
         raise BackupError(

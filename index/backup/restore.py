@@ -1,4 +1,4 @@
-"""Restore a backup to the place of a library that is not there yet."""
+"""Restores a backup to a new library."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 from hasse.index import durable
-from hasse.index.backup.contents import Opener, Progress, copy_checked, opened
+from hasse.index.backup.contents import Opener, Progress, copy_checked, open_backup
 from hasse.index.backup.manifest import Manifest
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, CATALOG_URL, catalog_url
 from hasse.index.catalog.transfer import copy_rows
-from hasse.index.creation import already_there, open_catalog
+from hasse.index.creation import index_exists, open_catalog
 from hasse.index.errors import BackupError, IndexExistsError, disk_full_reported
 from hasse.index.segments.segment import SEGMENTS_FOLDER
 from hasse.index.segments.stored_pictures import PICTURES
@@ -27,22 +27,22 @@ def restore(
     moved: Mapping[str, str],
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Make an index of a backup, in a folder that is not there or holds `catalog.url` alone.
+    """Make an index from a backup, in a folder that does not exist or holds only `catalog.url`.
 
-    `moved` are folders of pictures that lie elsewhere now, by where they were; folders below them
-    have moved too. Every file is compared with its checksum as it is copied; `progress` is called
-    with the bytes so far, and all of them. Until all is there, nothing is.
+    `moved` are the new paths of folders of pictures, by their old paths; folders below them move
+    too. Every file is compared with its checksum while it is copied; `progress` is called with the
+    bytes so far, and all of them. The index appears only when it is complete.
 
     Raises:
-        BackupError: there is no backup, it was cut short or damaged, or has no such folder.
-        IndexExistsError: the folder, or the database, is in use.
+        BackupError: there is no backup, it is damaged or cut short, or has no folder in `moved`.
+        IndexExistsError: the folder or the database is in use.
         FormatVersionError: a newer version wrote the catalog.
         DiskFullError: there is no room.
     """
     _require_free(folder)
     partial = folder.with_name(f".{folder.name}.restoring")
     durable.remove(partial)
-    with opened(place) as (manifest, open_), disk_full_reported(folder):
+    with open_backup(place) as (manifest, open_), disk_full_reported(folder):
         try:
             durable.make_folder(partial / SEGMENTS_FOLDER)
             _copy(place, manifest, open_, partial, progress)
@@ -62,17 +62,17 @@ def restore(
 
 
 def _require_free(folder: Path) -> None:
-    others = (
+    other_files = (
         [path for path in folder.iterdir() if path.name != CATALOG_URL] if folder.exists() else []
     )
-    if others:
+    if other_files:
         raise IndexExistsError(
             f"{folder} is not empty: move it away, or restore to another --library"
         )
     if (folder / CATALOG_URL).is_file():
         with closing(Catalog(catalog_url(folder))) as catalog:
             if catalog.exists():
-                raise already_there(folder)
+                raise index_exists(folder)
 
 
 def _copy(place: Path, manifest: Manifest, open_: Opener, folder: Path, progress: Progress) -> None:
@@ -82,10 +82,10 @@ def _copy(place: Path, manifest: Manifest, open_: Opener, folder: Path, progress
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open_(name) as source, path.open("wb") as target:
-                whole = copy_checked(source, target) == (record.bytes, record.sha256)
+                is_intact = copy_checked(source, target) == (record.bytes, record.sha256)
         except FileNotFoundError:
-            whole = False
-        if not whole:
+            is_intact = False
+        if not is_intact:
             raise BackupError(
                 f"{name} in {place} is missing or was changed since the backup: use another one"
             )
@@ -97,13 +97,15 @@ def _move_folders(catalog: Catalog, folder: Path, moved: Mapping[str, str]) -> N
     rows = list(catalog.locations(folder).folders.values())
     for old in moved:
         if not any(_is_in(row.path, old) for row in rows):
-            known = ", ".join(sorted(row.path for row in rows)) or "none"
-            raise BackupError(f"the backup knows no folder {old}: name one of its own ({known})")
+            folders = ", ".join(sorted(row.path for row in rows)) or "none"
+            raise BackupError(f"the backup has no folder {old}: name one of its own ({folders})")
     with catalog.writing() as connection:
-        mutations.remember_folders(connection, _moved(rows, folder, moved))
+        mutations.remember_folders(connection, _moved_rows(rows, folder, moved))
 
 
-def _moved(rows: list[FolderRow], folder: Path, moved: Mapping[str, str]) -> Iterator[FolderRow]:
+def _moved_rows(
+    rows: list[FolderRow], folder: Path, moved: Mapping[str, str]
+) -> Iterator[FolderRow]:
     for row in rows:
         for old, new in moved.items():
             if _is_in(row.path, old):
@@ -121,14 +123,14 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _into_server(partial: Path, folder: Path) -> None:
-    """Fill the database that `catalog.url` names, and move the files, at one commit."""
+    """Fill the database at `catalog.url` and move the files, in one transaction."""
     with (
         closing(open_catalog(partial)) as source,
         closing(Catalog(catalog_url(folder))) as target,
-        source.reading() as rows,
-        target.creating() as connection,
+        source.reading() as source_connection,
+        target.creating() as target_connection,
     ):
-        copy_rows(rows, connection)
+        copy_rows(source_connection, target_connection)
         for name in (SEGMENTS_FOLDER, PICTURES):
             if (partial / name).exists():
                 durable.rename(partial / name, folder / name)

@@ -1,4 +1,4 @@
-"""Writes a backup: to a folder, which takes only what it lacks, or to one file (a tar archive)."""
+"""Writes a backup: to a folder, which gets only new files, or to one file (a tar archive)."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from hasse.index import durable
-from hasse.index.backup.contents import Progress, copy_checked, damaged_file, opener_of
+from hasse.index.backup.contents import Progress, copy_checked, damaged_file, open_place
 from hasse.index.backup.manifest import MANIFEST, Manifest
 from hasse.index.errors import BackupError
 
 ARCHIVE = ".tar"  # ending of a backup in one file
 _PARTIAL = ".partial"
-_OURS = ("segments", "pictures", "catalog-", MANIFEST)  # how names in a backup begin
+_OURS = ("segments", "pictures", "catalog-", MANIFEST)  # prefixes of names in a backup
 
 
 class Store(Protocol):
     """Files of a backup by their names, such as `segments/image-3f9a/points.npy`."""
 
     def holds(self, name: str, size: int) -> bool:
-        """Tell whether there is a file of this name and size."""
+        """Return whether the backup has a file of this name and size."""
 
     def write(self, name: str, source: IO[bytes], size: int) -> None:
-        """Write a file of so many bytes."""
+        """Write a file of `size` bytes."""
 
     def finish(self, manifest: Manifest, progress: Progress) -> None:
-        """Read everything again, make the backup valid, and remove what is no part of it.
+        """Check all files, write the manifest, and remove files that it does not list.
 
         Raises:
-            BackupError: a file is not what the manifest says.
+            BackupError: a file differs from the manifest.
         """
 
 
 def store_at(place: Path) -> Store:
-    """Return what writes a backup at a place.
+    """Return the store for a backup at a place.
 
     Raises:
-        BackupError: there is something else.
+        BackupError: the place holds something else.
     """
     return ArchiveStore(place) if place.suffix == ARCHIVE else FolderStore(place)
 
 
 class FolderStore:
-    """A folder, with a backup of before or without.
+    """A backup in a folder, which may hold an earlier backup.
 
-    Files never change under a name. So the backup of before is valid until the next one is.
+    A file never changes under its name. So the earlier backup is valid until the new one is.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Name the folder (BackupError: it is a file, or holds something else)."""
+        """Check the folder (BackupError: it is a file, or holds something else)."""
         self._folder = folder
         self._written: set[Path] = set()
         if folder.exists() and not folder.is_dir():
@@ -61,7 +61,7 @@ class FolderStore:
                 raise BackupError(f"{path} is no part of a backup: name a folder of its own")
 
     def holds(self, name: str, size: int) -> bool:
-        """Tell whether there is a file of this name and size."""
+        """Return whether the folder has a file of this name and size."""
         with suppress(OSError):
             return (self._folder / name).stat().st_size == size
         return False
@@ -77,10 +77,10 @@ class FolderStore:
         self._written.add(path.parent)
 
     def finish(self, manifest: Manifest, progress: Progress) -> None:
-        """Sync and read everything; write the manifest; remove the rest."""
+        """Sync and check all files, write the manifest, and remove files that it does not list."""
         if self._written:
             durable.settle(sorted(self._written))
-        with opener_of(self._folder) as open_:
+        with open_place(self._folder) as open_:
             damaged = damaged_file(manifest, open_, progress)
         if damaged is not None:
             durable.remove(self._folder / damaged)  # the next run copies it
@@ -89,17 +89,17 @@ class FolderStore:
         ours = {*manifest.files, MANIFEST}
         for path in sorted(self._folder.rglob("*"), reverse=True):
             if path.is_dir():
-                with suppress(OSError):  # it is not empty
+                with suppress(OSError):  # not empty
                     path.rmdir()
             elif path.relative_to(self._folder).as_posix() not in ours:
                 durable.remove(path)
 
 
 class ArchiveStore:
-    """One file, which gets its name when it is whole."""
+    """A backup in one file, which gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
-        """Begin the file (BackupError: there is one)."""
+        """Create the file (BackupError: it exists)."""
         if path.exists():
             raise BackupError(f"{path} exists: choose another name, or remove it")
         durable.make_folder(path.parent)
@@ -109,7 +109,7 @@ class ArchiveStore:
         self._written: set[str] = set()
 
     def holds(self, name: str, size: int) -> bool:
-        """Tell whether the file was written already."""
+        """Return whether the file was written already."""
         return name in self._written
 
     def write(self, name: str, source: IO[bytes], size: int) -> None:
@@ -120,13 +120,13 @@ class ArchiveStore:
         self._written.add(name)
 
     def finish(self, manifest: Manifest, progress: Progress) -> None:
-        """Append the manifest, sync, read everything, and give the file its name."""
+        """Append the manifest, sync and check all files, and give the archive its name."""
         content = manifest.to_json()
         self.write(MANIFEST, BytesIO(content), len(content))
         self._archive.close()
         durable.sync(self._file)
         self._file.close()
-        with opener_of(self._partial) as open_:
+        with open_place(self._partial) as open_:
             damaged = damaged_file(manifest, open_, progress)
         if damaged is not None:
             durable.remove(self._partial)
@@ -136,6 +136,6 @@ class ArchiveStore:
 
 def _damaged(place: Path, name: str) -> BackupError:
     return BackupError(
-        f"{name} in {place} is not what the library says: run the same command again, and if it "
+        f"{name} in {place} differs from the library: run the same command again, and if it "
         "fails again, 'hasse status --verify'"
     )

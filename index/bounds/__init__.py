@@ -1,1 +1,1 @@
-"""Bounds: compressed points whose violations are never larger than the true ones."""
+"""Bounds: compressed points that give lower bounds on violations."""

@@ -1,13 +1,14 @@
-"""One byte per coordinate, rounded so that every violation comes out too small: a lower bound.
+"""One byte per coordinate, rounded so that the codes give a lower bound on each violation.
 
-E falls when the more specific point grows and rises when the more general one does. So rows are
-rounded up and the query down where the query is the more general, and the other way round where the
-rows are. With one step for the whole segment, the gaps of the codes times the step never exceed the
-true ones, and
+E falls when the more specific point grows, and rises when the more general one does. If the query
+is the more general one, rows are rounded up and the query down; otherwise rows are rounded down and
+the query up. With one step for the whole segment, the gaps of the codes times the step never exceed
+the true gaps, and
 
     step^2 * sum over all coordinates of max(0, gap of codes)^2  <=  E
 
-Codes are stored row by row: `hasse.index.bounds.nibble_scan` leaves few rows to read.
+Codes are stored row by row, because few rows are read: `hasse.index.bounds.nibble_scan` rules out
+the others.
 
     codes (R, N) uint8
 """
@@ -33,18 +34,18 @@ cgutils: Any = _cgutils
 types: Any = _types
 
 _STRIP = 64  # codes that one vector of bytes holds
-_AHEAD = 16  # rows between the one that is bounded and the one that is fetched
+_AHEAD = 16  # rows between the one that is bounded and the one that is prefetched
 _BYTES = ir.VectorType(ir.IntType(8), _STRIP)
 _SHORTS = ir.VectorType(ir.IntType(16), _STRIP // 2)
 _WORDS = ir.VectorType(ir.IntType(32), _STRIP // 4)
 
-# Moves the quotient past its own rounding, so that no code is on the wrong side of its point.
+# Moves a quotient past its own rounding error, so that no code is on the wrong side of its point.
 _OUTWARD = 1 + 2.0**-50
 _INWARD = 1 - 2.0**-50
 
 
 def step_for(largest: float) -> float:
-    """Return the step with which coordinates up to `largest` fit into a byte."""
+    """Return the step that fits coordinates up to `largest` into a byte."""
     return largest * (1 + 1e-9) / TOP if largest > 0 else 1.0
 
 
@@ -79,22 +80,22 @@ def threshold(largest: float, step: float) -> int:
 def _bounder(orientation: Orientation) -> Any:
     """Make the sum of squared gaps over all whole strips: (codes, row, query, next) -> uint32.
 
-    The row `next` is fetched meanwhile.
+    The row `next` is prefetched.
     """
 
-    def typed(_context: Any, codes: Any, row: Any, query: Any, after: Any) -> Any:
+    def typed(_context: Any, codes: Any, row: Any, query: Any, next_row: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             stored, codes_of_query = llvm.arrays(context, builder, signature, args, (0, 2))
             dimension = builder.extract_value(stored.shape, 1)
-            now, later = (llvm.row(builder, stored, args[at], dimension) for at in (1, 3))
+            row, next_row = (llvm.row(builder, stored, args[at], dimension) for at in (1, 3))
             totals = [
                 cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(4)
             ]
             whole = builder.and_(dimension, llvm.const(-_STRIP))
             edges = (llvm.const(0), whole, llvm.const(_STRIP))
             with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
-                llvm.prefetch(builder, builder.gep(later, [at]))
-                ends = [llvm.load(builder, _BYTES, end, at) for end in (codes_of_query.data, now)]
+                llvm.prefetch(builder, builder.gep(next_row, [at]))
+                ends = [llvm.load(builder, _BYTES, end, at) for end in (codes_of_query.data, row)]
                 _accumulate(
                     builder,
                     ends if orientation is Orientation.QUERY_GENERAL else ends[::-1],
@@ -129,13 +130,13 @@ _below = _bounder(Orientation.STORED_GENERAL)
 
 @kernel
 def sum_of_squares(
-    codes: NDArray[np.uint8], row: int, query: NDArray[np.uint8], orientation: int, after: int
+    codes: NDArray[np.uint8], row: int, query: NDArray[np.uint8], orientation: int, next_row: int
 ) -> Any:
     """Return the sum of squared gaps of a row with a query (N,)."""
     total = np.int64(
-        _above(codes, row, query, after)
+        _above(codes, row, query, next_row)
         if orientation == Orientation.QUERY_GENERAL
-        else _below(codes, row, query, after)
+        else _below(codes, row, query, next_row)
     )
     for j in range(codes.shape[1] // _STRIP * _STRIP, codes.shape[1]):
         gap = np.int64(query[j]) - np.int64(codes[row, j])
@@ -156,23 +157,23 @@ def rule_out(
     stop: int,
     possible: NDArray[np.bool_],
 ) -> None:
-    """Tell which of the rows [start, stop) have sums that do not exceed their query's threshold.
+    """Write to possible (n,) whether the sum of each row in [start, stop) is within its threshold.
 
-    Those of query b are rows[starts[b] : starts[b + 1]]; possible (n,) is written.
+    The rows of query b are rows[starts[b] : starts[b + 1]].
     """
     last = rows.shape[0] - 1
     for b in range(queries.shape[0]):
-        own, most = queries[b], thresholds[b]
+        query, limit = queries[b], thresholds[b]
         for at in range(max(start, starts[b]), min(stop, starts[b + 1])):
-            after = rows[min(at + _AHEAD, last)]
-            possible[at] = sum_of_squares(codes, rows[at], own, orientation, after) <= most
+            next_row = rows[min(at + _AHEAD, last)]
+            possible[at] = sum_of_squares(codes, rows[at], query, orientation, next_row) <= limit
 
 
 @kernel
 def survivors_of(
     rows: NDArray[np.int32], starts: Ids, possible: NDArray[np.bool_]
 ) -> tuple[Ids, Ids]:
-    """Return the rows that are possible, in ascending order for each query, and their starts."""
+    """Return the possible rows, in ascending order for each query, and their starts."""
     remaining, remaining_starts = (
         np.empty(rows.shape[0], np.int64),
         np.zeros(starts.shape[0], np.int64),

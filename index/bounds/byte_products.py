@@ -1,12 +1,12 @@
 """Sums of squared gaps of all rows with a whole batch of queries: products of bytes.
 
-A gap of 7 bits times itself fits the instruction that multiplies bytes and adds four products to a
-sum of 32 bits (`vpdpbusd`). Codes above 127 count as 127 on both sides, which only makes gaps
-smaller. Four rows meet four queries in registers.
+The instruction `vpdpbusd` multiplies bytes and adds four products to a sum of 32 bits, which fits
+squares of 7-bit gaps. Codes above 127 count as 127 on both sides, which only makes gaps smaller.
+Four rows and four queries stay in registers.
 
-Half bytes (`index.bounds.nibble_scan`) are read in an order of each query's own, which serves a
-caption: few of its coordinates are large. An image exceeds captions in most, and then multiplying
-all of them takes less and leaves no rows for a second look.
+The scan of half bytes (`index.bounds.nibble_scan`) reads coordinates in each query's own order. It
+is fast for a caption, which has few large coordinates. An image exceeds captions in most
+coordinates: then multiplying all of them takes less time, and the result needs no second step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from hasse.index.bounds.nibble_scan import features, place_of
-from hasse.index.bounds.query_tables import MOST
+from hasse.index.bounds.query_tables import MAX_SUM
 from hasse.index.kernels import llvm
 from hasse.index.kernels.compiling import kernel
 from hasse.index.kernels.prefetch import prefetch
@@ -30,8 +30,8 @@ from hasse.index.types import Orientation
 TOP = 127
 STRIP = 64  # codes that one vector of bytes holds
 _SIDE = 4  # rows, and queries, whose sums stay in registers
-_SAMPLED = 64  # rows that tell how large sums are
-_AHEAD = 16  # rows between those that are multiplied and those that are fetched
+_SAMPLE = 64  # rows from which the size of sums is estimated
+_AHEAD = 16  # rows between those that are multiplied and those that are prefetched
 
 cgutils: Any = _cgutils
 types: Any = _types
@@ -42,8 +42,8 @@ _WORDS = ir.VectorType(ir.IntType(32), STRIP // 4)
 _MULTIPLIES = "avx512vnni" in features()
 
 
-def padded(codes: NDArray[np.uint8], orientation: Orientation) -> NDArray[np.uint8]:
-    """Return the codes (B, N) of queries in whole strips (B, S * STRIP); added ones have no gap."""
+def pad_queries(codes: NDArray[np.uint8], orientation: Orientation) -> NDArray[np.uint8]:
+    """Pad the codes (B, N) of queries to whole strips (B, S * STRIP); the padding adds no gap."""
     queries, dimension = codes.shape
     no_gap = 0 if orientation is Orientation.QUERY_GENERAL else TOP
     result = np.full((queries, -(-dimension // STRIP) * STRIP), no_gap, np.uint8)
@@ -54,16 +54,16 @@ def padded(codes: NDArray[np.uint8], orientation: Orientation) -> NDArray[np.uin
 def shift_for(
     codes: NDArray[np.uint8], queries: NDArray[np.uint8], orientation: Orientation
 ) -> int:
-    """Return by how many bits to shift sums, so that twice those of common rows fit into 16.
+    """Return the bits to shift sums by, so that twice the sum of a typical row fits into 16 bits.
 
     codes (R, N), queries (B, S * STRIP).
     """
-    some = np.ascontiguousarray(codes[:: -(-len(codes) // _SAMPLED)])
-    half = -(-len(some) // (2 * STRIP)) * STRIP
+    sample = np.ascontiguousarray(codes[:: -(-len(codes) // _SAMPLE)])
+    half = -(-len(sample) // (2 * STRIP)) * STRIP
     sums = np.empty((len(queries), 2 * half), np.uint16)
     widest = max(0, (codes.shape[1] * TOP**2).bit_length() - 16)
-    add_products(some, queries, int(orientation), widest, half, 0, 1, sums)
-    places = [place_of(row, half) for row in range(len(some))]
+    add_products(sample, queries, int(orientation), widest, half, 0, 1, sums)
+    places = [place_of(row, half) for row in range(len(sample))]
     common = int(np.median(sums[:, places], axis=1).max()) + 1
     shift: int = min(widest, max(0, (common << widest).bit_length() - 15))
     return shift
@@ -72,22 +72,23 @@ def shift_for(
 def _adder(orientation: Orientation) -> Any:
     """Make the sums of four rows with four queries: (rows, queries, query, shift, sums, at, odd).
 
-    rows (_SIDE, L), queries (B, L); queries beyond the last one are the last one. The sums of a
-    query go to sums[query] (B, n), those of rows 0 and 2 to `at`, of rows 1 and 3 to `at + odd`.
+    rows (_SIDE, L), queries (B, L). The last query is repeated if fewer than four are left. The
+    sums of a query are written to sums[query] (B, n): of rows 0 and 2 from `at`, of rows 1 and 3
+    from `at + odd`.
     """
 
     def typed(
         _context: Any, rows: Any, queries: Any, query: Any, shift: Any, sums: Any, at: Any, odd: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            stored, asked, out = llvm.arrays(context, builder, signature, args, (0, 1, 4))
-            batch, length = (builder.extract_value(asked.shape, n) for n in (0, 1))
-            # The even rows lie side by side in the sums.
+            stored, batch, out = llvm.arrays(context, builder, signature, args, (0, 1, 4))
+            size, length = (builder.extract_value(batch.shape, n) for n in (0, 1))
+            # The even rows are neighbours in the sums.
             points = [llvm.row(builder, stored, llvm.const(n), length) for n in (0, 2, 1, 3)]
-            each = [_clamped(builder, args[2], n, batch) for n in range(_SIDE)]
-            asking = [llvm.row(builder, asked, n, length) for n in each]
-            totals = _multiply(builder, points, asking, length, orientation)
-            _store(builder, _added_up(builder, totals), args[3], out, each, args[5:])
+            indices = [_clamp(builder, args[2], n, size) for n in range(_SIDE)]
+            query_rows = [llvm.row(builder, batch, n, length) for n in indices]
+            totals = _multiply(builder, points, query_rows, length, orientation)
+            _store(builder, _add_up(builder, totals), args[3], out, indices, args[5:])
             return context.get_dummy_value()
 
         whole = types.int64
@@ -96,21 +97,22 @@ def _adder(orientation: Orientation) -> Any:
     return intrinsic(typed)
 
 
-def _clamped(builder: Any, first: Any, n: int, count: Any) -> Any:
+def _clamp(builder: Any, first: Any, n: int, count: Any) -> Any:
+    """Emit the smaller of `first + n` and the last index."""
     at, last = builder.add(first, llvm.const(n)), builder.sub(count, llvm.const(1))
     return builder.select(builder.icmp_signed("<", at, last), at, last)
 
 
 def _multiply(
-    builder: Any, points: list[Any], asking: list[Any], length: Any, orientation: Orientation
+    builder: Any, points: list[Any], queries: list[Any], length: Any, orientation: Orientation
 ) -> list[Any]:
-    """Emit vectors of sums, query by query, of four rows each, from where these begin."""
+    """Emit vectors of sums for the addresses of four rows and four queries, query by query."""
     empty = ir.Constant(_WORDS, None)
     totals = [cgutils.alloca_once_value(builder, empty) for _ in range(_SIDE**2)]
     edges = (llvm.const(0), length, llvm.const(STRIP))
     with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
         codes = [llvm.load(builder, _BYTES, point, at) for point in points]
-        for n, start in enumerate(asking):
+        for n, start in enumerate(queries):
             query = llvm.load(builder, _BYTES, start, at)
             for total, code in zip(totals[_SIDE * n :], codes, strict=False):
                 ends = (query, code) if orientation is Orientation.QUERY_GENERAL else (code, query)
@@ -120,7 +122,7 @@ def _multiply(
 
 
 def _add_squares(builder: Any, total: Any, gap: Any) -> Any:
-    """Emit a total (words) to which the squares of four neighbouring bytes each are added."""
+    """Emit a total (words) plus the squares of four neighbouring bytes each."""
     if _MULTIPLIES:
         ends = [builder.bitcast(gap, _WORDS)] * 2
         return llvm.call(builder, "llvm.x86.avx512.vpdpbusd.512", _WORDS, total, *ends)
@@ -134,15 +136,15 @@ def _add_squares(builder: Any, total: Any, gap: Any) -> Any:
     return builder.add(total, builder.add(low, high))
 
 
-def _added_up(builder: Any, totals: list[Any]) -> Any:
-    """Emit the sums of 16 vectors of 16 words, in one vector: halve both again and again."""
+def _add_up(builder: Any, totals: list[Any]) -> Any:
+    """Emit the sums of 16 vectors of 16 words, in one vector: each step halves both numbers."""
     width = 1
     while len(totals) > 1:
         left, right = [], []
         for first in range(0, _WORDS.count, 2 * width):
             left += [*range(first, first + width)]
             right += [*range(first + width, first + 2 * width)]
-        # Of each pair of vectors: one half of the lanes and the other, of both, side by side.
+        # Each pair of vectors becomes one: half of the lanes of both, plus the other half.
         sides = [llvm.lanes(side + [_WORDS.count + at for at in side]) for side in (left, right)]
         totals = [
             builder.add(*(builder.shuffle_vector(a, b, side) for side in sides))
@@ -154,9 +156,9 @@ def _added_up(builder: Any, totals: list[Any]) -> Any:
 def _store(builder: Any, sums: Any, shift: Any, out: Any, queries: list[Any], place: Any) -> None:
     empty = llvm.anything(_WORDS)
     first = builder.insert_element(empty, builder.trunc(shift, ir.IntType(32)), llvm.lane(0))
-    every = builder.shuffle_vector(first, empty, llvm.lanes([0] * _WORDS.count))
+    shifts = builder.shuffle_vector(first, empty, llvm.lanes([0] * _WORDS.count))
     kind = ir.VectorType(ir.IntType(16), _WORDS.count)
-    ends = (builder.lshr(sums, every), llvm.filled(_WORDS, MOST))
+    ends = (builder.lshr(sums, shifts), llvm.filled(_WORDS, MAX_SUM))
     least = llvm.call(builder, f"llvm.umin.v{_WORDS.count}i32", _WORDS, *ends)
     shorts = builder.trunc(least, kind)
     at, odd = place
@@ -184,17 +186,17 @@ def add_products(
     stop: int,
     sums: NDArray[np.uint16],
 ) -> None:
-    """Write the sums of squared gaps of the rows of blocks [start, stop), shifted; at most MOST.
+    """Write the shifted sums of squared gaps of the rows of blocks [start, stop), up to MAX_SUM.
 
     codes (R, N), queries (B, S * STRIP), sums (B, R / 2H * 2H) in the order of `nibble_scan`.
     """
-    rows = np.zeros((_SIDE, queries.shape[1]), np.uint8)  # where all queries find them
+    rows = np.zeros((_SIDE, queries.shape[1]), np.uint8)  # copied once for all queries
     odd = place_of(1, half)
     for block in range(start, stop):
         first = block * 2 * half
         last = min(first + 2 * half, codes.shape[0])
         if last - first < 2 * half:
-            sums[:, first : first + 2 * half] = MOST
+            sums[:, first : first + 2 * half] = MAX_SUM
         for row in range(first, last, _SIDE):
             for side in range(_SIDE):
                 point = codes[min(row + side, last - 1)]

@@ -1,8 +1,8 @@
-"""Names of the files of lower bounds, and which segments can have them."""
+"""File names of lower bounds, and the largest dimension that they support."""
 
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
 CODES = "codes.npy"
-BASIS, RESIDUALS = "basis.npy", "residuals.npy"  # of the cosine
+BASIS, RESIDUALS = "basis.npy", "residuals.npy"  # for the cosine only
 
-MAX_DIMENSION = (2**32 - 1) // 255**2  # the largest sum of squared gaps has to fit into 32 bits
+MAX_DIMENSION = (2**32 - 1) // 255**2  # the largest sum of squared gaps must fit into 32 bits

@@ -1,12 +1,12 @@
-"""Lower bounds on the violations of one segment: files of codes, and the rows they cannot rule out.
+"""Lower bounds on the violations of one segment, from compressed points.
 
     columns.npy    uint8 (R / 2H, N, H), half a byte per coordinate, see `index.bounds.quantizer`
     levels.npy     float32 (2, N, LEVELS): the levels, and the share of the rows at each
     codes.npy      uint8 (R, N), a byte per coordinate, see `hasse.index.bounds.byte_codes`
 
-A search takes three steps, each on the few rows that the last one did not rule out: a scan of the
-columns, the bytes of a row, its point. Where many images ask for captions, the first step
-multiplies the bytes of all rows instead (`index.bounds.byte_products`).
+A search takes three steps: it scans the columns of all rows, reads the bytes of the remaining rows,
+and scores the points of the rows that remain then. A large batch of images that searches captions
+multiplies the bytes of all rows instead of the first step (`index.bounds.byte_products`).
 """
 
 from __future__ import annotations
@@ -22,42 +22,43 @@ from hasse.index.bounds import byte_products, nibble_scan
 from hasse.index.bounds.files import CODES, COLUMNS, LEVELS_FILE
 from hasse.index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, Tables, tables_of
-from hasse.index.kernels.arrays import GrowingArray, advise_random, mapped, read_only
+from hasse.index.kernels.arrays import GrowingArray, advise_random, map_array, read_only
 from hasse.index.kernels.candidates import Candidates, starts_of
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
 from hasse.index.types import Ids, Orientation, Points
 
-# From so many queries on, multiplying all bytes takes less than looking up half bytes.
+# From this number of queries on, multiplying all bytes is faster than looking up half bytes.
 _BATCH = 8
 
 
 @dataclass(slots=True, eq=False)
-class Bounded:
-    """A batch of queries (B, N) and how far each has been compared with a segment's columns.
+class BatchState:
+    """A batch of queries (B, N) and its partial sums over a segment's columns.
 
     Attributes:
-        tables: of the queries.
-        codes: (B, N) of the queries.
-        sums: (B, R / 2H, 2H) uint16, of the first `done` (B,) groups of coordinates.
-        read: (B,) bytes that were read.
-        error: (B,) absolute error by which a float32 violation may be below the true one.
-        kept: least ratio of a float32 violation to the true one, beside that.
-        lengths: (B, 2) of the queries' parts, where bounds depend on them.
+        tables: tables of the queries.
+        codes: (B, N) byte codes of the queries.
+        sums: (B, R / 2H, 2H) uint16 sums over the first `summed_groups` of coordinates.
+        summed_groups: (B,) numbers of groups in `sums`.
+        bytes_read: (B,).
+        error: (B,) how far a float32 violation may be below the true one, as a difference.
+        ratio: the smallest ratio of a float32 violation to the true one, in addition.
+        lengths: (B, 2) lengths of the queries' parts, for the cosine.
     """
 
     tables: Tables
     codes: NDArray[np.uint8]
     sums: NDArray[np.uint16]
-    done: NDArray[np.int64]
-    read: NDArray[np.int64]
+    summed_groups: NDArray[np.int64]
+    bytes_read: NDArray[np.int64]
     error: NDArray[np.float64]
-    kept: float
+    ratio: float
     lengths: NDArray[np.float64]
 
     def largest(self, limits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest true violations of rows whose float32 ones may be <= `limits` (B,)."""
-        return (limits + self.error) / self.kept
+        return (limits + self.error) / self.ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,27 +89,27 @@ class Bounds:
         rows, dimension = shape
         half = half_block(rows, page)
         blocks = -(-rows // (2 * half))
-        codes = mapped(folder / CODES, np.uint8, shape)
+        codes = map_array(folder / CODES, np.uint8, shape)
         advise_random(codes)
         return cls(
-            mapped(folder / COLUMNS, np.uint8, (blocks, dimension, half)),
-            mapped(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),
+            map_array(folder / COLUMNS, np.uint8, (blocks, dimension, half)),
+            map_array(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),
             codes,
             step,
             orientation,
             rows,
         )
 
-    def begin(self, queries: Points) -> Bounded:
-        """Prepare queries (B, N); nothing of the segment's rows is read yet."""
+    def begin(self, queries: Points) -> BatchState:
+        """Prepare queries (B, N), without reading any row."""
         queries = read_only(queries)
         blocks, dimension, half = self.columns.shape
         count = len(queries)
         if self._multiplies(count):
-            tables = Tables.none(count)
+            tables = Tables.empty(count)
         else:
             tables = tables_of(queries, self.levels[0], self.levels[1], self.orientation)
-        return Bounded(
+        return BatchState(
             tables,
             coding.encode_queries(queries, self.step, self.orientation),
             np.empty((count, blocks, 2 * half), np.uint16),
@@ -120,68 +121,68 @@ class Bounds:
         )
 
     def _multiplies(self, queries: int) -> bool:
-        """Tell whether so many queries are compared with all bytes, and not with the columns.
+        """Return whether a batch of this size multiplies all bytes instead of scanning columns.
 
-        A caption needs few of an image's coordinates, its own largest, and columns of these are
-        read. Which ones an image needs of a caption differs from row to row.
+        A caption needs few coordinates of an image: its own largest, whose columns are read. The
+        coordinates of captions that an image needs differ from row to row.
         """
         return queries >= _BATCH and self.orientation is Orientation.STORED_GENERAL
 
     def propose(
         self,
-        bounded: Bounded,
+        state: BatchState,
         count: int,
         share: float,
         excluded: NDArray[np.bool_],
         workers: Workers,
     ) -> tuple[Candidates, NDArray[np.float64]]:
-        """Return up to `count` live rows that look best to each query.
+        """Return up to `count` live rows with the smallest partial sums for each query.
 
-        They are chosen by the coordinates that are expected to add `share` of the violation, or by
-        all. Also returns, for each query (B,), a violation that no other live row is below.
+        Sums are over the coordinates that are expected to add `share` of the violation, or over
+        all. Also returns, for each query (B,), a lower bound on all other live rows.
         """
-        tables, sums = bounded.tables, bounded.sums
-        bounded.done[:] = tables.groups(share)
+        tables, sums = state.tables, state.sums
+        state.summed_groups[:] = tables.groups(share)
         if self._multiplies(len(sums)):
-            self._multiply(bounded, workers)
+            self._multiply(state, workers)
         else:
-            self._look_up(bounded, workers)
+            self._look_up(state, workers)
         queries = len(sums)
-        chosen = np.empty((queries, min(count, self.rows)), np.int64)
+        chosen_rows = np.empty((queries, min(count, self.rows)), np.int64)
         counts, rests = np.empty(queries, np.int64), np.empty(queries)
 
         def choose(edges: tuple[int, int]) -> None:
-            nibble_scan.smallest(sums, self.rows, excluded, *edges, chosen, counts, rests)
+            nibble_scan.smallest(sums, self.rows, excluded, *edges, chosen_rows, counts, rests)
 
         workers.map(choose, workers.ranges(queries, sums[0].nbytes))
-        pairs = zip(chosen, counts.tolist(), strict=True)
+        pairs = zip(chosen_rows, counts.tolist(), strict=True)
         least = tables.bases + rests * tables.units
         return Candidates.of([rows[:n] for rows, n in pairs]), least
 
-    def _look_up(self, bounded: Bounded, workers: Workers) -> None:
-        """Write the sums of the first groups of coordinates."""
-        tables = bounded.tables
+    def _look_up(self, state: BatchState, workers: Workers) -> None:
+        """Write the sums over the first groups of coordinates."""
+        tables = state.tables
         blocks, _, half = self.columns.shape
-        read = blocks * GROUP * half * bounded.done
-        bounded.read += read
+        bytes_read = blocks * GROUP * half * state.summed_groups
+        state.bytes_read += bytes_read
 
         def add(edges: tuple[int, int]) -> None:
-            parts = (tables.order, tables.entries, tables.shifts, bounded.done)
-            nibble_scan.add_groups(self.columns, *parts, *edges, bounded.sums)
+            parts = (tables.order, tables.entries, tables.shifts, state.summed_groups)
+            nibble_scan.add_groups(self.columns, *parts, *edges, state.sums)
 
-        workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
-        self._finish(bounded)
+        workers.map(add, workers.ranges(blocks, int(bytes_read.sum()) // blocks))
+        self._add_row_terms(state)
 
-    def _multiply(self, bounded: Bounded, workers: Workers) -> None:
-        """Write the sums of all coordinates."""
+    def _multiply(self, state: BatchState, workers: Workers) -> None:
+        """Write the sums over all coordinates."""
         blocks, dimension, half = self.columns.shape
-        count, orientation = len(bounded.codes), self.orientation
-        queries = byte_products.padded(bounded.codes, orientation)
+        count, orientation = len(state.codes), self.orientation
+        queries = byte_products.pad_queries(state.codes, orientation)
         shift = byte_products.shift_for(self.codes, queries, orientation)
-        # A little less, for the rounding of the unit and of its multiples.
-        bounded.tables.units[:] = self.step**2 * 2.0**shift * (1 - 2.0**-40)
-        bounded.read += self.codes.nbytes // count
-        sums = bounded.sums.reshape(count, blocks * 2 * half)
+        # Rounded down, for the rounding of the unit and of its multiples.
+        state.tables.units[:] = self.step**2 * 2.0**shift * (1 - 2.0**-40)
+        state.bytes_read += self.codes.nbytes // count
+        sums = state.sums.reshape(count, blocks * 2 * half)
 
         def multiply(edges: tuple[int, int]) -> None:
             parts = (self.codes, queries, int(orientation), shift, half)
@@ -189,53 +190,53 @@ class Bounds:
 
         workers.map(multiply, workers.ranges(blocks, 2 * half * dimension))
 
-    def _finish(self, bounded: Bounded) -> None:
-        """Add the initial values of rows to the sums; here there are none."""
+    def _add_row_terms(self, state: BatchState) -> None:
+        """Add the terms that depend on the row alone; only the cosine has some."""
 
     def survivors(
         self,
-        bounded: Bounded,
+        state: BatchState,
         excluded: NDArray[np.bool_],
         limits: NDArray[np.float64],
         workers: Workers,
     ) -> tuple[Candidates, NDArray[np.int64]]:
-        """Return, for each query, every live row whose violation may be <= its limit.
+        """Return, for each query, every live row whose violation may be within its limit.
 
-        No other live row has a violation that small. Also returns how many rows of each query
-        (B,) the columns did not rule out; the bytes of these are read, where there are bytes.
+        Also returns, for each query (B,), how many rows the columns did not rule out. The bytes of
+        these rows are read, if the segment has bytes.
         """
-        largest = bounded.largest(limits).tolist()
-        rows, starts = self._scan(bounded, excluded, bounded.tables.thresholds(largest), workers)
+        largest = state.largest(limits).tolist()
+        rows, starts = self._scan(state, excluded, state.tables.thresholds(largest), workers)
         possible, checked = np.ones(len(rows), np.bool_), starts[1:] - starts[:-1]
         if len(self.codes):
-            thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
-            queries = (bounded.codes, int(self.orientation), thresholds)
+            thresholds = np.array([coding.threshold(each, self.step) for each in largest], np.int64)
+            queries = (state.codes, int(self.orientation), thresholds)
 
             def part(edges: tuple[int, int]) -> None:
                 coding.rule_out(self.codes, rows, starts, *queries, *edges, possible)
 
             dimension = self.codes.shape[1]
             workers.map(part, workers.ranges(len(rows), dimension))
-            bounded.read += dimension * checked
+            state.bytes_read += dimension * checked
         return Candidates(*coding.survivors_of(rows, starts, possible)), checked
 
     def _scan(
         self,
-        bounded: Bounded,
+        state: BatchState,
         excluded: NDArray[np.bool_],
         thresholds: NDArray[np.int64],
         workers: Workers,
     ) -> tuple[NDArray[np.int32], Ids]:
         """Return the rows that the columns do not rule out, query by query, and their starts.
 
-        Those of a query come in any order.
+        The rows of a query are in no order.
         """
-        tables, count = bounded.tables, len(thresholds)
+        tables, count = state.tables, len(thresholds)
         blocks, dimension, half = self.columns.shape
 
         def part(edges: tuple[int, int]) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-            listed = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
-            counts, added = np.zeros(count, np.int64), np.zeros(count, np.int64)
+            possible_rows = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
+            counts, added_groups = np.zeros(count, np.int64), np.zeros(count, np.int64)
             nibble_scan.rule_out(
                 self.columns,
                 self.rows,
@@ -244,23 +245,24 @@ class Bounds:
                 tables.entries,
                 tables.shifts,
                 thresholds,
-                bounded.done,
+                state.summed_groups,
                 *edges,
-                bounded.sums,
-                listed,
+                state.sums,
+                possible_rows,
                 counts,
-                added,
+                added_groups,
             )
-            return [rows[:n] for rows, n in zip(listed, counts.tolist(), strict=True)], added
+            pairs = zip(possible_rows, counts.tolist(), strict=True)
+            return [rows[:n] for rows, n in pairs], added_groups
 
-        # About as much of the columns remains to be read as was read to propose, if anything was.
-        ahead = int(bounded.read.sum()) // blocks or half * dimension * count // 4
-        parts = workers.map(part, workers.ranges(blocks, ahead))
-        for _, added in parts:
-            bounded.read += GROUP * half * added
+        # Estimate: as many bytes as `propose` read, or a quarter of the columns.
+        estimate = int(state.bytes_read.sum()) // blocks or half * dimension * count // 4
+        parts = workers.map(part, workers.ranges(blocks, estimate))
+        for _, added_groups in parts:
+            state.bytes_read += GROUP * half * added_groups
         by_query = list(zip(*(rows for rows, _ in parts), strict=True))
         starts = starts_of(sum(map(len, rows)) for rows in by_query)
-        return np.concatenate([rows for every in by_query for rows in every]), starts
+        return np.concatenate([rows for parts in by_query for rows in parts]), starts
 
 
 def write_bounds(folder: Path, points: Points, orientation: Orientation, page: int = PAGE) -> float:
@@ -272,9 +274,9 @@ def write_bounds(folder: Path, points: Points, orientation: Orientation, page: i
         np.maximum(largest, points[at : at + 2 * half].max(0), out=largest)
     step = coding.step_for(float(largest.max(initial=0)))
     levels, shares = choose_levels(points, largest, orientation)
-    facts = GrowingArray(folder / LEVELS_FILE, "<f4", (dimension, LEVELS))
-    facts.append(np.stack([levels, shares]))
-    facts.close()
+    file = GrowingArray(folder / LEVELS_FILE, "<f4", (dimension, LEVELS))
+    file.append(np.stack([levels, shares]))
+    file.close()
     transposed = np.ascontiguousarray(levels.T)
     block = np.empty((dimension, half), np.uint8)
     columns = GrowingArray(folder / COLUMNS, "|u1", (dimension, half))
@@ -282,9 +284,9 @@ def write_bounds(folder: Path, points: Points, orientation: Orientation, page: i
     for at in range(0, rows, 2 * half):
         encode_block(points, at, transposed, int(orientation), block)
         columns.append(block[None])
-        coded = np.empty((min(2 * half, rows - at), dimension), np.uint8)
-        coding.encode_rows(points[at : at + 2 * half], step, orientation, coded)
-        codes.append(coded)
+        block_codes = np.empty((min(2 * half, rows - at), dimension), np.uint8)
+        coding.encode_rows(points[at : at + 2 * half], step, orientation, block_codes)
+        codes.append(block_codes)
     columns.close()
     codes.close()
     return step

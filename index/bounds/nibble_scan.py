@@ -1,9 +1,9 @@
 """A scan of half a byte per coordinate, which rules out nearly all rows.
 
-One instruction looks up as many rows as a vector has bytes in a table of the query
-(`index.bounds.query_tables`). The sums of the entries bound the rows' violations from below. The
-scan leaves a block of rows, after any few groups of coordinates, once few of its rows are possible
-hits.
+One instruction looks up one byte of each of many rows in a table of the query
+(`index.bounds.query_tables`). The sums of the entries are lower bounds on the rows' violations.
+After every few groups of coordinates the scan counts the possible hits in a block of rows, and
+leaves the block if they are few.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from hasse.index.bounds.quantizer import LEVELS, STRIP
-from hasse.index.bounds.query_tables import GROUP, MOST
+from hasse.index.bounds.query_tables import GROUP, MAX_SUM
 from hasse.index.kernels import llvm
 from hasse.index.kernels.compiling import kernel
 from hasse.index.types import Ids
@@ -31,41 +31,41 @@ codegen: Any = _codegen
 config: Any = _config
 
 _LOOK = 4  # groups between two counts of the possible rows
-# The scan leaves a block when one in so many of its rows is possible, and the last groups have
-# ruled out no more than so few: reading the bytes of these rows then takes less.
+# The scan leaves a block when at most one row in _FEW is possible, and the last groups have ruled
+# out at most _GAIN rows. Then it is faster to read the bytes of the remaining rows.
 _FEW = 24
 _GAIN = 64
 
-_SAMPLED = 16  # one strip of sums in so many is sampled for the first threshold
-_STEP = 64  # the precision of that
+_STRIPS_PER_SAMPLE = 16  # one strip of sums in so many is sampled for the first threshold
+_STEP = 64  # precision of the first threshold
 
-_ONE = np.uint64(1)  # a signed difference may not overflow
+_ONE = np.uint64(1)  # unsigned, because a signed difference must not overflow
 
 
 def features() -> set[str]:
-    """Return what LLVM calls the instructions that kernels are compiled for."""
-    given = config.CPU_FEATURES
-    if given is None:
-        given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
-    return {name[1:] for name in given.split(",") if name.startswith("+")}
+    """Return LLVM's names of the instruction sets that kernels are compiled for."""
+    names = config.CPU_FEATURES
+    if names is None:
+        names = "" if config.CPU_NAME else codegen.get_host_cpu_features()
+    return {name[1:] for name in names.split(",") if name.startswith("+")}
 
 
 def _lookup_of_this_machine() -> tuple[int, str]:
     """Return how many bytes one instruction looks up in a table of 16, and its name in LLVM."""
-    there = features()
+    available = features()
     for feature, width, name in (
         ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
         ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
         ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
         ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
     ):
-        if feature in there:
+        if feature in available:
             return width, name
     return 16, ""
 
 
 _WIDTH, _LOOKUP = _lookup_of_this_machine()
-_PARTS = 4  # sums of one vector of bytes: of even and odd bytes, of low and high halves
+_PARTS = 4  # sums of one vector of bytes: even and odd bytes, each with a low and a high half
 _SUMS = _WIDTH // 2
 _LOG_SUMS = _SUMS.bit_length() - 1
 _BYTES = ir.VectorType(ir.IntType(8), _WIDTH)
@@ -73,8 +73,8 @@ _SHORTS = ir.VectorType(ir.IntType(16), _SUMS)
 _TABLE = ir.VectorType(ir.IntType(8), LEVELS)
 
 
-def _repeated(builder: Any, kind: Any, value: Any) -> Any:
-    """Emit a vector that holds one value everywhere."""
+def _repeat(builder: Any, kind: Any, value: Any) -> Any:
+    """Emit a vector in which every element is `value`."""
     empty = llvm.anything(kind)
     first = builder.insert_element(empty, value, llvm.lane(0))
     return builder.shuffle_vector(first, empty, llvm.lanes([0] * kind.count))
@@ -84,11 +84,11 @@ def _look_up(builder: Any, table: Any, places: Any) -> Any:
     """Emit table[place] for every byte of `places`, which are below 16."""
     if _LOOKUP:
         return llvm.call(builder, _LOOKUP, _BYTES, table, places)
-    chosen = llvm.anything(_BYTES)
+    result = llvm.anything(_BYTES)
     for at in map(llvm.lane, range(_WIDTH)):
-        one = builder.extract_element(table, builder.extract_element(places, at))
-        chosen = builder.insert_element(chosen, one, at)
-    return chosen
+        entry = builder.extract_element(table, builder.extract_element(places, at))
+        result = builder.insert_element(result, entry, at)
+    return result
 
 
 def _adder(
@@ -111,22 +111,21 @@ def _adder(
         dimension, half = (builder.extract_value(stored.shape, at) for at in (1, 2))
         start = builder.gep(stored.data, [builder.mul(builder.mul(args[1], dimension), half)])
         first = builder.mul(args[4], llvm.const(GROUP))
-        now, later, looked_up = [], [], []
+        columns, next_columns, group_tables = [], [], []
         for g in range(GROUP):
             at = builder.add(first, llvm.const(g))
-            now.append(_column(builder, start, half, places.data, at))
-            later.append(
-                _column(builder, start, half, places.data, builder.add(at, llvm.const(GROUP)))
-            )
+            next_at = builder.add(at, llvm.const(GROUP))
+            columns.append(_column(builder, start, half, places.data, at))
+            next_columns.append(_column(builder, start, half, places.data, next_at))
             entry = builder.mul(at, llvm.const(LEVELS))
             table = llvm.load(builder, _TABLE, tables.data, entry)
-            again = llvm.lanes([lane % LEVELS for lane in range(_WIDTH)])
-            looked_up.append(builder.shuffle_vector(table, llvm.anything(_TABLE), again))
-        shifted = _repeated(builder, _SHORTS, builder.trunc(args[5], ir.IntType(16)))
-        group_of = (now, later, looked_up)
+            repeated = llvm.lanes([lane % LEVELS for lane in range(_WIDTH)])
+            group_tables.append(builder.shuffle_vector(table, llvm.anything(_TABLE), repeated))
+        shifts = _repeat(builder, _SHORTS, builder.trunc(args[5], ir.IntType(16)))
+        coordinates = list(zip(columns, next_columns, group_tables, strict=True))
         edges = (llvm.const(0), half, llvm.const(_WIDTH))
         with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
-            _add_vector(builder, group_of, at, shifted, out.data)
+            _add_vector(builder, coordinates, at, shifts, out.data)
         return context.get_dummy_value()
 
     whole = types.int64
@@ -138,19 +137,20 @@ def _column(builder: Any, start: Any, half: Any, order: Any, at: Any) -> Any:
     return builder.gep(start, [builder.mul(coordinate, half)])
 
 
-def _add_vector(builder: Any, columns: Any, at: Any, shift: Any, sums: Any) -> None:
+def _add_vector(builder: Any, coordinates: Any, at: Any, shift: Any, sums: Any) -> None:
+    """Emit the additions of a group, (column, next column, table) each, for one vector of bytes."""
     low, four, eight = llvm.filled(_BYTES, 15), llvm.filled(_SHORTS, 4), llvm.filled(_SHORTS, 8)
     totals = [llvm.filled(_SHORTS, 0)] * _PARTS
-    for now, later, table in zip(*columns, strict=True):
-        pairs = llvm.load(builder, _BYTES, now, at)
-        # No hardware foresees the order of a query's coordinates: ask for the next group's now.
-        llvm.prefetch(builder, builder.gep(later, [at]))
+    for column, next_column, table in coordinates:
+        pairs = llvm.load(builder, _BYTES, column, at)
+        # Hardware cannot predict the order of a query's coordinates: prefetch the next group.
+        llvm.prefetch(builder, builder.gep(next_column, [at]))
         upper = builder.bitcast(builder.lshr(builder.bitcast(pairs, _SHORTS), four), _BYTES)
         for half, levels in enumerate((pairs, upper)):
-            looked_up = _look_up(builder, table, builder.and_(levels, low))
-            looked_up = builder.bitcast(looked_up, _SHORTS)
-            even = builder.and_(looked_up, llvm.filled(_SHORTS, 255))
-            odd = builder.lshr(looked_up, eight)
+            entries = _look_up(builder, table, builder.and_(levels, low))
+            entries = builder.bitcast(entries, _SHORTS)
+            even = builder.and_(entries, llvm.filled(_SHORTS, 255))
+            odd = builder.lshr(entries, eight)
             for part, value in ((2 * half, even), (2 * half + 1, odd)):
                 totals[part] = builder.add(totals[part], value)
     first = builder.gep(sums, [builder.mul(at, llvm.const(2))])
@@ -172,14 +172,14 @@ def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
         (stored,) = llvm.arrays(context, builder, signature, args, (0,))
         kind = ir.VectorType(ir.IntType(16), STRIP)
         sums = llvm.load(builder, kind, stored.data, args[1])
-        within = builder.icmp_unsigned("<=", sums, _repeated(builder, kind, args[2]))
+        within = builder.icmp_unsigned("<=", sums, _repeat(builder, kind, args[2]))
         return builder.bitcast(within, llvm.INT)
 
     return types.uint64(sums, types.int64, types.uint16), generate
 
 
 def _counter(_context: Any, bits: Any) -> Any:
-    """Type the operation that counts the zeros below the lowest of some bits, which are not 0."""
+    """Type the operation that counts the zeros below the lowest bit of a number other than 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -193,8 +193,8 @@ _lowest: Any = intrinsic(_counter)
 
 @kernel
 def row_of(place: int, half: int) -> int:
-    """Return the row of a block whose sum is at `place` of its sums (2H,)."""
-    # The bits of a place: its vector, half, parity, pair.
+    """Return the row of a block whose sum is at `place` of the block's sums (2H,)."""
+    # The bits of a place are, from the top: vector, half, parity, pair.
     pair, parity = place & _SUMS - 1, place >> _LOG_SUMS & 1
     upper, vector = place >> _LOG_SUMS + 1 & 1, place >> _LOG_SUMS + 2
     return vector * _WIDTH + 2 * pair + parity + upper * half
@@ -202,7 +202,7 @@ def row_of(place: int, half: int) -> int:
 
 @kernel
 def place_of(row: int, half: int) -> int:
-    """Return where the sum of a row of a block is: the opposite of `row_of`."""
+    """Return the place of the sum of a row of a block: the inverse of `row_of`."""
     upper = row >= half
     row -= upper * half
     vector, pair, parity = row // _WIDTH, row % _WIDTH // 2, row % 2
@@ -215,24 +215,25 @@ def add_groups(
     order: NDArray[np.int32],
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
-    last: NDArray[np.int64],
+    group_counts: NDArray[np.int64],
     start: int,
     stop: int,
     sums: NDArray[np.uint16],
 ) -> None:
-    """Write the sums (B, R / 2H, 2H) of each query's first `last` groups for blocks [start, stop).
+    """Write the sums (B, R / 2H, 2H) over each query's first groups for blocks [start, stop).
 
-    A block is compared with all queries before the next one, while it is in the caches.
+    `group_counts` (B,) are the numbers of groups. Each block is compared with all queries while it
+    is in the caches.
     """
     for block in range(start, stop):
         for b in range(order.shape[0]):
             sums[b, block] = 0
-            for group in range(last[b]):
+            for group in range(group_counts[b]):
                 _add(columns, block, order[b], entries[b], group, shifts[b, group], sums[b, block])
 
 
 @kernel
-def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
+def _count_possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
     count = 0
     for place in range(sums.shape[0]):
         count += sums[place] <= limit
@@ -248,15 +249,15 @@ def smallest(
     stop: int,
     smallest_rows: Ids,
     counts: NDArray[np.int64],
-    rests: NDArray[np.float64],
+    least_others: NDArray[np.float64],
 ) -> None:
-    """Choose the live rows with the smallest of all sums (B, R / 2H, 2H) of queries [start, stop).
+    """Write the live rows with the smallest sums (B, R / 2H, 2H), for queries [start, stop).
 
-    smallest_rows[b, :counts[b]] are those of query b, in ascending order: as many as fit, or
-    all. No other live row has a sum below rests[b].
+    The rows of query b are smallest_rows[b, :counts[b]], in ascending order: as many as fit, or
+    all. No other live row has a sum below least_others[b].
     """
     for b in range(start, stop):
-        chosen, rests[b] = _smallest(sums[b], rows, excluded, smallest_rows.shape[1])
+        chosen, least_others[b] = _smallest(sums[b], rows, excluded, smallest_rows.shape[1])
         counts[b] = chosen.shape[0]
         smallest_rows[b, : counts[b]] = chosen
 
@@ -265,29 +266,29 @@ def smallest(
 def _smallest(
     sums: NDArray[np.uint16], rows: int, excluded: NDArray[np.bool_], count: int
 ) -> tuple[Ids, float]:
-    """Return the `count` live rows with the smallest of all sums (R / 2H, 2H), in ascending order.
+    """Return the `count` live rows with the smallest sums (R / 2H, 2H), in ascending order.
 
-    Also returns the smallest sum of the other live rows; infinity where there are none.
+    Also returns the smallest sum of the other live rows, or infinity if there are none.
     """
-    sampled = np.zeros((MOST + 1) // _STEP, np.int64)  # sums in each step
+    histogram = np.zeros((MAX_SUM + 1) // _STEP, np.int64)  # sampled sums in each step
     for block in range(sums.shape[0]):
-        for first in range(0, sums.shape[1], _SAMPLED * STRIP):
+        for first in range(0, sums.shape[1], _STRIPS_PER_SAMPLE * STRIP):
             for place in range(first, first + STRIP):
-                sampled[sums[block, place] // _STEP] += 1
-    wanted = 2 * count // _SAMPLED + 8
+                histogram[sums[block, place] // _STEP] += 1
+    target = 2 * count // _STRIPS_PER_SAMPLE + 8
     while True:
-        limit, left = 0, wanted
-        while limit <= MOST and left > 0:
-            left -= sampled[limit // _STEP]
+        limit, left = 0, target
+        while limit <= MAX_SUM and left > 0:
+            left -= histogram[limit // _STEP]
             limit += _STEP
-        below, theirs = _below(sums, limit, rows, excluded)
-        if below.shape[0] > count or limit > MOST:
+        below, below_sums = _below(sums, limit, rows, excluded)
+        if below.shape[0] > count or limit > MAX_SUM:
             break
-        wanted *= 4
+        target *= 4
     if below.shape[0] <= count:
         return np.sort(below), np.inf
-    order = np.argsort(theirs)
-    return np.sort(below[order[:count]]), np.float64(theirs[order[count]])
+    order = np.argsort(below_sums)
+    return np.sort(below[order[:count]]), np.float64(below_sums[order[count]])
 
 
 @kernel
@@ -299,10 +300,10 @@ def _is_live(row: int, rows: int, excluded: NDArray[np.bool_]) -> bool:
 def _below(
     sums: NDArray[np.uint16], limit: int, rows: int, excluded: NDArray[np.bool_]
 ) -> tuple[Ids, NDArray[np.uint16]]:
-    # The live rows whose sums are below the limit, which are few, and these sums.
+    """Return the live rows whose sums are below the limit, and these sums."""
     half = sums.shape[1] // 2
     last = np.uint16(limit - 1)
-    listed, theirs = np.empty(rows, np.int64), np.empty(rows, np.uint16)
+    below, below_sums = np.empty(rows, np.int64), np.empty(rows, np.uint16)
     count = 0
     for block in range(sums.shape[0]):
         for first in range(0, 2 * half, STRIP):
@@ -312,9 +313,9 @@ def _below(
                 bits &= bits - _ONE
                 row = block * 2 * half + row_of(place, half)
                 if _is_live(row, rows, excluded):
-                    listed[count], theirs[count] = row, sums[block, place]
+                    below[count], below_sums[count] = row, sums[block, place]
                     count += 1
-    return listed[:count], theirs[:count]
+    return below[:count], below_sums[:count]
 
 
 @kernel
@@ -326,51 +327,54 @@ def rule_out(
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
     thresholds: NDArray[np.int64],
-    done: NDArray[np.int64],
+    summed_groups: NDArray[np.int64],
     start: int,
     stop: int,
     sums: NDArray[np.uint16],
-    listed: NDArray[np.int32],
+    possible_rows: NDArray[np.int32],
     counts: NDArray[np.int64],
-    added: NDArray[np.int64],
+    added_groups: NDArray[np.int64],
 ) -> None:
-    """List the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
+    """Write the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
 
-    `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to; they may be
-    anything where none is done. A block is left once few of its rows are possible and hardly fewer
-    than before. For each query b, listed[b, :counts[b]] are rows in any order, and added[b] counts
-    the groups that were added, over all blocks.
+    `sums` (B, R / 2H, 2H) are over the first `summed_groups` (B,) and are continued; where that is
+    0 they are initialized. The scan leaves a block when few of its rows are possible and the last
+    groups ruled out few. The rows of query b are possible_rows[b, :counts[b]], in no order;
+    added_groups[b] counts the groups that were added, over all blocks.
     """
     half, groups = columns.shape[2], shifts.shape[1]
     few = 2 * half // _FEW
     for block in range(start, stop):
         for b in range(order.shape[0]):
-            own, limit, group = sums[b, block], np.uint16(thresholds[b]), done[b]
+            block_sums, limit = sums[b, block], np.uint16(thresholds[b])
+            group = summed_groups[b]
             if group == 0:
-                own[:] = 0
+                block_sums[:] = 0
             before = 2 * half
-            while group < groups and limit < MOST:
-                possible = _possible(own, limit)
+            while group < groups and limit < MAX_SUM:
+                possible = _count_possible(block_sums, limit)
                 if possible == 0 or (possible <= few and before - possible <= _GAIN):
                     break
                 before = possible
                 last = min(group + _LOOK, groups)
-                added[b] += last - group
-                for one in range(group, last):
-                    _add(columns, block, order[b], entries[b], one, shifts[b, one], own)
+                added_groups[b] += last - group
+                for g in range(group, last):
+                    _add(columns, block, order[b], entries[b], g, shifts[b, g], block_sums)
                 group = last
-            counts[b] = _list(own, limit, block, rows, half, excluded, listed[b], counts[b])
+            counts[b] = _append_possible(
+                block_sums, limit, block, rows, half, excluded, possible_rows[b], counts[b]
+            )
 
 
 @kernel
-def _list(
+def _append_possible(
     sums: NDArray[np.uint16],
     limit: np.uint16,
     block: int,
     rows: int,
     half: int,
     excluded: NDArray[np.bool_],
-    listed: NDArray[np.int32],
+    possible_rows: NDArray[np.int32],
     count: int,
 ) -> int:
     for first in range(0, 2 * half, STRIP):
@@ -379,6 +383,6 @@ def _list(
             row = block * 2 * half + row_of(first + _lowest(bits), half)
             bits &= bits - _ONE
             if _is_live(row, rows, excluded):
-                listed[count] = row
+                possible_rows[count] = row
                 count += 1
     return count

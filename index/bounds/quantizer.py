@@ -1,13 +1,13 @@
-"""Sixteen levels for each coordinate of a segment, so that half a byte bounds a violation well.
+"""Sixteen levels for each coordinate of a segment: half a byte that gives a close lower bound.
 
-E falls when the more specific point grows and rises when the more general one does. So a row whose
-gap is `query - row` stands at the smallest level that is not below it, and one whose gap is
-`row - query` at the largest that is not above it: the gap to the level never exceeds the gap to
-the row. Levels are where rounding costs least, which an exact dynamic program over a histogram
-finds: moving a row from s to t takes about 2 (q - s) (t - s) off the bound of a query q, so small
-coordinates weigh most where the query is the larger end, and large ones where the row is.
+E falls when the more specific point grows, and rises when the more general one does. So a row is
+rounded up to the next level where the gap is `query - row`, and down where it is `row - query`: the
+gap to the level never exceeds the gap to the row. An exact dynamic program over a histogram chooses
+the levels that lose least by rounding. Moving a row from s to t lowers the bound of a query q by
+about 2 (q - s) (t - s). So small coordinates weigh most where the gap is `query - row`, and large
+ones where it is `row - query`.
 
-    levels (N, LEVELS) float32, ascending        shares (N, LEVELS) float32: of the rows at each
+    levels (N, LEVELS) float32, ascending        shares (N, LEVELS) float32: of the rows at a level
     columns (R / 2H, N, H) uint8: byte x of coordinate j in block b holds two rows' levels,
                                   2H b + x in its low half and 2H b + H + x in its high half
 """
@@ -21,14 +21,14 @@ from hasse.index.kernels.compiling import kernel
 from hasse.index.types import Orientation, Points
 
 LEVELS = 16
-BINS = 128  # of the histogram that levels are chosen by
-STRIP = 64  # bytes that are written, and read, together: H is a multiple of it
-_SAMPLE = 8192  # rows that tell where the levels should be
-PAGE = 4096  # bytes of a coordinate in one block, at most: a page of memory
+BINS = 128  # of the histogram from which levels are chosen
+STRIP = 64  # bytes that are written and read at once: H is a multiple of it
+_SAMPLE = 8192  # rows from which the levels are chosen
+PAGE = 4096  # largest H in bytes: a page of memory
 
 
 def half_block(rows: int, page: int = PAGE) -> int:
-    """Return H: blocks of 2H rows, of equal size, at most a page for each coordinate."""
+    """Return H, for blocks of 2H rows of equal size; H is at most a page."""
     blocks = max(1, -(-rows // (2 * page)))
     return -(-rows // (2 * blocks * STRIP)) * STRIP
 
@@ -69,7 +69,7 @@ def _choose(
             moment[0] = 0
             for at in range(values):
                 value = at * width
-                # A little everywhere, so that empty bins are divided as well.
+                # Every bin gets some weight, so that empty bins are divided too.
                 weight = (mass[at + 1] + 1e-3) * ((top - value if up else value) + 1e-3 * top)
                 mass[at + 1] = mass[at] + weight
                 moment[at + 1] = moment[at] + weight * value
@@ -96,7 +96,7 @@ def _divide(
     cost: NDArray[np.float64],
     first: NDArray[np.int64],
 ) -> None:
-    # cost[l, n]: of the first n values with l levels; first[l, n]: where the last level begins.
+    # cost[l, n]: loss of the first n values with l levels; first[l, n]: start of the last level.
     values = mass.shape[0] - 1
     cost[0, :] = np.inf
     cost[0, 0] = 0
@@ -105,12 +105,12 @@ def _divide(
         for stop in range(level, values + 1):
             least, begin = np.inf, level - 1
             for start in range(level - 1, stop):
-                inside, weighed = mass[stop] - mass[start], moment[stop] - moment[start]
+                range_mass, range_moment = mass[stop] - mass[start], moment[stop] - moment[start]
                 if up:
-                    moved = (stop - 1) * width * inside - weighed
+                    loss = (stop - 1) * width * range_mass - range_moment
                 else:
-                    moved = weighed - start * width * inside
-                total = cost[level - 1, start] + moved
+                    loss = range_moment - start * width * range_mass
+                total = cost[level - 1, start] + loss
                 if total < least:
                     least, begin = total, start
             cost[level, stop], first[level, stop] = least, begin
@@ -134,18 +134,18 @@ def encode_block(
 ) -> None:
     """Write the levels of the rows from `start` on into one block of columns (N, H).
 
-    `levels` (LEVELS, N) are transposed. Rows beyond the last one stand at level 0.
+    `levels` (LEVELS, N) are transposed. Rows beyond the last one get level 0.
     """
     dimension, half = columns.shape
-    above = np.empty((2, dimension), np.uint8)
+    row_levels = np.empty((2, dimension), np.uint8)
     strip = np.empty((dimension, STRIP), np.uint8)
     for first in range(0, half, STRIP):
         for at in range(STRIP):
-            above[:] = 0
+            row_levels[:] = 0
             for side in range(2):
                 row = start + side * half + first + at
                 if row < points.shape[0]:
-                    point, count = points[row], above[side]
+                    point, count = points[row], row_levels[side]
                     if orientation == Orientation.QUERY_GENERAL:
                         for level in range(LEVELS - 1):
                             edge = levels[level]
@@ -157,6 +157,6 @@ def encode_block(
                             for j in range(dimension):
                                 count[j] += point[j] >= edge[j]
             for j in range(dimension):
-                strip[j, at] = above[0, j] | (above[1, j] << 4)
-        # Columns lie a page apart, where caches hold few of them: whole lines at a time.
+                strip[j, at] = row_levels[0, j] | (row_levels[1, j] << 4)
+        # Whole cache lines at once: columns are a page apart, and caches hold few such addresses.
         columns[:, first : first + STRIP] = strip

@@ -1,13 +1,13 @@
 """The tables of a query: its term of the violation at each of the sixteen levels of a coordinate.
 
-For each query and coordinate, a table gives the squared gap to each level (see
-`hasse.index.bounds.quantizer`), in units of the query's and rounded down, so that
+For each query and coordinate, a table holds the squared gap to each level (see
+`hasse.index.bounds.quantizer`), in a unit of the query and rounded down, so that
 
     unit * sum over any coordinates of table[level of the row]  <=  E
 
-The coordinates that are expected to add most come first; coordinates go in groups of `GROUP`, and a
-group's tables count in units that are larger by a power of two, such that little is lost to
-rounding or to the top of a byte.
+Coordinates are sorted by their expected term, the largest first, in groups of `GROUP`. The unit of
+a group's tables is larger by a power of two, chosen so that rounding and the limit of a byte lose
+little.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from hasse.index.kernels.compiling import brief, kernel
 from hasse.index.types import Orientation, Points
 
 GROUP = 8  # coordinates whose tables stay in registers
-MOST = 65535  # the largest sum; larger ones stay there
+MAX_SUM = 65535  # sums saturate here
 _SHIFTS = 6  # units of a group: 1, 2, ..., 32 of the query's
-_ENOUGH = 0.97  # of the expected violation: further coordinates are left to the next step
-_PLACES = 2048  # in which weights are sorted: 64 for each power of two, of 32
-# The unit makes half the expected violation this many, so that twice that still counts.
-_FINE = 1 << 14
+_ENOUGH = 0.97  # share of the expected violation; further coordinates are left to the next step
+_BUCKETS = 2048  # for sorting weights: 64 for each of 32 powers of two
+# Half the expected violation in units: sums fit up to twice the expected violation.
+_UNITS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """What each query adds at each level of each coordinate; its heaviest coordinates come first.
+    """Terms of each query at each level of each coordinate; the heaviest coordinates come first.
 
     Attributes:
-        order: (B, all groups + 1, GROUP) int32 coordinates; the last group is fetched, never read.
+        order: (B, all groups + 1, GROUP) int32 coordinates; the last group is only prefetched.
         entries: (B, G, GROUP, LEVELS) uint8, of the groups that add enough.
-        shifts: (B, G): entries of a group count 2^shift units.
-        units: (B,): of the query, in violation.
-        heavy: (B, all groups): share of the expected violation that those up to each one add.
-        bases: (B,): the lower bound where the sum is 0.
+        shifts: (B, G): an entry of a group counts 2^shift units.
+        units: (B,): violation of one unit.
+        cumulative: (B, all groups): share of the expected violation up to and with each group.
+        bases: (B,): the lower bound if the sum is 0.
     """
 
     order: NDArray[np.int32]
     entries: NDArray[np.uint8]
     shifts: NDArray[np.int64]
     units: NDArray[np.float64]
-    heavy: NDArray[np.float64]
+    cumulative: NDArray[np.float64]
     bases: NDArray[np.float64]
 
     @classmethod
-    def none(cls, count: int) -> Tables:
-        """Return tables of no coordinates, for sums that come complete and bring their unit."""
+    def empty(cls, count: int) -> Tables:
+        """Return tables without coordinates, for sums that are computed otherwise."""
         return cls(
             np.zeros((count, 1, GROUP), np.int32),
             np.zeros((count, 0, GROUP, LEVELS), np.uint8),
@@ -66,14 +66,14 @@ class Tables:
 
     def groups(self, share: float) -> NDArray[np.int64]:
         """Return how many groups (B,) add this share of each query's expected violation."""
-        groups = np.empty(len(self.heavy), np.int64)
-        _groups(self.heavy, share, self.shifts.shape[1], groups)
+        groups = np.empty(len(self.cumulative), np.int64)
+        _count_groups(self.cumulative, share, self.shifts.shape[1], groups)
         return groups
 
     def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
         """Return the largest sums of rows whose true violations may be `largest`, of B queries."""
         each = zip(largest, self.bases.tolist(), self.units.tolist(), strict=True)
-        sums = [max(0, min((most - base) / unit + 1, MOST)) for most, base, unit in each]
+        sums = [max(0, min((limit - base) / unit + 1, MAX_SUM)) for limit, base, unit in each]
         return np.array(sums, np.int64)
 
 
@@ -90,33 +90,44 @@ def tables_of(
     order = np.zeros((count, groups + 1, GROUP), np.int32)
     entries = np.zeros((count, groups, GROUP, LEVELS), np.uint8)
     shifts = np.zeros((count, groups), np.int64)
-    units, heavy = np.zeros(count), np.zeros((count, groups))
+    units, cumulative = np.zeros(count), np.zeros((count, groups))
     used = _prepare(
-        queries, levels, shares, int(orientation), weights, order, entries, shifts, units, heavy
+        queries,
+        levels,
+        shares,
+        int(orientation),
+        weights,
+        order,
+        entries,
+        shifts,
+        units,
+        cumulative,
     )
-    # Contiguous, as the kernels were compiled for.
+    # Contiguous, because the kernels are compiled for this layout.
     entries, shifts = (np.ascontiguousarray(each[:, :used]) for each in (entries, shifts))
-    return Tables(order, entries, shifts, units, heavy, np.zeros(count))
+    return Tables(order, entries, shifts, units, cumulative, np.zeros(count))
 
 
 @brief
-def _groups(heavy: NDArray[np.float64], share: float, most: int, groups: NDArray[np.int64]) -> None:
-    for b in range(heavy.shape[0]):
+def _count_groups(
+    cumulative: NDArray[np.float64], share: float, most: int, groups: NDArray[np.int64]
+) -> None:
+    for b in range(cumulative.shape[0]):
         groups[b] = 1
-        while groups[b] < most and heavy[b, groups[b] - 1] < share:
+        while groups[b] < most and cumulative[b, groups[b] - 1] < share:
             groups[b] += 1
 
 
 @kernel
 def _gap(value: float, level: float, orientation: int) -> float:
-    # Both are float32: the difference is exact or off by 2^-53 of itself.
+    # Both are float32 values: the relative error of the difference is at most 2^-53.
     gap = value - level if orientation == Orientation.QUERY_GENERAL else level - value
     return max(gap, 0.0)
 
 
 @kernel
 def _entry(value: float) -> Any:
-    # Truncated, which a vector does at once; `np.floor` would be a call for each.
+    # Truncation is vectorized; `np.floor` would be a call for each number.
     return np.int32(min(value, 255.0))
 
 
@@ -165,13 +176,13 @@ def _tabulate(
                 share[g, at] = shares[j, at]
             # Levels ascend: the gap to the first or to the last is the largest.
             top = max(top, exact[g, 0], exact[g, LEVELS - 1])
-        # The unit in which most is left after rounding, over all rows.
+        # Choose the unit that keeps most of the violation after rounding, over all rows.
         most = -1.0
         for shift in range(_SHIFTS):
             size, part = 2.0**shift, 2.0**-shift
             totals[:] = 0
             for g in range(GROUP):
-                for at in range(LEVELS):  # each level by itself, so that vectors can add
+                for at in range(LEVELS):  # one total for each level, so that this is vectorized
                     totals[at] += share[g, at] * _entry(exact[g, at] * part)
             total = totals.sum() * size
             if total > most:
@@ -186,16 +197,16 @@ def _tabulate(
 
 @kernel
 def _sort(weights: NDArray[np.float64], order: NDArray[np.int32]) -> None:
-    """List the weights (n,) in descending order, to about a hundredth of each."""
-    # A number's bits ascend with it: 11 of its exponent, then 52; 6 of them resolve a hundredth.
+    """Write the order of the weights (n,), largest first; weights within a hundredth may swap."""
+    # The bits of positive floats sort as the numbers: 11 bits of exponent, then 6 resolve 1/64.
     keys = weights.view(np.int64) >> 46
     top = keys.max()
-    starts = np.zeros(_PLACES + 1, np.int64)
+    starts = np.zeros(_BUCKETS + 1, np.int64)
     for at in range(keys.shape[0]):
-        keys[at] = min(top - keys[at], _PLACES - 1)
+        keys[at] = min(top - keys[at], _BUCKETS - 1)
         starts[keys[at] + 1] += 1
-    for place in range(_PLACES):
-        starts[place + 1] += starts[place]
+    for bucket in range(_BUCKETS):
+        starts[bucket + 1] += starts[bucket]
     for at in range(keys.shape[0]):
         order[starts[keys[at]]] = at
         starts[keys[at]] += 1
@@ -212,30 +223,30 @@ def _prepare(
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
     units: NDArray[np.float64],
-    heavy: NDArray[np.float64],
+    cumulative: NDArray[np.float64],
 ) -> int:
-    """Fill in the tables; return how many groups add enough of every query's violation."""
-    # One function: each call of numpy would take longer than its work, because the scan of the last
-    # search has driven numpy's code out of the caches.
+    """Fill the tables; return how many groups are enough for every query."""
+    # One function without numpy calls: the scan of the last search has evicted numpy's code from
+    # the caches, so that each call would take longer than its work.
     used = 1
     for b in range(queries.shape[0]):
         _weigh(queries[b], levels, shares, orientation, weights[b])
         flat = order[b].reshape(-1)
         _sort(weights[b], flat)
         total = max(weights[b].sum(), 1e-200)
-        units[b] = total / (2 * _FINE)
-        so_far = 0.0
+        units[b] = total / (2 * _UNITS)
+        partial = 0.0
         for group in range(shifts.shape[1]):
-            if so_far < _ENOUGH * total:
+            if partial < _ENOUGH * total:
                 used = max(used, group + 1)
             for g in range(GROUP):
-                so_far += weights[b, flat[group * GROUP + g]]
-            heavy[b, group] = so_far / total
+                partial += weights[b, flat[group * GROUP + g]]
+            cumulative[b, group] = partial / total
     for b in range(queries.shape[0]):
         _tabulate(
             queries[b], levels, shares, order[b], units[b], orientation, used, entries[b], shifts[b]
         )
-        # What fills up the last group weighs nothing and is read as coordinate 0.
+        # The padding of the last group weighs nothing and is read as coordinate 0.
         for group in range(order.shape[1]):
             for g in range(GROUP):
                 if order[b, group, g] >= queries.shape[1]:

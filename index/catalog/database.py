@@ -19,13 +19,13 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
-from hasse.index.catalog.database_errors import path_of, translated
+from hasse.index.catalog.database_errors import sqlite_path, to_index_error
 from hasse.index.catalog.database_file import OpenedFile
 from hasse.index.catalog.schema import META
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from hasse.models.errors import pip_install
 
-Translating: TypeAlias = Callable[[], AbstractContextManager[None]]
+ErrorTranslator: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 CATALOG = "catalog.db"
 CATALOG_URL = "catalog.url"
@@ -50,7 +50,7 @@ _SMALLEST = sql.text(
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     "AND classid = hashtext(current_schema() || ' hasse generations')::oid"
 )
-LOCK_SECONDS = 10.0  # that a statement waits for a lock of another connection
+LOCK_SECONDS = 10.0  # how long a statement waits for a lock of another connection
 
 
 class Database:
@@ -65,7 +65,7 @@ class Database:
         self.url = sql.make_url(url)
         self._file: OpenedFile | None = None
         if self.url.get_backend_name() == "sqlite":
-            self._file = OpenedFile(path_of(self.url))
+            self._file = OpenedFile(sqlite_path(self.url))
             self._writer = _file_engine(self.url, "BEGIN IMMEDIATE", self._file, lock_seconds)
             self._reader = _file_engine(self.url, "BEGIN", self._file, lock_seconds)
         else:
@@ -74,7 +74,7 @@ class Database:
         self.dialect = self._reader.dialect
         self._driver: Any = self.dialect.loaded_dbapi
         self._session = threading.local()
-        self.shared_locks = SharedLocks(self._writer, self._errors_translated)
+        self.shared_locks = SharedLocks(self._writer, self._translate_errors)
 
     def close(self) -> None:
         """Close every connection."""
@@ -85,31 +85,31 @@ class Database:
     def enable_write_ahead_log(self) -> None:
         """Let reads go on during a write: SQLite then keeps a log beside the database."""
         if self._file is not None:
-            with self._errors_translated(), closing(self._writer.raw_connection()) as connection:
+            with self._translate_errors(), closing(self._writer.raw_connection()) as connection:
                 connection.cursor().execute("PRAGMA journal_mode=WAL")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a read transaction: everything read in it belongs to one instant."""
-        with self._damage_named(), self._reader.begin() as connection:
+        """Open a read transaction, in which all reads see one instant."""
+        with self._report_damage(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def creating(self) -> Iterator[Connection]:
         """Open a write transaction in a database that may have none of the tables yet."""
-        with self.session() as connection, self._errors_translated(), connection.begin():
+        with self.session() as connection, self._translate_errors(), connection.begin():
             yield connection
             self.check_file()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open the one write transaction; it is committed, durably, when the block ends well.
+        """Open the one write transaction; a block that ends without an error commits it durably.
 
         Raises:
             CatalogUnreachableError: the database does not answer, or its file was replaced. Call
                 `settle` to find out whether the transaction was committed.
             DiskFullError, IndexLockedError, ReadOnlyIndexError: nothing was committed.
-            DamagedIndexError: the database is not what was written.
+            DamagedIndexError: the database was changed from outside.
         """
         with self.creating() as connection:
             # Lock before anything is read: the first SELECT fixes the instant of all others.
@@ -132,16 +132,16 @@ class Database:
         Raises:
             CatalogUnreachableError: the connection broke before.
         """
-        held: Connection | None = getattr(self._session, "connection", None)
-        if held is not None:
-            if held.invalidated:
+        current: Connection | None = getattr(self._session, "connection", None)
+        if current is not None:
+            if current.invalidated:
                 raise CatalogUnreachableError(
                     f"the connection to the catalog {self.url.render_as_string()} broke, and with "
                     "it the lock of the writer: repeat"
                 )
-            yield held
+            yield current
             return
-        with self._errors_translated():
+        with self._translate_errors():
             connection = self._writer.connect()
         with connection:
             self._session.connection = connection
@@ -151,18 +151,17 @@ class Database:
                 self._session.connection = None
 
     def settle(self) -> None:
-        """Wait for a transaction that a server still commits for a writer that was cut off."""
+        """Wait until the server has ended the transaction of a writer that lost its connection."""
         with self.writing():
             pass
 
     def fetch(self, lookup: str, ids: str) -> tuple[Any, ...]:
-        """Return the one row that a statement of `LOOKUPS` finds for a list of ids in JSON.
+        """Return the one row of a statement of `LOOKUPS`; `ids` is a JSON list.
 
-        It needs no transaction, and it runs when a search has just filled the processor's caches
-        with rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left
-        out.
+        It goes to the driver directly. A search has just filled the processor's caches, so that
+        SQLAlchemy's own work would take longer than the query. It needs no transaction.
         """
-        with self._damage_named(), closing(self._reader.raw_connection()) as connection:
+        with self._report_damage(), closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(lookup, {"ids": ids})
             row = cursor.fetchone()
@@ -175,34 +174,34 @@ class Database:
             self._file.check()
 
     @contextmanager
-    def _damage_named(self) -> Iterator[None]:
+    def _report_damage(self) -> Iterator[None]:
         # A database that was changed from outside makes drivers raise all of these.
         try:
-            with self._errors_translated():
+            with self._translate_errors():
                 yield
         except (SQLAlchemyError, self._driver.Error, UnicodeDecodeError) as error:
             cause = getattr(error, "orig", None) or error
             raise DamagedIndexError(f"{self.url.database} cannot be read ({cause})") from error
 
     @contextmanager
-    def _errors_translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (SQLAlchemyError, self._driver.Error) as error:
-            if (known := translated(self.url, self._driver, error)) is None:
+            if (index_error := to_index_error(self.url, self._driver, error)) is None:
                 raise
-            raise known from error
+            raise index_error from error
 
 
 class SharedLocks:
-    """Shared locks on numbers, in a server, so that all processes see the smallest number.
+    """Shared locks on numbers, held by a server, so that all processes see the smallest number.
 
-    They are advisory locks of one connection. The server releases them when the connection ends;
-    when it broke, the next call takes them again.
+    They are advisory locks of one connection. The server releases them when the connection ends.
+    After a broken connection the next call takes them again.
     """
 
-    def __init__(self, engine: Engine, translating: Translating) -> None:
-        self._engine, self._translating = engine, translating
+    def __init__(self, engine: Engine, translate_errors: ErrorTranslator) -> None:
+        self._engine, self._translate_errors = engine, translate_errors
         self._connection: Connection | None = None
         self._counts: Counter[int] = Counter()
         self._released: deque[int] = deque()
@@ -210,12 +209,12 @@ class SharedLocks:
         self._lock = threading.Lock()
 
     def take(self, number: int) -> None:
-        """Share the lock on a number.
+        """Take the shared lock on a number.
 
         Raises:
             CatalogUnreachableError: the server does not answer.
         """
-        with self._lock, self._translating():
+        with self._lock, self._translate_errors():
             self._counts[number] += 1
             try:
                 if self._counts[number] == 1:
@@ -225,11 +224,11 @@ class SharedLocks:
                 raise
 
     def release(self, number: int) -> None:
-        """Release the lock on a number, soon: this may be called while anything else is done."""
+        """Release the lock at the next `renew`; never blocks, so any code may call it."""
         self._released.append(number)
 
     def renew(self) -> None:
-        """Release what is due; once a second, check that the server holds the others.
+        """Release the locks that are due; once a second, check that the server holds the rest.
 
         Raises:
             CatalogUnreachableError: the server does not answer.
@@ -237,7 +236,7 @@ class SharedLocks:
         recent = not self._released and time.monotonic() < self._renewed + 1
         if self._connection is None or recent:
             return
-        with self._lock, self._translating():
+        with self._lock, self._translate_errors():
             while self._released:
                 number = self._released.popleft()
                 self._counts[number] -= 1
@@ -248,16 +247,16 @@ class SharedLocks:
             self._renewed = time.monotonic()
 
     def smallest(self) -> int | None:
-        """Return the smallest number that any process shares a lock on, or None.
+        """Return the smallest number that any process has locked, or None.
 
         Raises:
             CatalogUnreachableError: the server does not answer.
         """
         self._renewed = 0.0
         self.renew()
-        with self._lock, self._translating():
-            found: int | None = self._run(_SMALLEST, 0)
-            return found
+        with self._lock, self._translate_errors():
+            number: int | None = self._run(_SMALLEST, 0)
+            return number
 
     def close(self) -> None:
         """Release all locks."""
@@ -275,10 +274,10 @@ class SharedLocks:
                     raise
                 self._connection = None
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        connection.detach()  # no other use of it, and closed for good in the end
+        connection.detach()  # from the pool: its locks must end with it
         try:
-            for each in self._counts:
-                connection.execute(_SHARE, {"number": each})
+            for locked in self._counts:
+                connection.execute(_SHARE, {"number": locked})
             self._connection = connection
             return None if statement is _SHARE else self._run(statement, number)
         except BaseException:
@@ -288,7 +287,7 @@ class SharedLocks:
 
 
 def catalog_url(folder: Path) -> sql.URL:
-    """Return where the catalog of an index is: as the file `catalog.url` says, if there is one."""
+    """Return the address of the catalog of an index: that in `catalog.url`, if the file exists."""
     pointer = folder / CATALOG_URL
     if not pointer.is_file():
         return sqlite_url(folder)
@@ -305,14 +304,14 @@ def catalog_url(folder: Path) -> sql.URL:
 
 
 def sqlite_url(folder: Path) -> sql.URL:
-    """Return where the catalog of an index is by default.
+    """Return the default address of the catalog of an index.
 
-    In a folder that cannot be written SQLite can keep no log, and needs none.
+    In a read-only folder SQLite cannot make a log, and needs none.
     """
     path = folder / CATALOG
     if path.exists() and not os.access(folder, os.W_OK):
-        waiting = path.with_name(CATALOG + "-wal").exists()
-        query = {"uri": "true", "mode": "ro", "immutable": "0" if waiting else "1"}
+        has_log = path.with_name(CATALOG + "-wal").exists()
+        query = {"uri": "true", "mode": "ro", "immutable": "0" if has_log else "1"}
         return sql.URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
     return sql.URL.create("sqlite", database=str(path))
 

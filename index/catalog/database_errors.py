@@ -1,6 +1,6 @@
 """Translate errors of the catalog's database: disk full, no permission, no answer, lock or damage.
 
-Only damage needs a backup. A database that is full, or that may not be opened, is whole.
+Only damage needs a backup. A full or inaccessible database is intact.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _REMEDIES = {
 }
 
 
-def translated(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
-    """Return the index's error for one of SQLAlchemy or of the driver; None if there is none."""
+def to_index_error(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
+    """Translate an error of SQLAlchemy or the driver; None if the index has no error for it."""
     cause = getattr(error, "orig", None) or error
     if isinstance(error, sql.exc.TimeoutError):
         return CatalogUnreachableError(
@@ -75,7 +75,7 @@ def translated(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError |
 def _of_sqlite(url: sql.URL, cause: BaseException) -> HasseIndexError | None:
     code: int = getattr(cause, "sqlite_errorcode", 0)
     general = code & 0xFF
-    path = path_of(url)
+    path = sqlite_path(url)
     if general == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
         return disk_full(path.parent)
     if code in _CORRUPT or general in _CORRUPT:
@@ -93,7 +93,7 @@ def _of_sqlite(url: sql.URL, cause: BaseException) -> HasseIndexError | None:
 
 
 def _unopened(path: Path, cause: BaseException) -> HasseIndexError:
-    obstacle = _obstacle(path)
+    obstacle = _probe_files(path)
     if obstacle is None:
         return CatalogUnreachableError(
             f"the catalog {path} does not answer ({cause}): look whether its disk works and has "
@@ -107,8 +107,8 @@ def _unopened(path: Path, cause: BaseException) -> HasseIndexError:
     )
 
 
-def _obstacle(path: Path) -> OSError | None:
-    """Return the system's error for files beside the database, which SQLite hides; None if none."""
+def _probe_files(path: Path) -> OSError | None:
+    """Open files as SQLite does; return the system's error, which SQLite hides, or None."""
     for suffix in _FILES:
         # Closing a file here would release the locks that SQLite has on it.
         file = path.with_name(path.name + suffix)
@@ -124,8 +124,8 @@ def _obstacle(path: Path) -> OSError | None:
     return None
 
 
-def path_of(url: sql.URL) -> Path:
-    """Return where the file of a SQLite database is."""
+def sqlite_path(url: sql.URL) -> Path:
+    """Return the path of a SQLite database."""
     database = url.database or ""
     return Path(unquote(database.removeprefix("file:")) if "uri" in url.query else database)
 

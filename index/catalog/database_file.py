@@ -16,32 +16,32 @@ class OpenedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: tuple[int, int] | None = None  # its device and inode
+        self._opened: tuple[int, int] | None = None
 
     def remember(self) -> None:
-        """Remember the file, which was just opened; only the first time counts."""
-        if self._file is None:
-            self._file = self._found()
+        """Remember the file that was just opened; later calls do nothing."""
+        if self._opened is None:
+            self._opened = self._device_and_inode()
 
     def check(self) -> None:
-        """Compare what lies at the path with what was opened there, if anything was.
+        """Check that the path still leads to the file that was opened, if one was.
 
         Raises:
-            CatalogUnreachableError: it is another file, or none.
+            CatalogUnreachableError: it leads to another file, or to none.
         """
-        if self._file is None:
+        if self._opened is None:
             return
         try:
-            if self._found() == self._file:
+            if self._device_and_inode() == self._opened:
                 return
-            why = "it was replaced"
+            reason = "it was replaced"
         except OSError as error:
-            why = os.strerror(error.errno or 0)
+            reason = os.strerror(error.errno or 0)
         raise CatalogUnreachableError(
-            f"{self._path} is no longer the file that is open here ({why}): restore it, unless "
+            f"{self._path} is no longer the file that is open here ({reason}): restore it, unless "
             "you replaced it yourself, and open the index again"
         )
 
-    def _found(self) -> tuple[int, int]:
+    def _device_and_inode(self) -> tuple[int, int]:
         status = self._path.stat()
         return status.st_dev, status.st_ino

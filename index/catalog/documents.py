@@ -1,9 +1,9 @@
-"""The text index: what each image says, folded into one document, and indexed by the database.
+"""The text index: one document for each image, with its folded texts, indexed by the database.
 
-A document holds the texts of an image: of people (their captions, names, metadata, text in the
-picture) and, apart from them, of models. SQLite indexes documents by FTS5, once by words and once
-by trigrams; PostgreSQL by full text and, where it can be installed, pg_trgm. Both indexes follow
-the table by themselves, so that they are part of every transaction.
+A document has two columns: `human` (captions, names, metadata, text in the picture) and `written`
+(captions by models). SQLite indexes documents by FTS5, once by words and once by trigrams;
+PostgreSQL by full text and, where it can be installed, pg_trgm. Triggers or the server update these
+indexes in the transaction that changes the table.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hasse.index.catalog.schema import (
     PATHS,
     TEXTS,
     WRITTEN,
-    parts,
+    batched,
     row_of,
 )
 from hasse.index.text.query import fold
 from hasse.index.text.sources import TEXT_SOURCES, TextSource
 from hasse.index.types import SourcedText
 
-BETWEEN: Final = " | "  # texts of a document: no word holds it, so that no phrase spans two texts
-_MOST_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB
-_AT_ONCE = 2_000  # documents in memory
+SEPARATOR: Final = " | "  # between texts of a document: no word holds it, so no phrase spans two
+_MAX_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB
+_BATCH = 2_000  # documents in memory
 
 _FTS = "USING fts5(%s, content='documents', content_rowid='image_id', columnsize=0, %s)"
 _SQLITE = (
@@ -89,11 +89,11 @@ def _drop_indexes(_table: sql.Table, connection: Connection, **_: object) -> Non
 
 
 def refresh(connection: Connection, image_ids: Iterable[int]) -> None:
-    """Make the documents of images anew, of those that there are."""
-    for part in parts(sorted({int(id_) for id_ in image_ids}), _AT_ONCE):
-        known = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(part))
-        before = {row[0]: row for row in connection.execute(known).all()}
-        after = {row["image_id"]: row for row in _documents(connection, part)}
+    """Update the documents of images, and delete those of images that do not exist."""
+    for batch in batched(sorted({int(id_) for id_ in image_ids}), _BATCH):
+        stored = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(batch))
+        before = {row[0]: row for row in connection.execute(stored).all()}
+        after = {row["image_id"]: row for row in _documents(connection, batch)}
         changed = [id_ for id_, row in after.items() if tuple(row.values()) != before.get(id_)]
         stale = [id_ for id_ in before if id_ in changed or id_ not in after]
         if stale:
@@ -104,10 +104,10 @@ def refresh(connection: Connection, image_ids: Iterable[int]) -> None:
 
 def add_missing(connection: Connection) -> None:
     """Make the documents of all images that have none."""
-    known = sql.select(DOCUMENTS.c.image_id)
-    missing = connection.execute(sql.select(IMAGES.c.id).where(IMAGES.c.id.not_in(known)))
-    for part in parts(missing.scalars().all(), _AT_ONCE):
-        rows = list(_documents(connection, part))
+    documented = sql.select(DOCUMENTS.c.image_id)
+    missing = connection.execute(sql.select(IMAGES.c.id).where(IMAGES.c.id.not_in(documented)))
+    for batch in batched(missing.scalars().all(), _BATCH):
+        rows = list(_documents(connection, batch))
         if rows:
             connection.execute(DOCUMENTS.insert(), rows)
     merge(connection, _ALL_PAGES)
@@ -123,84 +123,83 @@ def merge(connection: Connection, pages: int = _PAGES) -> None:
 
 
 def rebuild(connection: Connection) -> None:
-    """Make the text index anew, from the rows that it is about."""
+    """Rebuild the text index from the other tables."""
     DOCUMENTS.drop(connection)
     DOCUMENTS.create(connection)
     add_missing(connection)
 
 
-def outdated(connection: Connection) -> int:
-    """Return how many images have no document, or not that of their texts."""
+def count_outdated(connection: Connection) -> int:
+    """Count the images whose document is missing or differs from their texts."""
     count = 0
-    for part in parts(connection.execute(sql.select(IMAGES.c.id)).scalars().all(), _AT_ONCE):
-        chosen = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(part))
-        known = {tuple(row) for row in connection.execute(chosen)}
-        count += sum(tuple(row.values()) not in known for row in _documents(connection, part))
+    for batch in batched(connection.execute(sql.select(IMAGES.c.id)).scalars().all(), _BATCH):
+        statement = sql.select(DOCUMENTS).where(DOCUMENTS.c.image_id.in_(batch))
+        stored = {tuple(row) for row in connection.execute(statement)}
+        count += sum(tuple(row.values()) not in stored for row in _documents(connection, batch))
     return count
 
 
 def texts_of(connection: Connection, image_ids: Collection[int]) -> dict[int, list[SourcedText]]:
-    """Return all texts of each of the images there are, the most telling sources first."""
-    found: dict[int, list[SourcedText]] = {}
-    for part in parts(sorted({int(id_) for id_ in image_ids})):
-        found |= _texts(connection, part)
-    return found
+    """Return all texts of images by id, in the order of `TEXT_SOURCES`."""
+    texts: dict[int, list[SourcedText]] = {}
+    for batch in batched(sorted({int(id_) for id_ in image_ids})):
+        texts |= _texts(connection, batch)
+    return texts
 
 
-def sourced(
+def sourced_texts(
     file_name: str,
     paths: Iterable[Sequence[str]],
     captions: Iterable[Sequence[str | None]],
-    others: Iterable[SourcedText],
+    other_texts: Iterable[SourcedText],
 ) -> list[SourcedText]:
-    """Return the texts of an image, the most telling sources first.
+    """Return the texts of an image, in the order of `TEXT_SOURCES`.
 
-    `paths` and `captions` are pairs as in `NamedImage`, `others` what `TEXTS` has of it.
+    `paths` and `captions` are pairs as in `ImageHitRow`; `other_texts` are rows of `TEXTS`.
     """
     texts = [SourcedText("file name", file_name.rpartition("/")[2])]
     for path, folder in paths:
-        texts += _names(path, folder)
+        texts += _name_texts(path, folder)
     texts += [
         SourcedText("caption" if by is None else "written caption", text or "")
         for text, by in captions
     ]
-    # Stable: those of one source are in order of their rows.
-    return sorted((*texts, *others), key=lambda one: TEXT_SOURCES.index(one.source))
+    # The sort is stable: texts of one source keep the order of their rows.
+    return sorted((*texts, *other_texts), key=lambda text: TEXT_SOURCES.index(text.source))
 
 
 def _texts(connection: Connection, ids: Sequence[int]) -> dict[int, list[SourcedText]]:
     def by_image(statement: sql.Select[Any], column: Column[Any]) -> dict[int, list[Any]]:
-        found: defaultdict[int, list[Any]] = defaultdict(list)
+        rows: defaultdict[int, list[Any]] = defaultdict(list)
         for id_, *row in connection.execute(statement.where(column.in_(ids))):
-            found[id_].append(row)
-        return found
+            rows[id_].append(row)
+        return rows
 
-    of, by = PATHS.c, WRITTEN.c.written_by
-    paths = by_image(sql.select(of.image_id, of.path, of.folder).order_by(of.path), of.image_id)
-    own = CAPTIONS.c
-    written = sql.select(own.image_id, own.text, by).outerjoin(WRITTEN).order_by(own.id)
-    captions = by_image(written, own.image_id)
-    said = TEXTS.c
-    rows = sql.select(said.image_id, said.source, said.text)
-    others = by_image(rows.order_by(said.source, said.position), said.image_id)
+    path, caption, text = PATHS.c, CAPTIONS.c, TEXTS.c
+    path_rows = sql.select(path.image_id, path.path, path.folder).order_by(path.path)
+    paths = by_image(path_rows, path.image_id)
+    caption_rows = sql.select(caption.image_id, caption.text, WRITTEN.c.written_by)
+    captions = by_image(caption_rows.outerjoin(WRITTEN).order_by(caption.id), caption.image_id)
+    text_rows = sql.select(text.image_id, text.source, text.text)
+    other_texts = by_image(text_rows.order_by(text.source, text.position), text.image_id)
     names = sql.select(IMAGES.c.id, IMAGES.c.file_name).where(IMAGES.c.id.in_(ids))
     return {
-        id_: sourced(
+        id_: sourced_texts(
             name,
             paths.get(id_, ()),
             captions.get(id_, ()),
-            map(SourcedText._make, others.get(id_, ())),
+            map(SourcedText._make, other_texts.get(id_, ())),
         )
         for id_, name in connection.execute(names)
     }
 
 
-def _names(path: str, folder: str) -> Iterator[SourcedText]:
-    """Yield the name of a file, and its folder from the followed one on, which is named too.
+def _name_texts(path: str, folder: str) -> Iterator[SourcedText]:
+    """Yield the name of a file, and its folder from the followed folder on.
 
-    The folders above belong to the machine: they say nothing about one picture.
+    Folders above the followed one are left out: they say nothing about one picture.
     """
-    if folder:  # pathlib would take a quarter of the time of adding a row
+    if folder:  # without pathlib, which would take a quarter of the time of adding a row
         around = folder[: folder.rfind("/") + 1]
         above, _, name = path.rpartition("/")
         yield SourcedText("file name", name)
@@ -210,16 +209,16 @@ def _names(path: str, folder: str) -> Iterator[SourcedText]:
 
 def _documents(connection: Connection, ids: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     for id_, texts in texts_of(connection, ids).items():
-        human = _joined(text for source, text in texts if source != "written caption")
-        written = _joined(text for source, text in texts if source == "written caption")
+        human = _fold_and_join(text for source, text in texts if source != "written caption")
+        written = _fold_and_join(text for source, text in texts if source == "written caption")
         yield row_of(DOCUMENTS, (id_, human, written))
 
 
-def _joined(texts: Iterable[str]) -> str:
-    return BETWEEN.join(filter(None, dict.fromkeys(map(fold, texts))))[:_MOST_CHARACTERS].rstrip()
+def _fold_and_join(texts: Iterable[str]) -> str:
+    return SEPARATOR.join(filter(None, dict.fromkeys(map(fold, texts))))[:_MAX_CHARACTERS].rstrip()
 
 
 def images_with(connection: Connection, source: TextSource) -> set[int]:
-    """Return the images that have a text of a source, be it an empty one."""
-    chosen = sql.select(TEXTS.c.image_id).where(TEXTS.c.source == source)
-    return set(connection.execute(chosen).scalars())
+    """Return the ids of images that have a text of a source; an empty text counts."""
+    statement = sql.select(TEXTS.c.image_id).where(TEXTS.c.source == source)
+    return set(connection.execute(statement).scalars())

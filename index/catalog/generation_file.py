@@ -2,8 +2,8 @@
 
 SQLite keeps a catalog in two files, the database and its log. A backup that is copied over a folder
 in use replaces the database and leaves the newer log, and SQLite would join both. So a transaction
-writes to this file, before it commits, which generation it makes. A backup replaces this file too,
-and a catalog with a newer generation is refused.
+writes its generation to this file before it commits. A backup replaces this file too, and a catalog
+with a newer generation is refused.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 import sqlalchemy as sql
 
 from hasse.index import durable
-from hasse.index.catalog.database_errors import path_of
+from hasse.index.catalog.database_errors import sqlite_path
 from hasse.index.errors import DamagedIndexError
 
 GENERATION = "generation"
 
 
 def allow(url: sql.URL, generation: int) -> None:
-    """Let a catalog go on to a generation; nothing happens where it is a server.
+    """Allow the catalog this generation; a catalog on a server has no such file.
 
     Raises:
-        DamagedIndexError: it is newer already than it may be.
+        DamagedIndexError: its generation is newer than it may be.
     """
     if url.get_backend_name() == "sqlite":
         refuse_newer(url, generation - 1)
@@ -44,11 +44,11 @@ def refuse_newer(url: sql.URL, generation: int) -> None:
         return
     if generation > allowed:
         raise DamagedIndexError(
-            f"the catalog of {path_of(url).parent} mixes a backup of generation {allowed} with a "
-            f"newer log, of generation {generation}: the backup was copied over a folder in use",
+            f"the catalog of {sqlite_path(url).parent} mixes a backup of generation {allowed} with "
+            f"a newer log, of generation {generation}: the backup was copied over a folder in use",
             "stop what uses the index, remove the whole folder, and copy the backup again",
         )
 
 
 def _file_of(url: sql.URL) -> Path:
-    return path_of(url).with_name(GENERATION)
+    return sqlite_path(url).with_name(GENERATION)

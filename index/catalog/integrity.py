@@ -1,4 +1,4 @@
-"""Whether the tables of a catalog are ours, and hold what was written."""
+"""Checks of the catalog's tables: whether Hasse made them, and the checksums of their rows."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from hasse.index.catalog.schema import FORMAT, META, SCHEMA, row_checksum
 from hasse.index.errors import DamagedIndexError
 
 
-def are_ours(connection: Connection) -> bool:
-    """Tell whether the database holds our tables and the row that names the model."""
+def has_our_tables(connection: Connection) -> bool:
+    """Return whether the database holds our tables and the row that names the model."""
     tables = _tables(connection)
     if META.name not in tables:
         return False
     columns = {column["name"] for column in sql.inspect(connection).get_columns(META.name)}
     if not {column.name for column in META.columns} <= columns:
         return False
-    made = connection.execute(sql.select(META.c.format)).first()
+    meta = connection.execute(sql.select(META.c.format)).first()
     # Another version has other tables: `state` refuses it by its format.
-    return made is not None and (made.format != FORMAT or tables == set(SCHEMA.tables))
+    return meta is not None and (meta.format != FORMAT or tables == set(SCHEMA.tables))
 
 
 def foreign_tables(connection: Connection) -> list[str]:
-    """Return the tables that have names of ours and that no catalog of ours made."""
-    return [] if are_ours(connection) else sorted(_tables(connection))
+    """Return the tables of another program that have names of ours."""
+    return [] if has_our_tables(connection) else sorted(_tables(connection))
 
 
-def whole_rows(
+def intact_rows(
     connection: Connection, table: Table, *where: sql.ColumnElement[bool]
 ) -> Sequence[Any]:
-    """Return the rows of a table.
+    """Return the rows of a table, after comparing each with its checksum.
 
     Raises:
-        DamagedIndexError: a row is not what was written.
+        DamagedIndexError: a row was changed.
     """
     rows = connection.execute(sql.select(table).where(*where)).all()
     for row in rows:
-        if not _is_whole(table, row):
+        if not _is_intact(table, row):
             database = connection.engine.url.database
             raise DamagedIndexError(f"{database}: {_row_name(table, row)} was changed")
     return rows
 
 
 def damaged_rows(catalog: Database) -> Iterator[str]:
-    """Yield one clause for each row whose values are not those that were written."""
+    """Yield one clause for each row that was changed."""
     with catalog.reading() as connection:
         if connection.dialect.name == "sqlite":
             for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)"):
@@ -56,7 +56,7 @@ def damaged_rows(catalog: Database) -> Iterator[str]:
                     yield str(line)
         for table in SCHEMA.sorted_tables:
             for row in connection.execute(sql.select(table)):
-                if not _is_whole(table, row):
+                if not _is_intact(table, row):
                     yield f"{_row_name(table, row)} was changed"
 
 
@@ -64,8 +64,8 @@ def _tables(connection: Connection) -> set[str]:
     return set(sql.inspect(connection).get_table_names()) & set(SCHEMA.tables)
 
 
-def _is_whole(table: Table, row: Sequence[Any]) -> bool:
-    # The checksum is the last column; the number of the one meta row is not one of its facts.
+def _is_intact(table: Table, row: Sequence[Any]) -> bool:
+    # The last column is the checksum of the others, in the table `meta` without the id.
     values = row[1:-1] if table is META else row[:-1]
     return bool(row_checksum(*values) == row[-1])
 

@@ -1,4 +1,4 @@
-"""What a write transaction does to the catalog; see `Catalog.writing`."""
+"""Statements of write transactions; `Catalog.writing` opens one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from hasse.index.catalog.schema import (
     UNREADABLE,
     VERSIONS,
     WRITTEN,
+    batched,
     create_tables,
-    parts,
     row_checksum,
     row_of,
 )
@@ -57,11 +57,11 @@ from hasse.index.types import (
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
 
 
-def create(catalog: Catalog, model: ModelIdentity) -> None:
-    """Make the tables, empty, at generation 0; what a catalog held in them is dropped.
+def create_catalog(catalog: Catalog, model: ModelIdentity) -> None:
+    """Make empty tables at generation 0; tables of an earlier catalog are dropped.
 
     Raises:
-        NotAnIndexError: tables of these names are somebody else's.
+        NotAnIndexError: another program has tables of these names.
     """
     catalog.enable_write_ahead_log()
     with catalog.creating() as connection:
@@ -70,36 +70,36 @@ def create(catalog: Catalog, model: ModelIdentity) -> None:
 
 
 def make_tables(connection: Connection) -> None:
-    """Make the tables, without any row; what a catalog held in them is dropped.
+    """Make the tables without rows; tables of an earlier catalog are dropped.
 
     Raises:
-        NotAnIndexError: tables of these names are somebody else's.
+        NotAnIndexError: another program has tables of these names.
     """
-    if taken := foreign_tables(connection):
+    if foreign := foreign_tables(connection):
         raise NotAnIndexError(
-            f"{connection.engine.url.database} has a table '{taken[0]}' that is not ours: give the "
-            "catalog a database of its own"
+            f"{connection.engine.url.database} has a table '{foreign[0]}' that is not ours: give "
+            "the catalog a database of its own"
         )
     SCHEMA.drop_all(connection)
     create_tables(connection)
 
 
-def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
-    """Return those of `ids` that the catalog already holds."""
+def existing_ids(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
+    """Return those of `ids` that are in the catalog."""
     column = (IMAGES if kind == "image" else CAPTIONS).c.id
-    return set(_selected(connection, sql.select(column), column, ids))
+    return set(_select_ids(connection, sql.select(column), column, ids))
 
 
-def images_of(connection: Connection, caption_ids: Sequence[int]) -> set[int]:
+def image_ids_of(connection: Connection, caption_ids: Sequence[int]) -> set[int]:
     """Return the ids of the images of captions."""
-    theirs = sql.select(CAPTIONS.c.image_id)
-    return set(_selected(connection, theirs, CAPTIONS.c.id, caption_ids))
+    image_ids = sql.select(CAPTIONS.c.image_id)
+    return set(_select_ids(connection, image_ids, CAPTIONS.c.id, caption_ids))
 
 
 def insert_images(connection: Connection, rows: Iterable[ImageRow]) -> None:
     """Add images, in blocks, as of now, each with its one path."""
     now = time.time_ns() // 1_000_000
-    for block in parts(rows, _BULK):
+    for block in batched(rows, _BULK):
         _insert(connection, IMAGES, (row._replace(added=now) for row in block))
         insert_paths(connection, (PathRow(row.id, row.path) for row in block if row.path))
 
@@ -110,19 +110,19 @@ def insert_paths(connection: Connection, rows: Iterable[PathRow]) -> None:
 
 
 def replace_paths(connection: Connection, paths: Mapping[int, Sequence[PathRow]]) -> None:
-    """Give images other files than they had, at least one each."""
+    """Replace the files of images; each image has at least one."""
     _delete(connection, PATHS.c.image_id, list(paths))
     insert_paths(connection, (row for rows in paths.values() for row in rows))
 
 
 def replace_image(connection: Connection, row: ImageRow) -> None:
-    """Give an image other facts; its point, its captions and its paths are not touched."""
+    """Replace the facts of an image; its point, captions and paths stay."""
     values = row_of(IMAGES, row._replace(added=row.added or 0))
     connection.execute(IMAGES.update().where(IMAGES.c.id == values["id"]).values(values))
 
 
 def remember_folders(connection: Connection, folders: Iterable[FolderRow]) -> None:
-    """Note folders, each as it is now."""
+    """Store folders, each in place of the one of its name."""
     for row in folders:
         connection.execute(FOLDERS.delete().where(FOLDERS.c.name == row.name))
         values = (*row[:-2], json.dumps(row.exclude), int(row.follow_links))
@@ -130,36 +130,38 @@ def remember_folders(connection: Connection, folders: Iterable[FolderRow]) -> No
 
 
 def remember_removed(connection: Connection, ids: Sequence[int]) -> None:
-    """Note the files of images that are being removed by name, so that no folder re-adds them."""
+    """Store the files of images that a user removes, so that no followed folder adds them again."""
     if not ids:
         return
     sha256 = sql.func.coalesce(IMAGES.c.sha256, "")
     files = sql.select(sha256, sql.func.coalesce(PATHS.c.path, "")).select_from(IMAGES)
-    found: set[tuple[str, str]] = set()
-    for part in parts(_plain(ids)):
-        rows = connection.execute(files.outerjoin(PATHS).where(IMAGES.c.id.in_(part))).all()
-        # The path of a picture that the index stored itself says nothing about other files.
-        found |= {(row[0], row[1] if row[1].startswith("/") else "") for row in rows}
-    known = {tuple(row[:2]) for row in connection.execute(sql.select(REMOVED))}
-    _insert(connection, REMOVED, sorted(found - known - {("", "")}))
+    removed: set[tuple[str, str]] = set()
+    for batch in batched(_plain(ids)):
+        rows = connection.execute(files.outerjoin(PATHS).where(IMAGES.c.id.in_(batch))).all()
+        # A picture that the index stores itself has no path in a folder.
+        removed |= {(row[0], row[1] if row[1].startswith("/") else "") for row in rows}
+    stored = {tuple(row[:2]) for row in connection.execute(sql.select(REMOVED))}
+    _insert(connection, REMOVED, sorted(removed - stored - {("", "")}))
 
 
 def forget_removed(
     connection: Connection, sha256s: Collection[str], paths: Collection[str]
 ) -> None:
-    """Forget that files were removed by name: by their bytes, and at their paths."""
+    """Let followed folders add removed files again, by their SHA-256 or by their paths."""
     for sha256, path, _ in connection.execute(sql.select(REMOVED)).all():
-        left = "" if sha256 in sha256s else sha256, "" if path in paths else path
-        if left != (sha256, path):
+        rest = "" if sha256 in sha256s else sha256, "" if path in paths else path
+        if rest != (sha256, path):
             same = REMOVED.c.sha256 == sha256, REMOVED.c.path == path
             connection.execute(REMOVED.delete().where(*same))
-            others = REMOVED.c.sha256 == left[0], REMOVED.c.path == left[1]
-            if any(left) and connection.execute(sql.select(REMOVED).where(*others)).first() is None:
-                _insert(connection, REMOVED, [left])
+            present = sql.select(REMOVED).where(
+                REMOVED.c.sha256 == rest[0], REMOVED.c.path == rest[1]
+            )
+            if any(rest) and connection.execute(present).first() is None:
+                _insert(connection, REMOVED, [rest])
 
 
 def replace_unreadable(connection: Connection, files: Mapping[str, UnreadableFile | None]) -> None:
-    """Note files that could not be decoded, by path; None forgets one."""
+    """Store files that could not be decoded, by path; None deletes one."""
     for path, file in files.items():
         connection.execute(UNREADABLE.delete().where(UNREADABLE.c.path == path))
         if file is not None:
@@ -167,26 +169,26 @@ def replace_unreadable(connection: Connection, files: Mapping[str, UnreadableFil
 
 
 def replace_versions(connection: Connection, rows: Iterable[VersionRow]) -> None:
-    """Note what tells the versions of a picture, for each image anew."""
-    for block in parts(rows, _BULK):
+    """Replace the hash and the first version of images."""
+    for block in batched(rows, _BULK):
         forget_versions(connection, [row.image_id for row in block])
         _insert(connection, VERSIONS, block)
 
 
 def forget_versions(connection: Connection, image_ids: Sequence[int]) -> None:
-    """Forget what was noted of images that are removed, or get another picture."""
+    """Delete the `VersionRow`s of images that are removed, or get another picture."""
     _delete(connection, VERSIONS.c.image_id, image_ids)
 
 
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
     """Add captions, in blocks; their images must be there already."""
-    for block in parts(rows, _BULK):
+    for block in batched(rows, _BULK):
         _insert(connection, CAPTIONS, (row[:-1] for row in block))
         _insert(connection, WRITTEN, ((row.id, row.written_by) for row in block if row.written_by))
 
 
 def replace_metadata(connection: Connection, metadata: Mapping[int, Metadata]) -> None:
-    """Give images other metadata than they had; their other texts are not touched."""
+    """Replace the metadata of images; texts of other sources stay."""
     ids = list(metadata)
     _delete(connection, METADATA.c.image_id, ids)
     _delete(connection, TEXTS.c.image_id, ids, TEXTS.c.source.in_(METADATA_SOURCES))
@@ -194,26 +196,26 @@ def replace_metadata(connection: Connection, metadata: Mapping[int, Metadata]) -
     _insert(
         connection,
         TEXTS,
-        (row for id_, found in metadata.items() for row in _text_values(id_, found.texts)),
+        (row for id_, each in metadata.items() for row in _text_values(id_, each.texts)),
     )
 
 
 def replace_texts(
     connection: Connection, source: TextSource, texts: Mapping[int, Sequence[str]]
 ) -> None:
-    """Give images other texts of one source than they had."""
+    """Replace the texts of one source of images."""
     _delete(connection, TEXTS.c.image_id, list(texts), TEXTS.c.source == source)
     pairs = ((id_, [(source, text) for text in each]) for id_, each in texts.items())
     _insert(connection, TEXTS, (row for pair in pairs for row in _text_values(*pair)))
 
 
-def delete_written_captions(
+def delete_generated_captions(
     connection: Connection, image_ids: Iterable[int], generation: int
 ) -> None:
-    """Remove the captions that a model wrote for images, from `generation` on."""
-    written = sql.select(CAPTIONS.c.id).join(WRITTEN)
-    gone = _selected(connection, written, CAPTIONS.c.image_id, image_ids)
-    delete_captions(connection, gone, generation)
+    """Remove the captions that a model generated for images, from `generation` on."""
+    generated = sql.select(CAPTIONS.c.id).join(WRITTEN)
+    caption_ids = _select_ids(connection, generated, CAPTIONS.c.image_id, image_ids)
+    delete_captions(connection, caption_ids, generation)
 
 
 def insert_segments(
@@ -237,12 +239,11 @@ def drop_all_segments(connection: Connection) -> None:
 
 
 def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
-    """Forget deletions up to a generation, except those that `needed` (R,) rows are deleted by.
+    """Forget deletions up to a generation, except those of the ids `needed` (R,).
 
-    What `Catalog.free_ids` goes by stays: the largest id, and ids that were named far beyond the
-    others.
+    The largest id and all ids from `FAR_IDS` on stay: `Catalog.free_ids` must not return them.
     """
-    # An id that was deleted again since then is needed for a younger segment.
+    # An id that was deleted again after `generation` stays: a newer segment needs it.
     old = sql.select(DELETED.c.id).where(
         DELETED.c.kind == kind,
         DELETED.c.generation <= generation,
@@ -254,14 +255,14 @@ def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation
 
 def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:
     """Remove images and their captions from `generation` on; return the captions' ids."""
-    gone = _selected(connection, sql.select(CAPTIONS.c.id), CAPTIONS.c.image_id, ids)
-    delete_captions(connection, gone, generation)
+    caption_ids = _select_ids(connection, sql.select(CAPTIONS.c.id), CAPTIONS.c.image_id, ids)
+    delete_captions(connection, caption_ids, generation)
     for column in (DOCUMENTS.c.image_id, TEXTS.c.image_id, METADATA.c.image_id, PATHS.c.image_id):
         _delete(connection, column, ids)
     forget_versions(connection, ids)
     _delete(connection, IMAGES.c.id, ids)
     delete_points(connection, "image", ids, generation)
-    return gone
+    return caption_ids
 
 
 def delete_captions(connection: Connection, ids: Sequence[int], generation: int) -> None:
@@ -272,7 +273,7 @@ def delete_captions(connection: Connection, ids: Sequence[int], generation: int)
 
 
 def delete_points(connection: Connection, kind: Kind, ids: Sequence[int], generation: int) -> None:
-    """Hide the points of these ids that are in segments older than `generation`."""
+    """Hide the points of `ids` in segments older than `generation`."""
     _delete(connection, DELETED.c.id, ids, DELETED.c.kind == kind)
     _insert(connection, DELETED, ((kind, id_, generation) for id_ in ids))
 
@@ -281,7 +282,7 @@ def raise_generation(connection: Connection, model: ModelIdentity) -> int:
     """Raise the generation by one and return it; readers see it when the block commits.
 
     Raises:
-        ModelMismatchError: the points of the index are no longer those of `model`.
+        ModelMismatchError: the index was re-encoded with another model.
         DamagedIndexError: the catalog is newer than INDEX/generation allows.
     """
     meta = connection.execute(sql.select(META)).one()
@@ -296,12 +297,12 @@ def set_model(connection: Connection, model: ModelIdentity, generation: int) -> 
     connection.execute(META.update(), _meta_row(model, generation))
 
 
-def _metadata_values(image_id: int, found: Metadata) -> tuple[object, ...]:
+def _metadata_values(image_id: int, metadata: Metadata) -> tuple[object, ...]:
     place: tuple[float | None, ...] = (None, None, None)
-    if found.latitude is not None and found.longitude is not None:
-        place = on_sphere(found.latitude, found.longitude)
-    facts = found.camera, found.rating, found.latitude, found.longitude
-    return image_id, *facts, *place, found.sidecars
+    if metadata.latitude is not None and metadata.longitude is not None:
+        place = on_sphere(metadata.latitude, metadata.longitude)
+    facts = metadata.camera, metadata.rating, metadata.latitude, metadata.longitude
+    return image_id, *facts, *place, metadata.sidecars
 
 
 def _text_values(
@@ -317,18 +318,18 @@ def _meta_row(model: ModelIdentity, generation: int) -> dict[str, Any]:
 
 
 def _plain(ids: Iterable[Any]) -> Iterator[Any]:
-    """Yield ids as Python has them: database drivers take no numpy numbers."""
+    """Yield ids as Python numbers: database drivers take no numpy numbers."""
     return (id_.item() if isinstance(id_, np.generic) else id_ for id_ in ids)
 
 
-def _selected(
-    connection: Connection, wanted: sql.Select[Any], column: Column[Any], ids: Iterable[int]
+def _select_ids(
+    connection: Connection, statement: sql.Select[Any], column: Column[Any], ids: Iterable[int]
 ) -> list[int]:
-    """Return what is wanted of the rows whose `column` is one of some ids."""
+    """Return the ids that `statement` selects in the rows whose `column` is one of `ids`."""
     return [
-        found
-        for part in parts(_plain(ids))
-        for found in connection.execute(wanted.where(column.in_(part))).scalars()
+        id_
+        for batch in batched(_plain(ids))
+        for id_ in connection.execute(statement.where(column.in_(batch))).scalars()
     ]
 
 
@@ -338,11 +339,11 @@ def _delete(
     ids: Iterable[int | str],
     *where: sql.ColumnElement[bool],
 ) -> None:
-    for part in parts(_plain(ids)):
-        connection.execute(column.table.delete().where(column.in_(part), *where))
+    for batch in batched(_plain(ids)):
+        connection.execute(column.table.delete().where(column.in_(batch), *where))
 
 
 def _insert(connection: Connection, table: Table, rows: Iterable[Iterable[object]]) -> None:
     """Add rows, each with its values in the order of the columns."""
-    for block in parts(rows, _BULK):
+    for block in batched(rows, _BULK):
         connection.execute(table.insert(), [row_of(table, row) for row in block])

@@ -1,4 +1,4 @@
-"""How the pictures of a catalog are spread over folders, months, cameras and places."""
+"""Counts the pictures of a catalog by folder, month, camera, place and keyword."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.schema import IMAGES, METADATA, PATHS, TEXTS
 from hasse.index.catalog.selection import captioned_images
 
-# Rows that are counted, in about a second; a larger collection has no overview.
-MOST_ROWS = 300_000
+# Counting so many rows takes about a second; a larger collection has no overview.
+MAX_ROWS = 300_000
 _CELLS_PER_DEGREE = 10  # of latitude and longitude: pictures of one cell have one place
 
-_MOST_KEYWORDS = 200
+_MAX_KEYWORDS = 200
 _KEYWORDS = (
     sql.select(TEXTS.c.text, sql.func.count())
     .where(TEXTS.c.source.in_(("keyword", "added keyword")))
     .group_by(TEXTS.c.text)
     .order_by(sql.func.count().desc(), TEXTS.c.text)
-    .limit(_MOST_KEYWORDS)
+    .limit(_MAX_KEYWORDS)
 )
 
 
 class PlaceCount(NamedTuple):
-    """A place, with the middle of its pictures in degrees; `name` is "" if nobody named it."""
+    """A place and its number of pictures; the mean latitude and longitude are in degrees.
+
+    `name` is "" where no picture names the place.
+    """
 
     name: str
     latitude: float
@@ -45,12 +48,12 @@ class Overview:
     """Numbers of pictures.
 
     Attributes:
-        folders: by folder as answers show it, ending in "/", with what lies below; in order.
+        folders: by folder as answers show it, ending in "/", with subfolders; in order of paths.
         months: by month, as in "2026-11"; in order.
         cameras: by camera, the most used first.
         places: those with most pictures first.
-        captioned: with captions of people.
-        keywords: those of most pictures, by keyword, the most used first.
+        captioned: pictures with human captions.
+        keywords: by keyword, the most used first.
     """
 
     folders: Mapping[str, int] = field(default_factory=dict)
@@ -62,21 +65,24 @@ class Overview:
 
     @property
     def outermost(self) -> list[tuple[str, int]]:
-        """The folders that lie in no other; where that is a single one, the folders in it."""
-        found = self.below("")
-        while len(found) == 1 and (deeper := self.below(found[0][0])):
-            found = deeper
-        return found
+        """The outermost folders; as long as there is only one, its subfolders."""
+        folders = self.subfolders("")
+        while len(folders) == 1 and (deeper := self.subfolders(folders[0][0])):
+            folders = deeper
+        return folders
 
-    def below(self, folder: str) -> list[tuple[str, int]]:
-        """The folders right in a folder, "" for the outermost."""
+    def subfolders(self, folder: str) -> list[tuple[str, int]]:
+        """The folders directly in `folder`; "" for the outermost."""
         depth = folder.count("/") + 1
-        each = self.folders.items()
-        return [one for one in each if one[0].startswith(folder) and one[0].count("/") == depth]
+        return [
+            (path, images)
+            for path, images in self.folders.items()
+            if path.startswith(folder) and path.count("/") == depth
+        ]
 
     @property
     def years(self) -> list[tuple[str, int]]:
-        """The numbers of years, the last first."""
+        """Numbers of pictures by year, the latest year first."""
         years: Counter[str] = Counter()
         for month, number in self.months.items():
             years[month[:4]] += number
@@ -87,30 +93,30 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
     """Count the pictures of each folder and month; `folder` is that of the index."""
     with catalog.reading() as connection:
         rows = connection.execute(sql.select(sql.func.count()).select_from(PATHS)).scalar_one()
-        if rows > MOST_ROWS:
+        if rows > MAX_ROWS:
             return Overview()
-        name_of = Locations.read(connection, folder).shown()
+        shown_path = Locations.read(connection, folder).shown_paths()
         paths = connection.execute(sql.select(PATHS.c.path)).scalars().all()
-        taken = connection.execute(
+        dates = connection.execute(
             sql.select(IMAGES.c.taken).where(IMAGES.c.taken.is_not(None))
         ).scalars()
-        months = np.fromiter(taken, np.int64).astype("datetime64[ms]").astype("datetime64[M]")
+        months = np.fromiter(dates, np.int64).astype("datetime64[ms]").astype("datetime64[M]")
         cameras = connection.execute(
             sql.select(METADATA.c.camera).where(METADATA.c.camera != "")
         ).scalars()
-        used = Counter(cameras)
+        camera_counts = Counter(cameras)
         places = _places(connection)
         captioned = captioned_images().subquery().c.image_id
         keywords = connection.execute(_KEYWORDS).all()
-        by_people = connection.execute(sql.select(sql.func.count(captioned.distinct())))
-    counts = Counter(above for path in paths for above in _folders_above(name_of(path) or ""))
-    each, numbers = np.unique(months, return_counts=True)
+        captioned_count = connection.execute(sql.select(sql.func.count(captioned.distinct())))
+    counts = Counter(above for path in paths for above in _folders_above(shown_path(path) or ""))
+    unique_months, month_counts = np.unique(months, return_counts=True)
     return Overview(
         dict(sorted(counts.items())),
-        dict(zip(each.astype(str).tolist(), numbers.tolist(), strict=True)),
-        dict(used.most_common()),
+        dict(zip(unique_months.astype(str).tolist(), month_counts.tolist(), strict=True)),
+        dict(camera_counts.most_common()),
         places,
-        by_people.scalar_one(),
+        captioned_count.scalar_one(),
         {row[0]: row[1] for row in keywords},
     )
 
@@ -125,18 +131,18 @@ def _places(connection: Connection) -> list[PlaceCount]:
     for latitude, longitude, text in connection.execute(rows.where(of.latitude.is_not(None))):
         cell = round(latitude * _CELLS_PER_DEGREE), round(longitude * _CELLS_PER_DEGREE)
         cells[cell].append((latitude, longitude, text or ""))
-    found = []
-    for each in cells.values():
-        latitudes, longitudes, names = zip(*each, strict=True)
+    places = []
+    for pictures in cells.values():
+        latitudes, longitudes, names = zip(*pictures, strict=True)
         ((text, _),) = Counter(names).most_common(1)
-        found.append(
-            PlaceCount(text, float(np.mean(latitudes)), float(np.mean(longitudes)), len(each))
+        places.append(
+            PlaceCount(text, float(np.mean(latitudes)), float(np.mean(longitudes)), len(pictures))
         )
-    return sorted(found, key=lambda one: -one.images)
+    return sorted(places, key=lambda place: -place.images)
 
 
 def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders that a file lies in, from the outermost."""
+    """Yield the folders above a file, from the outermost."""
     end = path.find("/")
     while end >= 0:
         yield path[: end + 1]

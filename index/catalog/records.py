@@ -1,4 +1,4 @@
-"""What the catalog says of segments, deletions and generations."""
+"""Records of the catalog: files, segments, deletions and the state of a generation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What one generation consists of, read in one transaction."""
+    """Contents of one generation, read in one transaction."""
 
     model: ModelIdentity
     generation: int
@@ -58,7 +58,7 @@ class State:
 
 
 def file_records(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, FileRecord]:
-    """Return the records of files, by name, that were written as JSON."""
+    """Return records of files, by name, from their JSON form."""
     return {name: FileRecord(**record) for name, record in plain.items()}
 
 
@@ -67,14 +67,14 @@ def model_of(meta: Any) -> ModelIdentity:
     return ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
 
 
-def refuse_other_model(opened: ModelIdentity, found: ModelIdentity) -> None:
-    """Refuse to go on with an index that was encoded anew since it was opened.
+def refuse_other_model(opened: ModelIdentity, current: ModelIdentity) -> None:
+    """Refuse to go on with an index that was re-encoded since it was opened.
 
     Raises:
-        ModelMismatchError: its points are those of another model by now.
+        ModelMismatchError: its points are those of another model now.
     """
-    if opened.fingerprint != found.fingerprint:
+    if opened.fingerprint != current.fingerprint:
         raise ModelMismatchError(
-            f"the index was encoded anew by the model '{found.name}' since it was opened for "
-            f"'{opened.name}': open it again with that model (start a running service again)"
+            f"the index was re-encoded with the model '{current.name}' since it was opened for "
+            f"'{opened.name}': open it again with that model (restart a running service)"
         )

@@ -15,11 +15,11 @@ import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Integer, Table, Text
 
 FORMAT = 9
-BEFORE = (6, 7, 8)  # formats that `index.catalog.upgrade` brings to this one; 0.2.0 wrote 6
-# Ids from here on are remembered for good when they are deleted, and new ids do not go on after
-# them: somebody named them. So an id as large as can be named leaves all the smaller ones free.
+UPGRADABLE_FORMATS = (6, 7, 8)  # `index.catalog.upgrade` converts these; 0.2.0 wrote 6
+# New ids continue after the largest id below this bound, so that a user may choose an id above it
+# without using up those in between. Deleted ids above it are stored for good.
 FAR_IDS = 2**52
-LARGEST_ID = 2**53 - 1  # JSON readers with one type of number hold no larger one exactly
+LARGEST_ID = 2**53 - 1  # the largest integer that JSON readers with one number type hold exactly
 IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
 Value = TypeVar("Value")
@@ -59,8 +59,8 @@ IMAGES = _table(
     sql.Index("ix_images_added", "added", "id"),
     sql.Index("ix_images_taken", "taken", "id"),
 )
-HASHED = IMAGES.c.sha256 != ""
-_HASHED = sql.Index("ix_images_sha256", IMAGES.c.sha256)
+HAS_SHA256 = IMAGES.c.sha256 != ""
+_SHA256_INDEX = sql.Index("ix_images_sha256", IMAGES.c.sha256)
 # Every file that holds the picture of an image; `images.path` is the one that is read.
 PATHS = _table(
     "paths",
@@ -82,13 +82,13 @@ FOLDERS = _table(
     Column("exclude", Text, nullable=False),
     Column("follow_links", Integer, nullable=False),
 )
-# Files of images that were removed by name: a followed folder does not bring them back.
+# Files of images that a user removed: a followed folder does not add them again.
 REMOVED = _table(
     "removed",
     Column("sha256", Text, primary_key=True),
     Column("path", Text, primary_key=True),
 )
-# Files that could not be decoded, as they were then, and the version of this program.
+# Files that could not be decoded: their size and times then, and the version of this program.
 UNREADABLE = _table(
     "unreadable",
     Column("path", Text, primary_key=True),
@@ -103,14 +103,14 @@ CAPTIONS = _table(
     Column("image_id", BigInteger, ForeignKey("images.id"), nullable=False, index=True),
     Column("text", Text, nullable=False),
 )
-# The captions that a model wrote, and which; people wrote the others.
+# The captions that a model generated, and its name; all others are human.
 WRITTEN = _table(
     "written",
     Column("caption_id", _ID, ForeignKey("captions.id"), primary_key=True, autoincrement=False),
     Column("written_by", Text, nullable=False),
 )
-# See `Metadata`. `x`, `y` and `z` are the place on a sphere of radius 1, so that a distance is
-# arithmetic that both databases can do, at the poles and at the date line too.
+# See `Metadata`. `x`, `y` and `z` are the place on a sphere of radius 1: with them both databases
+# can compute distances, also at the poles and at the date line.
 METADATA = _table(
     "metadata",
     Column("image_id", _ID, ForeignKey("images.id"), primary_key=True, autoincrement=False),
@@ -123,7 +123,7 @@ METADATA = _table(
     Column("z", Double),
     Column("sidecars", Text, nullable=False),
 )
-# What is written in a picture or about it, beside captions and names: see `TEXT_SOURCES`.
+# Texts in a picture or about it, other than captions and names: see `TEXT_SOURCES`.
 TEXTS = _table(
     "texts",
     Column("image_id", BigInteger, ForeignKey("images.id"), primary_key=True),
@@ -131,25 +131,25 @@ TEXTS = _table(
     Column("position", Integer, primary_key=True),
     Column("text", Text, nullable=False),
 )
-# The folded texts of an image, in which a search looks: see `index.catalog.documents`.
+# The folded texts of an image, for text search: see `index.catalog.documents`.
 DOCUMENTS = _table(
     "documents",
     Column("image_id", _ID, ForeignKey("images.id"), primary_key=True, autoincrement=False),
     Column("human", Text, nullable=False),
     Column("written", Text, nullable=False),
 )
-# What tells versions of one picture: a perceptual hash in hexadecimal, and the smallest id of the
-# images that were found to show the same picture.
+# Versions of one picture: a perceptual hash in hexadecimal, and the smallest id of the images that
+# show the same picture.
 VERSIONS = _table(
     "versions",
     Column("image_id", _ID, ForeignKey("images.id"), primary_key=True, autoincrement=False),
     Column("hash", Text, nullable=False),
     Column("picture", BigInteger, nullable=False),
 )
-OTHERS = VERSIONS.c.image_id != VERSIONS.c.picture
-_OTHERS = sql.Index("ix_versions_others", VERSIONS.c.picture)
+IS_LATER_VERSION = VERSIONS.c.image_id != VERSIONS.c.picture
+_LATER_VERSION_INDEX = sql.Index("ix_versions_others", VERSIONS.c.picture)
 sql.Index("ix_versions_picture", VERSIONS.c.picture)
-# Searches that are kept by name: see `index.catalog.searches`.
+# Saved searches: see `index.catalog.searches`.
 SEARCHES = _table(
     "searches",
     Column("name", Text, primary_key=True),
@@ -168,8 +168,8 @@ SEGMENTS = _table(
     Column("files", Text, nullable=False),
     Column("generation", BigInteger, nullable=False),
 )
-# A row of a segment is deleted when its id was deleted in a later generation than the segment's
-# own, so that an id that is removed and added again lives in its new segment.
+# A deletion applies to the segments of earlier generations only, so that an id can be added again
+# in a new segment.
 DELETED = _table(
     "deleted",
     Column("kind", Text, primary_key=True),
@@ -177,7 +177,7 @@ DELETED = _table(
     Column("generation", BigInteger, nullable=False),
 )
 
-# The columns of an image, a caption and a path that are facts about it, in the order of the rows.
+# The columns of a table without the checksum, in the order of the row types of `index.types`.
 IMAGE_FACTS = tuple(IMAGES.columns)[:-1]
 _WRITTEN_BY = sql.select(WRITTEN.c.written_by).where(WRITTEN.c.caption_id == CAPTIONS.c.id)
 WRITTEN_BY = _WRITTEN_BY.correlate(CAPTIONS).scalar_subquery()
@@ -188,13 +188,13 @@ TEXT_FACTS = tuple(TEXTS.columns)[:-1]
 VERSION_FACTS = tuple(VERSIONS.columns)[:-1]
 UNREADABLE_FACTS = tuple(UNREADABLE.columns)[:-1]
 
-_PARTIAL = ((_HASHED, HASHED), (_OTHERS, OTHERS))  # indexes of the rows that a condition holds for
+_PARTIAL_INDEXES = ((_SHA256_INDEX, HAS_SHA256), (_LATER_VERSION_INDEX, IS_LATER_VERSION))
 
 
 def create_tables(connection: Connection) -> None:
-    """Make the tables that are not there, and their indexes."""
-    for index, condition in _PARTIAL:
-        # Named where the index is made: naming a database imports all that SQLAlchemy has for it.
+    """Make the missing tables and their indexes."""
+    for index, condition in _PARTIAL_INDEXES:
+        # Set here, not at import: the option of a dialect imports all of that dialect.
         index.dialect_kwargs[f"{connection.dialect.name}_where"] = condition
     SCHEMA.create_all(connection)
 
@@ -205,14 +205,14 @@ def row_checksum(*values: object) -> int:
 
 
 def row_of(table: Table, values: Iterable[object]) -> dict[str, Any]:
-    """Return the row of a table that has these values, in the order of its columns."""
-    # Plain numbers: the checksum is of what the database gives back, not of a numpy scalar.
+    """Return the row of a table, with its checksum, for values in the order of its columns."""
+    # As Python numbers: the checksum must fit the values that the database returns.
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     return dict(zip(table.columns.keys(), (*plain, row_checksum(*plain)), strict=True))
 
 
-def parts(values: Iterable[Value], size: int = IDS_PER_STATEMENT) -> Iterator[list[Value]]:
-    """Divide values into lists of the most that one statement takes, or of `size`."""
-    every = iter(values)
-    while part := list(islice(every, size)):
-        yield part
+def batched(values: Iterable[Value], size: int = IDS_PER_STATEMENT) -> Iterator[list[Value]]:
+    """Yield values in lists of at most `size`, by default as many as one statement takes."""
+    remaining = iter(values)
+    while batch := list(islice(remaining, size)):
+        yield batch

@@ -1,7 +1,7 @@
-"""Searches over part of a collection: by split, id, folder, time of addition, date of the picture.
+"""Filters of a search: by id, folder, date, metadata, captions and texts.
 
-A selection excludes rows from one search. So every kernel, bound and proof takes it as
-it takes deletions, and the answer is the exact top k of what was selected.
+A selection excludes rows from one search. Every kernel, bound and proof treats these rows like
+deleted ones, so the answer is the exact top k of the selected rows.
 """
 
 from __future__ import annotations
@@ -19,27 +19,31 @@ from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, METADATA, WRITTEN
 from hasse.index.catalog.text_search import saying
-from hasse.index.catalog.validation import fault_of
+from hasse.index.catalog.validation import text_fault
 from hasse.index.errors import BadQueryError
 from hasse.index.types import Ids, Kind
 
-_NUMBERS = 1 << 63  # exclusive upper bound of SQL BIGINT
+_BIGINT_END = 1 << 63  # exclusive upper bound of SQL BIGINT
 _EARTH_KILOMETRES = 6371.0088  # mean radius
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which images a search is about; a caption is selected with its image.
+    """Conditions on images; a caption is selected with its image, and None selects all.
 
-    What is None selects all. Times are milliseconds since 1970: from `..._from` on, and before
-    `..._before`. `path_prefix` is what a path begins with: the path relative to the followed folder
-    that the file lies in (the file name, where it lies in none), or the absolute path, with
-    `absolute_paths`. A picture without a date is in no range of dates. Of captions that read the
-    same, `distinct_texts` selects one; see `index.search.distinct`. Of captions that a model wrote,
-    `written` selects all, none, or with None all where there are none of people. `has_captions` is
-    about captions of people. `camera` is a part of its name, `rating` the least. `near` is a
-    latitude, a longitude and a radius in kilometres. What a selected image says holds each text of
-    `said` and none of `unsaid`, as it stands.
+    Attributes:
+        added_from, added_before, taken_from, taken_before: milliseconds since 1970; the upper
+            bounds are exclusive. A picture without a date is in no range of dates.
+        path_prefix: begins the path as answers show it, or with `absolute_paths` the absolute path.
+        distinct_texts: one of the captions that read the same; see `index.search.distinct`.
+        written: captions that a model generated: all, none, or with None all, unless there are
+            human ones.
+        camera: a part of its name.
+        rating: the lowest.
+        near: latitude and longitude in degrees, and the radius in kilometres.
+        has_captions: whether the image has human captions.
+        phrases: folded texts that must all be in the image's texts.
+        excluded_phrases: folded texts that must not.
     """
 
     split: str | None = None
@@ -57,53 +61,55 @@ class Selection:
     near: tuple[float, float, float] | None = None
     has_place: bool | None = None
     has_captions: bool | None = None
-    said: tuple[str, ...] = ()
-    unsaid: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    excluded_phrases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.image_ids is not None and len(self.image_ids) > IDS_PER_STATEMENT:
             raise BadQueryError(
-                f"{len(self.image_ids):,} ids are selected: name at most {IDS_PER_STATEMENT:,}"
+                f"the filter has {len(self.image_ids):,} ids: name at most {IDS_PER_STATEMENT:,}"
             )
         bounds = (self.added_from, self.added_before, self.taken_from, self.taken_before)
         times = [time for time in bounds if time is not None]
         numbers = [*(self.image_ids or ()), *times]
-        if numbers and not -_NUMBERS <= min(numbers) <= max(numbers) < _NUMBERS:
+        if numbers and not -_BIGINT_END <= min(numbers) <= max(numbers) < _BIGINT_END:
             raise BadQueryError(
-                "an id or a time that is selected is no number of 64 bits: no image has it"
+                "an id or a time in the filter is outside the range of 64-bit integers: no image "
+                "has it"
             )
-        if self.split is not None and (fault := fault_of(self.split)) is not None:
+        if self.split is not None and (fault := text_fault(self.split)) is not None:
             raise BadQueryError(f"the name of the split {fault}: no image is of such a split")
-        if self.path_prefix is not None and (fault := fault_of(self.path_prefix)) is not None:
+        if self.path_prefix is not None and (fault := text_fault(self.path_prefix)) is not None:
             raise BadQueryError(f"the beginning of paths {fault}: no file has such a path")
 
     @property
     def depends_on_generation(self) -> bool:
-        """Whether rows may be selected in one generation and not in another: files change."""
+        """Whether a later generation may select other rows, since the facts of images change."""
         places = (self.path_prefix, self.near, self.has_place)
         facts = (self.camera, self.rating, self.has_captions)
-        return any(one is not None for one in (*places, *facts)) or bool(self.said or self.unsaid)
+        has_phrases = bool(self.phrases or self.excluded_phrases)
+        return any(value is not None for value in (*places, *facts)) or has_phrases
 
     def ids(self, catalog: Catalog, folder: Path, kind: Kind, among: Ids) -> Ids:
-        """Return the selected ids of a kind, in no order: all that are `among` these (R,).
+        """Return the selected ids of `among` (R,), unordered; it may return further selected ids.
 
-        `folder` is that of the index.
+        `folder` is the folder of the index.
         """
         table = IMAGES if kind == "image" else CAPTIONS
-        # Few rows may have ids that lie far apart, with a whole collection in between.
+        # Few ids are named, because a whole collection may lie between the lowest and the highest.
         few = len(among) <= IDS_PER_STATEMENT
-        near = table.c.id.in_(among.tolist()) if few else _between(table, among)
-        wanted = sql.select(table.c.id).where(near)
+        in_range = table.c.id.in_(among.tolist()) if few else _between(table, among)
+        statement = sql.select(table.c.id).where(in_range)
         if kind == "caption":
-            wanted = wanted.join(IMAGES)
+            statement = statement.join(IMAGES)
             if not self.written:
-                wanted = wanted.where(CAPTIONS.c.id.not_in(sql.select(WRITTEN.c.caption_id)))
+                statement = statement.where(CAPTIONS.c.id.not_in(sql.select(WRITTEN.c.caption_id)))
         with catalog.reading() as connection:
-            wanted = wanted.where(*self.conditions(connection, folder))
-            return np.fromiter(connection.execute(wanted).scalars(), np.int64)
+            statement = statement.where(*self.conditions(connection, folder))
+            return np.fromiter(connection.execute(statement).scalars(), np.int64)
 
     def conditions(self, connection: Connection, folder: Path) -> list[sql.ColumnElement[bool]]:
-        """Return the conditions on `IMAGES` of the index in a folder."""
+        """Return the SQL conditions on `IMAGES`; `folder` is the folder of the index."""
         clauses = [*self._by_facts(), *self._by_metadata()]
         if self.has_captions is not None:
             captioned = IMAGES.c.id.in_(captioned_images())
@@ -111,8 +117,11 @@ class Selection:
         clauses += self._by_texts(connection.dialect.name)
         if self.path_prefix is not None:
             locations = Locations.read(connection, folder)
-            below = locations.lies_below if self.absolute_paths else locations.shown_below
-            clauses.append(below(self.path_prefix))
+            clauses.append(
+                locations.absolute_path_starts(self.path_prefix)
+                if self.absolute_paths
+                else locations.shown_path_starts(self.path_prefix)
+            )
         return clauses
 
     def _by_facts(self) -> Iterator[sql.ColumnElement[bool]]:
@@ -143,27 +152,27 @@ class Selection:
         if self.near is not None:
             latitude, longitude, kilometres = self.near
             x, y, z = on_sphere(latitude, longitude)
-            # The straight line through the sphere, which grows with the way on its surface.
-            line = 2 * sin(min(kilometres / _EARTH_KILOMETRES, pi) / 2)
+            # The length of the chord, which grows with the distance on the surface.
+            chord = 2 * sin(min(kilometres / _EARTH_KILOMETRES, pi) / 2)
             offsets = (of.x - x, of.y - y, of.z - z)
             squared = sum((offset * offset for offset in offsets), sql.literal(0.0))
-            yield _with_metadata(squared <= line * line)
+            yield _with_metadata(squared <= chord * chord)
 
     def _by_texts(self, dialect: str) -> Iterator[sql.ColumnElement[bool]]:
-        for text in self.said:
+        for text in self.phrases:
             yield IMAGES.c.id.in_(saying(dialect, text))
-        for text in self.unsaid:
+        for text in self.excluded_phrases:
             yield IMAGES.c.id.not_in(saying(dialect, text))
 
 
 def captioned_images() -> sql.Select[tuple[int]]:
-    """Return the statement for the images that have captions of people."""
-    own = sql.select(CAPTIONS.c.image_id).outerjoin(WRITTEN)
-    return own.where(WRITTEN.c.caption_id.is_(None))
+    """Return the statement for the ids of images with human captions."""
+    captions = sql.select(CAPTIONS.c.image_id).outerjoin(WRITTEN)
+    return captions.where(WRITTEN.c.caption_id.is_(None))
 
 
 def on_sphere(latitude: float, longitude: float) -> tuple[float, float, float]:
-    """Return a place, in degrees, as a point of the sphere of radius 1."""
+    """Return the point x, y, z of a place in degrees on the sphere of radius 1."""
     north, east = radians(latitude), radians(longitude)
     return cos(north) * cos(east), cos(north) * sin(east), sin(north)
 

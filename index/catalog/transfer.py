@@ -21,35 +21,35 @@ from hasse.index.errors import DamagedIndexError
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
-    """A read transaction of a catalog: what is read in it belongs to one generation."""
+class ReadTransaction:
+    """A read transaction of a catalog, in which all reads see one generation."""
 
     generation: int
     _connection: Connection
 
     @classmethod
     @contextmanager
-    def of(cls, catalog: Catalog) -> Iterator[Self]:
-        """Fix the instant: now."""
+    def begin(cls, catalog: Catalog) -> Iterator[Self]:
+        """Begin the transaction; it ends with the block."""
         with catalog.reading() as connection:
             yield cls(connection.execute(sql.select(META.c.generation)).scalar_one(), connection)
 
     def copy(self, folder: Path) -> Path:
-        """Write the catalog as a SQLite database of one file into a folder, and check its rows.
+        """Write the catalog into a folder as a SQLite database of one file, and check its rows.
 
         Raises:
-            DamagedIndexError: a row is not what was written.
+            DamagedIndexError: a row was changed.
         """
         path = folder / CATALOG
         if self._connection.dialect.name == "sqlite":
             with closing(sqlite3.connect(path)) as target:
                 self._connection.connection.driver_connection.backup(target)  # type: ignore[union-attr]
                 target.execute("PRAGMA journal_mode=DELETE")
-        with closing(Catalog(sqlite_url(folder))) as copied:
+        with closing(Catalog(sqlite_url(folder))) as copy:
             if self._connection.dialect.name != "sqlite":
-                with copied.creating() as connection:
+                with copy.creating() as connection:
                     copy_rows(self._connection, connection)
-            if (fault := next(damaged_rows(copied), None)) is not None:
+            if (fault := next(damaged_rows(copy), None)) is not None:
                 raise DamagedIndexError(f"{self._connection.engine.url.database}: {fault}")
         return path
 
@@ -58,10 +58,10 @@ def copy_rows(source: Connection, target: Connection) -> None:
     """Make the tables in another database, and copy all rows.
 
     Raises:
-        NotAnIndexError: tables of these names are somebody else's.
+        NotAnIndexError: another program has tables of these names.
     """
     mutations.make_tables(target)
     for table in SCHEMA.sorted_tables:
         rows = source.execute(sql.select(table), execution_options={"yield_per": IDS_PER_STATEMENT})
-        for part in rows.mappings().partitions():
-            target.execute(table.insert(), [dict(row) for row in part])
+        for batch in rows.mappings().partitions():
+            target.execute(table.insert(), [dict(row) for row in batch])

@@ -1,1 +1,1 @@
-"""Compiled kernels for exact violations, and the threads they run on."""
+"""Compiled kernels for exact violations, and the threads that run them."""

@@ -1,4 +1,4 @@
-"""`.npy` files that are written block by block or memory-mapped, as kernels take them."""
+"""`.npy` files: written block by block, and mapped as read-only arrays for the kernels."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ S = TypeVar("S", bound=np.generic)
 
 
 class GrowingArray:
-    """A `.npy` file that rows are appended to. The header has room for any number of them."""
+    """A `.npy` file that grows by rows. Its header has room for any number of rows."""
 
     def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
-        """Start a file of rows of this shape."""
+        """Create the file; `shape` is that of one row."""
         self.path = path
         self.dtype = np.dtype(dtype)
         self.shape = shape
@@ -33,19 +33,19 @@ class GrowingArray:
         self._write_header()
 
     def append(self, block: NDArray[np.generic]) -> None:
-        """Write the rows of `block` after those that are there."""
+        """Append the rows of `block`."""
         plain = np.ascontiguousarray(block, dtype=self.dtype)
         if plain.size:
             durable.write(self._file, plain.data.cast("B"))
         self.rows += len(plain)
 
     def close(self) -> None:
-        """Put the number of rows into the header and close; `durable.settle` is for the folder."""
+        """Write the number of rows into the header and close; call `durable.settle` afterwards."""
         self._write_header()
         self._file.close()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file, unfinished."""
         self._file.close()
 
     def _write_header(self) -> None:
@@ -66,9 +66,9 @@ def release_memory(array: NDArray[Any]) -> None:
 
 
 def advise_random(array: NDArray[Any]) -> None:
-    """Tell the system that rows of a mapped array will be read in no order.
+    """Tell the system that rows of a mapped array are read in random order.
 
-    By default it reads 128 KB around each row. That costs time, and where memory is short it
+    By default the system reads 128 KB around each row. That takes time, and if memory is short it
     evicts rows that are needed.
     """
     _advise(array, mmap.MADV_RANDOM)
@@ -76,9 +76,9 @@ def advise_random(array: NDArray[Any]) -> None:
 
 @contextmanager
 def advise_sequential(array: NDArray[Any]) -> Iterator[None]:
-    """Let the system read a mapped array ahead while the block runs, and in no order afterwards.
+    """Let the system read a mapped array ahead while the block runs.
 
-    When two such blocks run at the same time, the one that ends later may read more slowly.
+    If two such blocks run at the same time, the one that ends later may read more slowly.
     """
     _advise(array, mmap.MADV_NORMAL)
     try:
@@ -95,11 +95,11 @@ def _advise(array: NDArray[Any], advice: int) -> None:
         owner.madvise(advice)
 
 
-def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Map a `.npy` file read-only; read it where it is small, since a map costs a descriptor.
+def map_array(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Map a `.npy` file read-only; read it if it is small, since a map needs a file descriptor.
 
     Raises:
-        DamagedIndexError: it is not an array, or not the one expected.
+        DamagedIndexError: it is not an array file, or has another shape or dtype.
     """
     try:
         small = path.stat().st_size <= _READ_BYTES
@@ -114,9 +114,9 @@ def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArr
 
 
 def read_only(array: NDArray[S]) -> NDArray[S]:
-    """Return the same memory as a plain contiguous array that cannot be written.
+    """Return a contiguous view that cannot be written; copy only if needed.
 
-    Every array reaches the kernels in this one form, so that each is compiled once.
+    All arrays reach the kernels in this form, so that each kernel is compiled once.
     """
     if type(array) is np.ndarray and array.flags.c_contiguous and not array.flags.writeable:
         return array

@@ -1,4 +1,4 @@
-"""Rows of a segment that are likely hits of the queries of a batch."""
+"""Candidates: rows of a segment that are likely hits, for each query of a batch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Candidates:
     """Rows of a segment for each of B queries, in one array.
 
     Attributes:
-        rows: (n,) those of query b are rows[starts[b] : starts[b + 1]], in ascending order.
-        starts: (B + 1,) where the rows of each query begin, and n.
+        rows: (n,); the rows of query b are rows[starts[b] : starts[b + 1]], in ascending order.
+        starts: (B + 1,); the start of each query's rows, and n.
     """
 
     rows: Ids
     starts: Ids
 
     @classmethod
-    def of(cls, each: Sequence[Ids]) -> Candidates:
+    def of(cls, rows: Sequence[Ids]) -> Candidates:
         """Join the rows of each query."""
-        return cls(np.concatenate(each).astype(np.int64, copy=False), starts_of(map(len, each)))
+        return cls(np.concatenate(rows).astype(np.int64, copy=False), starts_of(map(len, rows)))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -41,22 +41,22 @@ class Candidates:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many rows each query (B,) has."""
+        """Number of rows of each query (B,)."""
         return self.starts[1:] - self.starts[:-1]
 
     def without(self, known: Candidates) -> Candidates:
-        """Return the rows that are not among those known, query by query."""
+        """Return the rows that are not in `known`, query by query."""
         return Candidates(*_without(self.rows, self.starts, known.rows, known.starts))
 
 
 def starts_of(counts: Iterable[int]) -> Ids:
-    """Return where parts of these lengths begin in a joined array, and its length."""
+    """Return the starts of parts with these lengths in a joined array, and its length."""
     return np.fromiter(itertools.accumulate(counts, initial=0), np.int64)
 
 
 @brief
 def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids, Ids]:
-    others, other_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
+    new, new_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
     count = 0
     for b in range(starts.shape[0] - 1):
         at, end = known_starts[b], known_starts[b + 1]
@@ -64,7 +64,7 @@ def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids
             row = rows[place]
             while at < end and known[at] < row:
                 at += 1
-            others[count] = row
+            new[count] = row
             count += at == end or known[at] != row
-        other_starts[b + 1] = count
-    return others[:count], other_starts
+        new_starts[b + 1] = count
+    return new[:count], new_starts

@@ -1,4 +1,4 @@
-"""How numba compiles the kernels, and when its machine code on disk is out of date."""
+"""Decorators that compile kernels with numba, and invalidate outdated machine code on disk."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def kernel(function: F) -> F:
-    """Compile on first use, without the GIL; keep the machine code on disk where possible."""
-    return _compiled(function, nogil=True)
+    """Compile at the first call, without the GIL; cache the machine code on disk if possible."""
+    return _compile(function, nogil=True)
 
 
 def brief(function: F) -> F:
-    """Compile as `kernel` does, but keep the GIL: for work that takes less than waiting for it.
+    """Compile as `kernel` does, but keep the GIL: for work of microseconds.
 
     A thread that releases the GIL may wait up to 5 ms to get it back.
     """
-    return _compiled(function, nogil=False)
+    return _compile(function, nogil=False)
 
 
 def reduction(function: F) -> F:
-    """Compile as `kernel` does, and let sums be added in any order, which vectors need.
+    """Compile as `kernel` does, and allow sums in any order, which vectorization needs.
 
-    The order is fixed when the function is compiled. Numba links the finished code into every
-    kernel that calls it, so all of them get the same bits for the same numbers.
+    The order is fixed when the function is compiled. Numba links the same machine code into every
+    kernel that calls it, so all of them compute the same bits.
     """
-    return _compiled(function, nogil=True, fastmath=_ANY_ORDER, forceinline=True)
+    return _compile(function, nogil=True, fastmath=_ANY_ORDER, forceinline=True)
 
 
-def _compiled(function: F, **options: Any) -> F:
+def _compile(function: F, **options: Any) -> F:
     try:
         compiled = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no folder it may write to: a read-only installation
+    except RuntimeError:  # numba found no writable folder: a read-only installation
         return cast(F, numba.njit(**options)(function))
-    # Numba compares only the file of the function itself. The machine code also contains functions
-    # of other files.
+    # Numba checks only the file of the function itself, but the machine code also contains
+    # functions of other files.
     file = compiled._cache._cache_file
     file._source_stamp = (file._source_stamp, _SOURCES)
     return cast(F, compiled)

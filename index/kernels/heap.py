@@ -1,4 +1,4 @@
-"""A heap of the best hits so far: the worst of them, by (violation, id), is at its root."""
+"""A heap of the best hits: the worst hit, by (violation, id), is at its root."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _sift_down(violations: Any, ids: Any, count: int) -> None:
 
 @kernel
 def push(violations: Any, ids: Any, violation: float, id_: int) -> None:
-    """Replace the worst hit by another if that is better."""
+    """Replace the worst hit if the new one is better."""
     if violation < violations[0] or (violation == violations[0] and id_ < ids[0]):
         violations[0], ids[0] = violation, id_
         _sift_down(violations, ids, violations.shape[0])

@@ -1,6 +1,6 @@
-"""Vectors and LLVM's own functions, which numba cannot express, as LLVM IR.
+"""Vectors and functions of LLVM, which numba cannot express, as LLVM IR.
 
-`numba.extending.intrinsic` types an operation; its code is put together from these.
+`numba.extending.intrinsic` types an operation; these functions emit its code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def const(value: int) -> Any:
 
 
 def filled(kind: Any, value: int) -> Any:
-    """Return a vector that holds one number everywhere."""
+    """Return a constant vector in which every element is `value`."""
     return ir.Constant(kind, [value] * kind.count)
 
 
@@ -34,19 +34,19 @@ def anything(kind: Any) -> Any:
 
 
 def lane(at: int) -> Any:
-    """Return the index of a number in a vector."""
+    """Return the constant index of an element of a vector."""
     return ir.Constant(_LANE, at)
 
 
 def lanes(places: Sequence[int]) -> Any:
-    """Return the indices that `shuffle_vector` takes."""
+    """Return the constant indices for `shuffle_vector`."""
     return ir.Constant(ir.VectorType(_LANE, len(places)), list(places))
 
 
 def arrays(
     context: Any, builder: Any, signature: Any, args: Any, places: Sequence[int]
 ) -> list[Any]:
-    """Return those arguments of an operation that are arrays, with their `data` and `shape`."""
+    """Return the arguments of an operation at `places` as arrays with `data` and `shape`."""
     return [context.make_array(signature.args[at])(context, builder, args[at]) for at in places]
 
 
@@ -56,13 +56,12 @@ def row(builder: Any, array: Any, at: Any, length: Any) -> Any:
 
 
 def load(builder: Any, kind: Any, pointer: Any, at: Any) -> Any:
-    """Emit the vector that begins `at` numbers behind a pointer, aligned or not."""
-    # A vector is aligned as its numbers are.
+    """Emit the load of the vector `at` elements after a pointer, which need not be aligned."""
     return builder.load(_place(builder, kind, pointer, at), align=kind.element.width // 8)
 
 
 def store(builder: Any, vector: Any, pointer: Any, at: Any) -> None:
-    """Emit the opposite of `load`."""
+    """Emit the store of a vector `at` elements after a pointer, which need not be aligned."""
     kind = vector.type
     builder.store(vector, _place(builder, kind, pointer, at), align=kind.element.width // 8)
 
@@ -72,7 +71,7 @@ def _place(builder: Any, kind: Any, pointer: Any, at: Any) -> Any:
 
 
 def call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
-    """Emit a call of one of LLVM's own functions."""
+    """Emit a call of a function of LLVM."""
     signature = ir.FunctionType(result, [operand.type for operand in operands])
     function = cgutils.get_or_insert_function(builder.module, signature, name)
     return builder.call(function, operands)
@@ -82,5 +81,5 @@ def prefetch(builder: Any, pointer: Any) -> None:
     """Emit a hint that the cache line at `pointer` will be read; any address is allowed."""
     signature = ir.FunctionType(ir.VoidType(), [pointer.type, _LANE, _LANE, _LANE])
     hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
-    # For reading, worth keeping in the second-level cache, data.
+    # 0: for reading; 2: into the second-level cache; 1: data, not instructions.
     builder.call(hint, [pointer, *(ir.Constant(_LANE, value) for value in (0, 2, 1))])

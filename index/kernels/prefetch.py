@@ -1,4 +1,4 @@
-"""A hint that a row of points will be read, which plain numba cannot express.
+"""A hint to the processor that a row of points will be read, which numba cannot express.
 
 A processor cannot predict which rows are candidates. `python -m benchmarks.search.kernels` measures
 the hint: scoring candidates takes 1.1 to 1.2 times as long without it.
@@ -26,5 +26,5 @@ def _typed(_context: Any, points: Any, row: Any, at: Any) -> Any:
     return types.void(points, types.int64, types.int64), generate
 
 
-# prefetch(points (R, N), row, at): bring the cache line of coordinate `at`; any row is allowed.
+# prefetch(points (R, N), row, at): fetch the cache line of coordinate `at`; any row is allowed.
 prefetch: Any = intrinsic(_typed)

@@ -1,4 +1,4 @@
-"""The threads that kernels run on."""
+"""Worker threads for kernels."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import numpy as np
 A = TypeVar("A")
 B = TypeVar("B")
 
-# Less work is not worth a second thread: handing over costs about 50 us, in which one core reads a
+# Less work is not worth a second thread: starting it takes about 50 us, in which one core reads a
 # megabyte, and in a service each thread waits for the GIL.
 BYTES_PER_TASK = 8 << 20
 
 
 def processors() -> int:
-    """Return how many processors this process may use; all of them on macOS."""
+    """Return the number of processors that this process may use; all of them on macOS."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def step_back(niceness: int) -> None:
-    """Let other threads come before the calling one; without an effect but on Linux."""
+def lower_priority(niceness: int) -> None:
+    """Lower the priority of the calling thread; only Linux supports it."""
     with suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 class Workers:
-    """A pool that starts with the first work. Kernels release the GIL, so plain threads suffice."""
+    """A thread pool that starts at its first use. Kernels release the GIL, so threads suffice."""
 
     def __init__(self, threads: int | None = None, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self.threads = threads or processors()
@@ -44,8 +44,8 @@ class Workers:
 
     def map(self, work: Callable[[A], B], items: Sequence[A]) -> list[B]:
         """Run `work` on every item and return the results in order."""
-        others = min(len(items), self.threads) - 1
-        if others < 1:
+        helpers = min(len(items), self.threads) - 1
+        if helpers < 1:
             return [work(item) for item in items]
         with self._lock:
             if self._pool is None:
@@ -58,11 +58,11 @@ class Workers:
             for at, item in remaining:
                 results[at] = work(item)
 
-        tasks = [pool.submit(take) for _ in range(others)]
+        tasks = [pool.submit(take) for _ in range(helpers)]
         try:
             take()
         finally:
-            # Do not wait for a task that has not started: nothing is left for it.
+            # A task that has not started is cancelled: no item is left for it.
             wait(task for task in tasks if not task.cancel())
         for task in tasks:
             if not task.cancelled():
@@ -78,7 +78,7 @@ class Workers:
         return list(itertools.pairwise(edges))
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         with self._lock:
             if self._pool is not None:
                 self._pool.shutdown()

@@ -1,11 +1,11 @@
-"""Exact violations on the CPU, at the speed of memory.
+"""Exact violations on the CPU, as fast as memory can be read.
 
-`violation` scores every row, so on one machine the bits of a violation do not depend on the batch,
+All kernels call `violation`, so on one machine the bits of a violation do not depend on the batch,
 the thread or the segment, and ties stay ties. The kernels release the GIL; callers divide the rows
 among threads.
 
-Each term of an order violation is non-negative, so the float32 result differs from the true one
-by a relative `relative_error(N)` at most. Provable bounds rely on it.
+Each term of an order violation is non-negative, so the relative error of the float32 result is at
+most `relative_error(N)`. Proofs rely on it.
 
 Shapes: R stored rows, B queries, N coordinates, k hits.
 """
@@ -23,7 +23,7 @@ from hasse.index.kernels.prefetch import prefetch
 from hasse.index.types import Ids, Orientation, Points
 
 CHUNK = 16  # coordinates of a cache line
-_ROWS_AHEAD = 8  # between the row that is scored and the one that is fetched
+_ROWS_AHEAD = 8  # between the row that is scored and the one that is prefetched
 
 
 def relative_error(dimension: int) -> float:
@@ -67,17 +67,17 @@ def scan_rows(
 ) -> None:
     """Score the live rows [start, stop) with all queries, and keep the best of each.
 
-    points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N). The violations
-    and ids best_ids, (B, k), are heaps (`hasse.index.kernels.heap`).
+    points (R, N), ids (R,), excluded (R,) or (0,) if all are live, queries (B, N). `violations` and
+    `best_ids` (B, k) are heaps (`hasse.index.kernels.heap`).
     """
     masked = excluded.shape[0] > 0
     for row in range(start, stop):
         if masked and excluded[row]:
             continue
         for b in range(queries.shape[0]):
-            one = violation(points[row], queries[b], orientation)
-            if one <= violations[b, 0]:
-                push(violations[b], best_ids[b], one, ids[row])
+            score = violation(points[row], queries[b], orientation)
+            if score <= violations[b, 0]:
+                push(violations[b], best_ids[b], score, ids[row])
 
 
 @kernel
@@ -91,9 +91,9 @@ def score_candidates(
     stop: int,
     violations: Points,
 ) -> None:
-    """Write the violations (n,) of the candidates [start, stop), rows of points (R, N).
+    """Write the violations (n,) of the candidates [start, stop) in points (R, N).
 
-    Those of query b of `queries` (B, N) are rows[starts[b] : starts[b + 1]].
+    The candidates of query b of `queries` (B, N) are rows[starts[b] : starts[b + 1]].
     """
     for b in range(queries.shape[0]):
         for at in range(max(start, starts[b]), min(stop, starts[b + 1])):

@@ -1,1 +1,1 @@
-"""Search: queries, candidates, exact violations and the proof that the top k are the top k."""
+"""Search: queries, candidates, exact violations, and the proof that the top k are exact."""

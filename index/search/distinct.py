@@ -1,8 +1,7 @@
-"""Captions of the same text are one hit: the caption with the smallest id.
+"""Captions with the same text are one hit: the caption with the smallest id.
 
-So the k best are k texts, pages are counted in texts, and every proof holds over texts. Texts of a
-segment are read once. Which caption stands for a text depends on the generation and on the
-selection.
+So the k best are k texts, pages count texts, and every proof holds over texts. The texts of a
+segment are read once. Which caption represents a text depends on the generation and the selection.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Ids
 
-_CACHED = 4  # generations, and selections of them
-_SAME = 100  # other captions of a text that are named at most
+_CACHED = 4  # pairs of a generation and a selection
+_MAX_SAME = 100  # other captions with the text of a hit
 
 
 def one_text(caption: str) -> str:
-    """Return a caption without differences of case, spacing and the final full stop."""
+    """Normalize case, spacing and the end of a caption, so that equal texts compare equal."""
     return " ".join(caption.casefold().split()).rstrip(" .!")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Texts:
-    """The captions that a search sees, by text.
+    """The live captions of a snapshot, grouped by text.
 
     Attributes:
-        ids: of all captions, those of one text together, in ascending order.
-        starts: where the captions of each text begin in `ids`, and their number.
+        ids: (C,) of all captions: text by text, in ascending order within a text.
+        starts: (T + 1,) the start of each text in `ids`, and C.
         first: (T,) the smallest id of each text, in ascending order.
-        place: (T,) which text that is, as a position in `starts`.
-        excluded: by the name of a segment, the rows that a search does not see.
+        place: (T,) for each of `first`, the position of its text in `starts`.
+        excluded: masks of the rows that are not first, by the name of a segment.
     """
 
     ids: Ids
@@ -57,12 +56,12 @@ class _Texts:
         ids = np.concatenate(
             [none, *(live.segment.ids[at] for live, at in zip(segments, rows, strict=True))]
         )
-        every = np.concatenate([none, *(key[at] for key, at in zip(keys, rows, strict=True))])
-        order = np.lexsort((ids, every))
-        begins = np.ones(len(order), np.bool_)
-        begins[1:] = every[order][1:] != every[order][:-1]
-        starts = np.append(np.flatnonzero(begins), len(order))
-        first = ids[order][begins]
+        all_keys = np.concatenate([none, *(key[at] for key, at in zip(keys, rows, strict=True))])
+        order = np.lexsort((ids, all_keys))
+        is_first = np.ones(len(order), np.bool_)
+        is_first[1:] = all_keys[order][1:] != all_keys[order][:-1]
+        starts = np.append(np.flatnonzero(is_first), len(order))
+        first = ids[order][is_first]
         place = np.argsort(first)
         excluded = {
             live.segment.record.name: ~np.isin(live.segment.ids, first) for live in segments
@@ -70,29 +69,30 @@ class _Texts:
         return cls(ids[order], starts, first[place], place, excluded)
 
     def same(self, caption_ids: Sequence[int]) -> dict[int, list[int]]:
-        """Return the ids of the other captions of each text, the first of them."""
+        """Return other captions with the text of each of `first`, by id; at most `_MAX_SAME`."""
         if not len(self.first):
             return {}
-        wanted = np.array(caption_ids, np.int64)
-        at = np.minimum(np.searchsorted(self.first, wanted), len(self.first) - 1)
-        at, wanted = at[self.first[at] == wanted], wanted[self.first[at] == wanted]
+        ids = np.array(caption_ids, np.int64)
+        at = np.minimum(np.searchsorted(self.first, ids), len(self.first) - 1)
+        known = self.first[at] == ids
+        at, ids = at[known], ids[known]
         starts = self.starts[self.place[at]] + 1
-        ends = np.minimum(self.starts[self.place[at] + 1], starts + _SAME)
-        each = zip(wanted.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        return {id_: self.ids[start:end].tolist() for id_, start, end in each}
+        ends = np.minimum(self.starts[self.place[at] + 1], starts + _MAX_SAME)
+        ranges = zip(ids.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        return {id_: self.ids[start:end].tolist() for id_, start, end in ranges}
 
 
 class DistinctTexts:
-    """Cache of the texts of segments, and of which captions stand for them."""
+    """Cache of the texts of segments, and of the captions that represent them."""
 
     def __init__(self) -> None:
         self._keys: dict[str, Ids] = {}
         self._texts: OrderedDict[tuple[int, Selection], _Texts] = OrderedDict()
         self._lock = threading.Lock()
 
-    def narrowed(self, snapshot: Snapshot, catalog: Catalog, selection: Selection) -> Snapshot:
-        """Return the captions of a snapshot, already narrowed to a selection, one for each text."""
-        segments = snapshot.of("caption")
+    def narrow(self, snapshot: Snapshot, catalog: Catalog, selection: Selection) -> Snapshot:
+        """Exclude all but one caption of each text; `selection` was already applied."""
+        segments = snapshot.segments_of("caption")
         with self._lock:
             texts = self._texts.get((snapshot.generation, selection))
         if texts is None:
@@ -101,16 +101,18 @@ class DistinctTexts:
                 self._texts[(snapshot.generation, selection)] = texts
                 while len(self._texts) > _CACHED:
                     self._texts.popitem(last=False)
-        hidden = texts.excluded
-        return snapshot.only(live.hiding(hidden[live.segment.record.name]) for live in segments)
+        excluded = texts.excluded
+        return snapshot.with_segments(
+            live.excluding_rows(excluded[live.segment.record.name]) for live in segments
+        )
 
     def same(
         self, generation: int, selection: Selection, ids: Sequence[int]
     ) -> dict[int, list[int]]:
-        """Return the ids of other captions that read as each of these, at most a hundred each."""
+        """Return the ids of other captions with the text of each hit, at most a hundred each."""
         with self._lock:
             texts = self._texts.get((generation, selection))
-        if texts is None:  # others were searched since
+        if texts is None:  # evicted by other searches
             return {}
         return texts.same(ids)
 
@@ -128,12 +130,12 @@ class DistinctTexts:
 
 
 def _keys(ids: Ids, catalog: Catalog) -> Ids:
-    """Return a number for the text of each caption (R,); one without a text has its own."""
-    wanted = sql.select(CAPTIONS.c.id, CAPTIONS.c.text)
+    """Return the hash of each caption's text (R,); a caption without a text has its own hash."""
+    statement = sql.select(CAPTIONS.c.id, CAPTIONS.c.text)
     if len(ids) <= IDS_PER_STATEMENT:
-        wanted = wanted.where(CAPTIONS.c.id.in_(ids.tolist()))
+        statement = statement.where(CAPTIONS.c.id.in_(ids.tolist()))
     else:
-        wanted = wanted.where(CAPTIONS.c.id.between(int(ids.min()), int(ids.max())))
+        statement = statement.where(CAPTIONS.c.id.between(int(ids.min()), int(ids.max())))
     with catalog.reading() as connection:
-        texts = {row.id: hash(one_text(row.text)) for row in connection.execute(wanted)}
-    return np.fromiter((texts.get(id_, hash((id_,))) for id_ in ids.tolist()), np.int64, len(ids))
+        hashes = {row.id: hash(one_text(row.text)) for row in connection.execute(statement)}
+    return np.fromiter((hashes.get(id_, hash((id_,))) for id_ in ids.tolist()), np.int64, len(ids))

@@ -1,8 +1,8 @@
-"""Scans on a GPU, which holds the points; answers have the bits that the CPU computes.
+"""Scans on a GPU that holds the points; answers are bit for bit those of the CPU.
 
-The device holds float16, half the bytes to read, and adds in an order of its own, so its
-violations differ from the CPU's. They only serve to rule out rows that cannot be among the k best,
-by more than all roundings. The CPU scores the few other rows from the float32 points on disk.
+The device holds float16, which halves the bytes to read, and adds in another order. So its
+violations differ from the CPU's. They only rule out rows that cannot be among the k best by more
+than all rounding errors. The CPU scores the few other rows from the float32 points on disk.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hasse.index.kernels.triton_scan import (
 from hasse.index.kernels.violations import relative_error
 from hasse.index.types import Ids, Orientation, Points
 
-if TYPE_CHECKING:  # a segment brings FAISS and SQLAlchemy, and a scan needs neither
+if TYPE_CHECKING:  # importing a segment imports SQLAlchemy, which a scan does not need
     from hasse.index.segments.segment import Segment
 
 _UPLOAD_ROWS = 16_384
-SMALLEST = 8 << 20  # bytes of a segment; a smaller one is scanned before the device has started
-_LARGEST = 60_000.0  # coordinate, of either sign: beyond it float16 ends
-_OUTWARD = 1 + 1e-3  # for the rounding of the norms themselves
-_SHARE_OF_MEMORY = 0.8  # of what is free; the rest is left to the encoders
+MIN_BYTES = 8 << 20  # of a segment: the CPU scans a smaller one before a kernel starts
+_LARGEST = 60_000.0  # absolute value of a coordinate; float16 ends at 65,504
+_OUTWARD = 1 + 1e-3  # covers the rounding of the norms
+_SHARE_OF_MEMORY = 0.8  # of the free memory; the rest is left to the encoders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,12 +45,12 @@ class Resident:
     """The points of one segment in a device's memory.
 
     Attributes:
-        columns: their coordinates, (N, R) rounded up; see `hasse.index.kernels.triton_scan`.
-        rows: how many they are.
+        columns: coordinates, (N, R) rounded up; see `hasse.index.kernels.triton_scan`.
+        rows: number of points.
         dimension: N.
-        orientation: of the segment's kind and score.
-        largest_norm: of a point here.
-        error: the farthest that a point here is from the one on disk.
+        orientation: orientation of the segment.
+        largest_norm: largest norm of a point on the device.
+        error: largest distance between a point on the device and the same point on disk.
     """
 
     columns: Tensor
@@ -67,7 +67,7 @@ class Resident:
         k: int,
         limits: NDArray[np.float64],
     ) -> Candidates:
-        """Return, for each query (B, N), rows among which its k best within the limit are.
+        """Return, for each query (B, N), rows that include its k best within the limit.
 
         They are few more than k, unless there are many ties.
         """
@@ -93,14 +93,15 @@ class Resident:
         pairs = zip(pairwise(edges), limits.tolist(), strict=True)
         return Candidates.of(
             [
-                self._chosen(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
+                self._near_best(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
                 for (start, stop), limit in pairs
             ]
         )
 
-    def _chosen(
+    def _near_best(
         self, rows: Ids, values: NDArray[np.float64], k: int, limit: float, norm: float
     ) -> Ids:
+        """Return the rows that may be among the k best within the limit."""
         bound = limit
         if len(values) > k:
             bound = min(limit, float(self._near(np.partition(values, k - 1)[k - 1], norm)))
@@ -108,11 +109,11 @@ class Resident:
         return np.asarray(rows[near])
 
     def _near(self, values: Any, norm: float) -> Any:
-        """Bound the violations of rows on the device from above, given those on disk; or back.
+        """Return an upper bound on the device's violations for those of the CPU, or vice versa.
 
-        Where two points are e apart, the square roots of their order violations differ by e at
-        most, and their inner products with a query by e times its norm. Any order of adding N terms
-        rounds each of them at most N times.
+        If the distance of two points is e, the square roots of their order violations differ by at
+        most e, and their inner products with a query by at most e times its norm. Adding N terms in
+        any order rounds each term at most N times.
         """
         dimension = self.dimension
         rounding = 2 * (dimension + 2) * 2.0**-24 + relative_error(dimension)
@@ -123,47 +124,47 @@ class Resident:
 
 
 class Accelerator:
-    """The points of segments on one torch device. Threads may share it."""
+    """Holds the points of segments on one torch device; thread-safe."""
 
-    def __init__(self, device: str, memory: int | None = None, smallest: int = SMALLEST) -> None:
+    def __init__(self, device: str, memory: int | None = None, min_bytes: int = MIN_BYTES) -> None:
         """Use at most `memory` bytes of `device` ("cuda", "cuda:1", ...), for large segments."""
         self._device = torch.device(device)
         if memory is None:
             free, _ = torch.cuda.mem_get_info(self._device)
             memory = int(free * _SHARE_OF_MEMORY)
-        self._memory, self._smallest = memory, smallest
+        self._memory, self._min_bytes = memory, min_bytes
         self._residents: dict[str, Resident] = {}
         self._lock = threading.Lock()
 
     def keep(self, segments: Sequence[Segment]) -> None:
-        """Hold the large ones of these segments, as many as fit, and let go of all others."""
+        """Hold as many of the large segments as fit, and release all others."""
         with self._lock:
             names = {segment.record.name for segment in segments}
-            residents = {name: one for name, one in self._residents.items() if name in names}
-            room = self._memory - sum(one.columns.nbytes for one in residents.values())
+            residents = {name: held for name, held in self._residents.items() if name in names}
+            room = self._memory - sum(held.columns.nbytes for held in residents.values())
             for segment in sorted(segments, key=lambda segment: -segment.rows):
                 name, size = segment.record.name, 2 * math.prod(shape_of(*segment.points.shape))
-                if name in residents or not self._smallest <= size <= room:
+                if name in residents or not self._min_bytes <= size <= room:
                     continue
                 with segment.read_in_order():
                     if segment.points.min() >= -_LARGEST and segment.points.max() <= _LARGEST:
-                        residents[name] = self._uploaded(segment)
+                        residents[name] = self._upload(segment)
                         room -= size
             self._residents = residents
 
     def resident(self, segment: Segment) -> Resident | None:
-        """Return a segment's points on the device, if they are there."""
+        """Return the points of a segment on the device, or None if it does not hold them."""
         return self._residents.get(segment.record.name)
 
-    def _uploaded(self, segment: Segment) -> Resident:
+    def _upload(self, segment: Segment) -> Resident:
         rows, dimension = segment.points.shape
         columns = columns_for(rows, dimension, self._device)
         error = norm = 0.0
         for at in range(0, rows, _UPLOAD_ROWS):
             block = torch.from_numpy(np.array(segment.points[at : at + _UPLOAD_ROWS]))
             block = block.to(self._device)
-            low = block.half()
-            columns[:dimension, at : at + len(block)] = low.T
-            norm = max(norm, float(low.float().norm(dim=1).max()))
-            error = max(error, float((block - low.float()).norm(dim=1).max()))
+            half = block.half()
+            columns[:dimension, at : at + len(block)] = half.T
+            norm = max(norm, float(half.float().norm(dim=1).max()))
+            error = max(error, float((block - half.float()).norm(dim=1).max()))
         return Resident(columns, rows, dimension, segment.orientation, norm, error * _OUTWARD)

@@ -16,15 +16,15 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Kind
 
-_CACHE_BYTES = 64 << 20  # of masks and of the selections that are their keys
-_ENTRY_BYTES = 600  # of a cached mask, beside its rows, its ids and its split
-_ID_BYTES = 40
+_CACHE_BYTES = 64 << 20  # of masks and their keys
+_ENTRY_BYTES = 600  # overhead of a cached mask
+_ID_BYTES = 40  # of an id in a selection
 
 
 class _Key(NamedTuple):
     segment: str
     selection: Selection
-    generation: int  # -1 where the mask is right in every generation
+    generation: int  # -1 if the mask is valid in every generation
 
 
 def _key(live: LiveSegment, selection: Selection, generation: int) -> _Key:
@@ -32,39 +32,43 @@ def _key(live: LiveSegment, selection: Selection, generation: int) -> _Key:
 
 
 class Masks:
-    """Cache of the rows of each segment that a selection excludes; least recently used out first.
+    """LRU cache of the rows of each segment that a selection excludes.
 
-    A segment never changes, nor do the facts that most selections test. So their masks stay right
-    in later generations: deleted rows are excluded in any case. A file may move, so a mask by
-    paths belongs to one generation.
+    Segments never change, nor do the facts that most selections test. So most masks stay valid in
+    later generations, which exclude deleted rows anyway. Masks by facts that change, such as paths,
+    belong to one generation.
     """
 
     def __init__(self, folder: Path, capacity: int = _CACHE_BYTES) -> None:
-        """Cache the masks of the index in a folder, up to `capacity` bytes."""
+        """Cache up to `capacity` bytes of masks; `folder` is the folder of the index."""
         self._folder = folder
         self._capacity = capacity
         self._size = 0
         self._cached: OrderedDict[_Key, NDArray[np.bool_]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def narrowed(
+    def narrow(
         self, snapshot: Snapshot, catalog: Catalog, kind: Kind, selection: Selection
     ) -> Snapshot:
-        """Return the segments of one kind with all rows excluded that are not selected."""
-        segments = snapshot.of(kind)
+        """Return the segments of one kind, with all rows excluded that are not selected."""
+        segments = snapshot.segments_of(kind)
         generation = snapshot.generation if selection.depends_on_generation else -1
         masks = [self._get(_key(live, selection, generation)) for live in segments]
-        unknown = [
-            live for live, mask in zip(segments, masks, strict=True) if mask is None and live.live
+        missing = [
+            live
+            for live, mask in zip(segments, masks, strict=True)
+            if mask is None and live.live_rows
         ]
-        made = self._made(unknown, catalog, kind, selection, generation)
-        known = [
-            (live, made.get(live.segment.record.name) if mask is None else mask)
+        new_masks = self._make(missing, catalog, kind, selection, generation)
+        pairs = [
+            (live, new_masks.get(live.segment.record.name) if mask is None else mask)
             for live, mask in zip(segments, masks, strict=True)
         ]
-        return snapshot.only(live.hiding(mask) for live, mask in known if mask is not None)
+        return snapshot.with_segments(
+            live.excluding_rows(mask) for live, mask in pairs if mask is not None
+        )
 
-    def _made(
+    def _make(
         self,
         segments: Sequence[LiveSegment],
         catalog: Catalog,
@@ -72,18 +76,18 @@ class Masks:
         selection: Selection,
         generation: int,
     ) -> dict[str, NDArray[np.bool_]]:
-        """Make and cache the masks of segments: one query, however many they are."""
+        """Make and cache the masks of segments by one query of the catalog."""
         if not segments:
             return {}
         among = np.concatenate([live.segment.ids for live in segments])
-        wanted = selection.ids(catalog, self._folder, kind, among)
-        made: dict[str, NDArray[np.bool_]] = {}
+        selected_ids = selection.ids(catalog, self._folder, kind, among)
+        masks: dict[str, NDArray[np.bool_]] = {}
         for live in segments:
-            mask = ~np.isin(live.segment.ids, wanted)
+            mask = ~np.isin(live.segment.ids, selected_ids)
             mask.flags.writeable = False
-            made[live.segment.record.name] = mask
+            masks[live.segment.record.name] = mask
             self._put(_key(live, selection, generation), mask)
-        return made
+        return masks
 
     def _get(self, key: _Key) -> NDArray[np.bool_] | None:
         with self._lock:
@@ -97,14 +101,14 @@ class Masks:
                 self._size += _bytes_of(key.selection, mask)
             self._cached[key] = mask
             while self._size > self._capacity:
-                forgotten, dropped = self._cached.popitem(last=False)
-                self._size -= _bytes_of(forgotten.selection, dropped)
+                oldest_key, oldest_mask = self._cached.popitem(last=False)
+                self._size -= _bytes_of(oldest_key.selection, oldest_mask)
 
 
 def _bytes_of(selection: Selection, mask: NDArray[np.bool_]) -> int:
-    """Return about how much memory a mask takes with the selection that is its key.
+    """Estimate the memory of a mask and the selection in its key.
 
-    A list of ids may take more than the mask, which is a byte for each row of a segment.
+    The ids of a selection may take more memory than the mask, which has one byte for each row.
     """
     ids, texts = selection.image_ids or (), (selection.split, selection.path_prefix)
     characters = sum(len(text) for text in texts if text is not None)

@@ -1,7 +1,7 @@
 """Searches in numpy, for a process that answers one question: every row is scored.
 
-The compiled kernels take a second to load. A scan of `MOST_BYTES` of points takes a fifth of it.
-The answers are those of the compiled search, to the rounding of float32.
+Loading the compiled kernels takes a second. A scan of `MAX_BYTES` of points takes a fifth of that.
+The answers equal those of the compiled search, up to the rounding of float32.
 
 Shapes: r rows of a block, N coordinates, P parts, k hits.
 """
@@ -20,22 +20,25 @@ from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Ids, Orientation, Points, Relation
 from hasse.models.score import violation
 
-MOST_BYTES = 400 << 20  # of the points of one kind: 100,000 rows of 1,024 coordinates
+MAX_BYTES = 400 << 20  # of the points of one kind: 100,000 rows of 1,024 coordinates
 _BLOCK_BYTES = 1 << 19  # of points, which stay in a core's cache while they are scored
 
-# The directions whose violations add up; see `hasse.index.search.similar`.
-SIMILAR: dict[Relation, list[Orientation]] = {
+# The violation of a relation is the sum over these; see `hasse.index.search.similar`.
+_SIMILAR: dict[Relation, list[Orientation]] = {
     "more_specific": [Orientation.QUERY_GENERAL],
     "more_general": [Orientation.STORED_GENERAL],
     "alike": [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL],
 }
 
 
-def ways(orientation: Orientation, relation: Relation | None) -> list[Orientation]:
-    """Return the directions whose violations add up to that of a row of a segment."""
+def orientations_for(orientation: Orientation, relation: Relation | None) -> list[Orientation]:
+    """Return the orientations to sum over for the violation of a row.
+
+    `orientation` is the segment's own.
+    """
     if relation is None or orientation is Orientation.COSINE:
         return [orientation]
-    return SIMILAR[relation]
+    return _SIMILAR[relation]
 
 
 class PlainSearch:
@@ -43,8 +46,8 @@ class PlainSearch:
 
     def answers(self, snapshot: Snapshot, queries: Points, query: Query) -> list[Answer]:
         """Answer each of `queries` (B, N)."""
-        alone = (_answer(snapshot, point[None], query) for point in queries)
-        return [replace(answer, parts=None) for answer in alone]
+        answers = (_answer(snapshot, point[None], query) for point in queries)
+        return [replace(answer, parts=None) for answer in answers]
 
     def joint_answer(self, snapshot: Snapshot, parts: Points, query: Query) -> Answer:
         """Return the rows whose worst violation over `parts` (P, N) is smallest."""
@@ -58,9 +61,9 @@ class PlainSearch:
 def violations(points: Points, query: Points, orientation: Orientation) -> Points:
     """Return the violations (r,) of points (r, N) with a query (N,)."""
     if orientation is Orientation.COSINE:
-        # As of `violation`, a row's bits do not depend on the rows beside it.
-        found: Points = np.float32(1) - np.einsum("ij,j->i", points, query)
-        return found
+        # Not a matrix product, so that a row's bits do not depend on the other rows.
+        result: Points = np.float32(1) - np.einsum("ij,j->i", points, query)
+        return result
     if orientation is Orientation.QUERY_GENERAL:
         return violation(points, query)
     return violation(query, points)
@@ -68,25 +71,25 @@ def violations(points: Points, query: Points, orientation: Orientation) -> Point
 
 def _answer(snapshot: Snapshot, parts: Points, query: Query) -> Answer:
     started = time.perf_counter()
-    scored = [_scored(live, parts, query) for live in snapshot.of(query.kind)]
-    ids = np.concatenate([np.empty(0, np.int64), *(own for own, _ in scored)])
-    each = np.concatenate([np.empty((0, len(parts)), np.float32), *(one for _, one in scored)])
-    worst = each.max(1)
-    hits = np.flatnonzero(worst.astype(np.float64) <= query.limit)  # NaN is none
+    scores = [_score(live, parts, query) for live in snapshot.segments_of(query.kind)]
+    ids = np.concatenate([np.empty(0, np.int64), *(ids for ids, _ in scores)])
+    by_part = np.concatenate([np.empty((0, len(parts)), np.float32), *(part for _, part in scores)])
+    worst = by_part.max(1)
+    hits = np.flatnonzero(worst.astype(np.float64) <= query.limit)  # false for NaN
     hits = hits[np.lexsort((ids[hits], worst[hits]))[: query.k]]
-    answer = scanned(snapshot, query, ids[hits], worst[hits], parts.nbytes, started)
-    return replace(answer, parts=each[hits])
+    answer = scan_answer(snapshot, query, ids[hits], worst[hits], parts.nbytes, started)
+    return replace(answer, parts=by_part[hits])
 
 
-def scanned(
+def scan_answer(
     snapshot: Snapshot, query: Query, ids: Ids, violations: Points, size: int, started: float
 ) -> Answer:
-    """Return the answer of a scan, of `size` bytes a row, that began at a time of `perf_counter`.
+    """Return the answer of a scan with the `ids` and `violations` (k,) of its hits.
 
-    `ids` and `violations` (k,) are those of the hits.
+    The scan read `size` bytes of each row, and `started` is its start by `time.perf_counter`.
     """
-    segments = snapshot.of(query.kind)
-    rows = sum(live.live for live in segments)
+    segments = snapshot.segments_of(query.kind)
+    rows = sum(live.live_rows for live in segments)
     return Answer(
         ids=ids,
         violations=violations,
@@ -101,15 +104,15 @@ def scanned(
     )
 
 
-def _scored(live: LiveSegment, parts: Points, query: Query) -> tuple[Ids, Points]:
+def _score(live: LiveSegment, parts: Points, query: Query) -> tuple[Ids, Points]:
     """Return the ids (R,) of the live rows of a segment, and their violations (R, P)."""
     segment, rows = live.segment, live.rows()
-    each: NDArray[np.float32] = np.zeros((len(rows), len(parts)), np.float32)
+    by_part: NDArray[np.float32] = np.zeros((len(rows), len(parts)), np.float32)
     step = max(1, _BLOCK_BYTES // parts[0].nbytes)
     for at in range(0, len(rows), step):
         points = segment.points[rows[at : at + step]]
         for p, part in enumerate(parts):
-            for way in ways(segment.orientation, query.relation):
-                each[at : at + step, p] += violations(points, part, way)
-        release_memory(segment.points)  # or all that were read would count as memory
-    return segment.ids[rows], each
+            for orientation in orientations_for(segment.orientation, query.relation):
+                by_part[at : at + step, p] += violations(points, part, orientation)
+        release_memory(segment.points)  # pages that were read count as memory of the process
+    return segment.ids[rows], by_part

@@ -11,36 +11,36 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.validation import LONGEST, too_long
+from hasse.index.catalog.validation import MAX_LENGTH, too_long
 from hasse.index.errors import BadQueryError
 from hasse.index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points, Relation
 
 MAX_K = 100_000  # bounds the memory of a search
-# A proof needs a k-th violation that is good to a per cent; `fast` has only its candidates, and
-# needs more of them among more rows, and for more than ten hits.
+# A proof needs a k-th violation within one per cent of the true one. `fast` scores candidates only:
+# it needs more of them in larger segments, and for more than ten hits.
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
 _CANDIDATES_PER_HIT = 4
-_FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
+_FAST_PER_ROOT = 2  # candidates, times the square root of the number of rows
 _FAST_PER_FURTHER_HIT: dict[Kind, int] = {"image": 6, "caption": 12}
 
 
 class Seconds(NamedTuple):
-    """Seconds spent proposing candidates and scoring exactly (bounds included)."""
+    """Seconds for choosing candidates, and for exact scores and bounds."""
 
     prefilter: float
     rerank: float
 
 
 class RowCounts(NamedTuple):
-    """How many rows each stage of a search read, and how many bytes.
+    """Rows that each stage of a search read, and bytes.
 
     Attributes:
-        scanned: scored in a pass over a whole segment.
-        proposed: chosen by the prefilter or by their heaviest coordinates, and scored.
-        bounded: bounded from below by half a byte of some coordinates.
-        checked: not ruled out by that, and bounded by a byte of every coordinate.
-        survivors: not ruled out by that either.
-        bytes: read of points and codes, and of the prefilter's lists on average.
+        scanned: rows that were scored in a scan of a whole segment.
+        proposed: candidates of the prefilter or of the heaviest coordinates, which were scored.
+        bounded: rows with a lower bound from half a byte of some coordinates.
+        checked: of these, rows that were not ruled out, and got a bound from all bytes.
+        survivors: of these, rows that were not ruled out, and were scored.
+        bytes: bytes of points and codes, and the average for the prefilter's lists.
     """
 
     scanned: int
@@ -55,11 +55,14 @@ class RowCounts(NamedTuple):
 class Answer:
     """The rows with the smallest violations, sorted by (violation, id).
 
-    `certified`: these are provably the exact top k. `searched`: the number of live rows.
-    `rescored`: rows whose exact violation was computed. `plan`: how the segments were searched.
-    `parts` (k, P): of a joint search, each row's violation with each part.
-    `same`: by id, other captions that read the same, where each text is one hit, and other versions
-    where each picture is one.
+    Attributes:
+        certified: whether these are provably the exact top k.
+        searched: number of live rows.
+        rescored: rows whose exact violation was computed.
+        plan: how the segments were searched.
+        parts: (k, P) each hit's violation with each part, for a joint search.
+        same: other captions with the text of a hit, or other versions of its picture, by its id,
+            where these are one hit.
     """
 
     ids: Ids
@@ -78,15 +81,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search, without its points.
+    """Parameters of a search, without its points.
 
     Attributes:
-        kind, k: the kind of the hits, and how many of them.
-        candidates: how many rows of a segment are proposed; None leaves it to the index.
+        kind, k: kind and number of the hits.
+        candidates: number of candidates in each segment; None leaves it to the index.
         max_violation: the largest violation of a hit.
-        selection: the part of the collection that is searched; None is all of it.
+        selection: filters; None searches all rows.
         distinct_pictures: whether versions of one picture are one hit; see `index.search.versions`.
-        relation: of rows of the same kind as the query's points; None compares images and captions.
+        relation: how rows compare with query points of the same kind; None if the kinds differ.
 
     Raises:
         BadQueryError: a parameter is out of range.
@@ -117,7 +120,7 @@ class Query:
 
     @property
     def narrows(self) -> bool:
-        """Whether rows may be left out, by what the catalog says."""
+        """Whether the catalog may exclude rows."""
         return self.selection is not None or self.distinct_pictures
 
     @property
@@ -127,7 +130,7 @@ class Query:
 
 
 def candidate_count(query: Query, rows: int) -> int:
-    """Return how many of a segment's rows are chosen as candidates."""
+    """Return the number of candidates in a segment with so many rows."""
     if query.candidates is not None:
         return query.candidates
     count = _CANDIDATES[query.mode]
@@ -138,35 +141,36 @@ def candidate_count(query: Query, rows: int) -> int:
 
 
 def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
-    """Return query points as float32 (B, N), for reading only.
+    """Return query points as read-only float32 (B, N) after checking them.
 
     Raises:
-        BadQueryError: wrong dimension, a coordinate that is not finite or negative, or too long.
+        BadQueryError: the dimension is wrong, a coordinate is negative or not finite, or a point is
+            too long.
     """
-    given = np.asarray(points)
-    if given.ndim != 2 or given.shape[1] != model.dimension:
+    array = np.asarray(points)
+    if array.ndim != 2 or array.shape[1] != model.dimension:
         raise BadQueryError(
-            f"the query has the shape {given.shape[1:]} and the index holds points of "
+            f"the query has the shape {array.shape[1:]} and the index holds points of "
             f"{model.dimension} coordinates: encode it with the model '{model.name}'"
         )
-    queries = given if given.dtype == np.float32 else _rounded(given)
+    queries = array if array.dtype == np.float32 else _to_float32(array)
     least, most = queries.min(initial=0), queries.max(initial=0)
     # Every comparison with NaN is false.
     if not (most < np.inf and (least >= 0 or (model.score == "cosine" and least > -np.inf))):
         raise BadQueryError(
-            "the query has a coordinate that is not finite or negative: encode it again"
+            "the query has a coordinate that is negative or not finite: encode it again"
         )
     longest = float(max(most, -least)) * queries.shape[1] ** 0.5
-    if longest > LONGEST and (longest_query := too_long(queries)) is not None:
+    if longest > MAX_LENGTH and (longest_query := too_long(queries)) is not None:
         raise BadQueryError(
             f"the query has the length {longest_query[1]:.3g}, and points are no longer than "
-            f"{LONGEST:.0e}: encode it again"
+            f"{MAX_LENGTH:.0e}: encode it again"
         )
     queries = queries.view()
     queries.flags.writeable = False
     return queries
 
 
-def _rounded(given: NDArray[Any]) -> Points:
+def _to_float32(array: NDArray[Any]) -> Points:
     with np.errstate(over="ignore"):
-        return given.astype(np.float32)
+        return array.astype(np.float32)

@@ -1,13 +1,13 @@
 """All pairs of points within a distance of each other: an exact join of points with themselves.
 
-Points are seen from their mean in the directions in which they vary most, c = B'x, and by how long
-they are beside these, l = |x - Bc|. As B has columns of unit length at right angles,
+Each point x, relative to the mean, gets coordinates in the directions in which points vary most,
+c = B'x, and the length of the rest, l = |x - Bc|. B has orthonormal columns, so
 
     |x - y|^2  >=  |c - d|^2  +  (l - m)^2
 
 for points with (c, l) and (d, m). Points are divided into boxes by these few coordinates and by
-time. A box is compared only with boxes that are within reach, and two points only as far as their
-bound allows.
+time. A box is compared only with boxes within the distance, and two points only if their bound is
+within it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hasse.index.kernels.threads import Workers
 from hasse.index.types import Ids, Points
 
 _DIRECTIONS = 16
-_SAMPLE = 8192  # points that tell the directions
-_LEAF = 128  # most points of a box, unless they are equal
+_SAMPLE = 8192  # points from which the directions are computed
+_LEAF = 128  # largest number of points in a box, unless all are equal
 # More than the float32 rounding of bounds and distances, as a share of the longest point.
 _SLACK = 1e-4
-_PER_THREAD = 64  # boxes compared at a time, which bounds the pairs in memory
+_BOXES_PER_THREAD = 64  # compared at once, to bound the pairs in memory
 
 
 def self_join(
@@ -39,8 +39,8 @@ def self_join(
 ) -> Iterator[NDArray[np.int32]]:
     """Yield all pairs of points (R, N) at most `distance` apart: (P, 2) positions in `points`.
 
-    A distance is that of float32 points, summed in float32. With `times` (R,), only pairs at most
-    `window` apart in time, too. Each pair comes once, the smaller position first, in no order.
+    Distances are computed in float32. With `times` (R,), the times of a pair must also differ by at
+    most `window`. Each pair is yielded once, the smaller position first; pairs are in no order.
     """
     moments = np.zeros(len(points), np.int64) if times is None else times
     boxes = _Boxes.of(_sides(points, distance), moments, window)
@@ -49,18 +49,19 @@ def self_join(
     def pairs(box: int) -> NDArray[np.int32]:
         at, end = boxes.starts[box], boxes.starts[box + 1]
         starts, ends = boxes.near(box)
-        found, count = np.empty((0, 2), np.int32), 0
+        result, count = np.empty((0, 2), np.int32), 0
         while at < end:
-            more = max(2 * int((ends - starts).sum()), len(found))  # one point has half at most
-            found = np.concatenate([found[:count], np.empty((more, 2), np.int32)])
-            own = (points, boxes.order, boxes.sides, boxes.moments, window, limit)
-            at, count = _compare(*own, at, end, starts, ends, found, count)
-        return found[:count]
+            # Room for the pairs of at least two points.
+            room = max(2 * int((ends - starts).sum()), len(result))
+            result = np.concatenate([result[:count], np.empty((room, 2), np.int32)])
+            arguments = (points, boxes.order, boxes.sides, boxes.moments, window, limit)
+            at, count = _compare(*arguments, at, end, starts, ends, result, count)
+        return result[:count]
 
-    together = _PER_THREAD * workers.threads
-    for first in range(0, len(boxes.starts) - 1, together):
-        some = range(first, min(first + together, len(boxes.starts) - 1))
-        joined = np.concatenate(workers.map(pairs, some))
+    step = _BOXES_PER_THREAD * workers.threads
+    for first in range(0, len(boxes.starts) - 1, step):
+        batch = range(first, min(first + step, len(boxes.starts) - 1))
+        joined = np.concatenate(workers.map(pairs, batch))
         yield np.sort(boxes.order[joined].astype(np.int32), axis=1)
 
 
@@ -69,13 +70,13 @@ class _Boxes:
     """Points in the order of their boxes.
 
     Attributes:
-        order: (R,) which point each is.
+        order: (R,) the original positions of the points.
         sides: (R, S) float32 coordinates of the bound, in units of the distance.
-        moments: (R,) their times.
-        window: most that the times of a pair differ.
-        starts: (L + 1,) where the points of each box begin, and R.
-        least, most: (L, S) of the sides in each box.
-        first, last: (L,) of the times in each box.
+        moments: (R,) times of the points.
+        window: largest difference of the times of a pair.
+        starts: (L + 1,) the start of each box in the order, and R.
+        least, most: (L, S) smallest and largest sides in each box.
+        first, last: (L,) first and last time in each box.
     """
 
     order: Ids
@@ -92,36 +93,36 @@ class _Boxes:
     def of(cls, sides: Points, moments: Ids, window: int) -> _Boxes:
         """Halve boxes at the median of their widest side, until they are small."""
         order, starts = np.arange(len(sides)), []
-        waiting = [(0, len(sides))] if len(sides) else []
-        while waiting:
-            start, end = waiting.pop()
-            own, when = sides[order[start:end]], moments[order[start:end]]
-            widths = np.append(own.max(0) - own.min(0), np.ptp(when) / (window + 1))
+        stack = [(0, len(sides))] if len(sides) else []
+        while stack:
+            start, end = stack.pop()
+            box_sides, times = sides[order[start:end]], moments[order[start:end]]
+            widths = np.append(box_sides.max(0) - box_sides.min(0), np.ptp(times) / (window + 1))
             if end - start <= _LEAF or not widths.any():
                 starts.append(start)
                 continue
             widest, middle = int(widths.argmax()), (end - start) // 2
-            values = own[:, widest] if widest < own.shape[1] else when
+            values = box_sides[:, widest] if widest < box_sides.shape[1] else times
             order[start:end] = order[start:end][np.argpartition(values, middle)]
-            waiting += [(start + middle, end), (start, start + middle)]
-        begins = np.array(starts, np.int64)
-        placed, when = np.ascontiguousarray(sides[order]), moments[order]
-        least, first = (np.minimum.reduceat(each, begins) for each in (placed, when))
-        most, last = (np.maximum.reduceat(each, begins) for each in (placed, when))
-        ends = np.append(begins, len(sides))
-        return cls(order, placed, when, window, ends, least, most, first, last)
+            stack += [(start + middle, end), (start, start + middle)]
+        box_starts = np.array(starts, np.int64)
+        ordered, times = np.ascontiguousarray(sides[order]), moments[order]
+        least, first = (np.minimum.reduceat(each, box_starts) for each in (ordered, times))
+        most, last = (np.maximum.reduceat(each, box_starts) for each in (ordered, times))
+        edges = np.append(box_starts, len(sides))
+        return cls(order, ordered, times, window, edges, least, most, first, last)
 
     def near(self, box: int) -> tuple[Ids, Ids]:
-        """Return the ends of the boxes, from this one on, that may hold points near its own."""
+        """Return starts and ends of the boxes, from `box` on, that may hold points near its own."""
         below, above = self.least[box:] - self.most[box], self.least[box] - self.most[box:]
         gaps = np.maximum(np.maximum(below, above), 0)
         between = np.maximum(self.first[box:] - self.last[box], self.first[box] - self.last[box:])
-        found = box + np.flatnonzero((np.square(gaps).sum(1) <= 1) & (between <= self.window))
-        return self.starts[found], self.starts[found + 1]
+        boxes = box + np.flatnonzero((np.square(gaps).sum(1) <= 1) & (between <= self.window))
+        return self.starts[boxes], self.starts[boxes + 1]
 
 
 def _sides(points: Points, distance: float) -> Points:
-    """Return the coordinates (R, S) of the bound, in units of the distance and a little more."""
+    """Return the coordinates (R, S) of the bound, in units of the distance plus the slack."""
     lengths = np.linalg.norm(points, axis=1)
     unit = max(distance + _SLACK * float(lengths.max(initial=0)), 1e-30)
     sample = points[:: max(1, len(points) // _SAMPLE)].astype(np.float64)
@@ -131,9 +132,10 @@ def _sides(points: Points, distance: float) -> Points:
     sides = np.empty((len(points), basis.shape[1] + 1), np.float32)
     for at in range(0, len(points), _SAMPLE):
         block = points[at : at + _SAMPLE].astype(np.float64) - mean
-        turned = block @ basis
-        sides[at : at + _SAMPLE, :-1] = turned / unit
-        sides[at : at + _SAMPLE, -1] = np.linalg.norm(block - turned @ basis.T, axis=1) / unit
+        coordinates = block @ basis
+        rest = np.linalg.norm(block - coordinates @ basis.T, axis=1)
+        sides[at : at + _SAMPLE, :-1] = coordinates / unit
+        sides[at : at + _SAMPLE, -1] = rest / unit
     return sides
 
 
@@ -157,17 +159,18 @@ def _compare(
     end: int,
     starts: Ids,
     ends: Ids,
-    found: NDArray[np.int32],
+    pairs: NDArray[np.int32],
     count: int,
 ) -> tuple[int, int]:
-    """Write the pairs of the points [at, end) with later points of the boxes near theirs.
+    """Write the pairs of the points [at, end) with later points of the near boxes [starts, ends).
 
-    Returns the first point that is left, since its pairs may not fit, and the number of pairs.
+    Returns the first point that was not compared, because its pairs may not fit, and the number of
+    pairs.
     """
     most = 0
     for box in range(starts.shape[0]):
         most += ends[box] - starts[box]
-    while at < end and count + most <= found.shape[0]:
+    while at < end and count + most <= pairs.shape[0]:
         for box in range(starts.shape[0]):
             for other in range(max(at + 1, starts[box]), ends[box]):
                 if abs(moments[at] - moments[other]) > window:
@@ -180,7 +183,7 @@ def _compare(
                 if bound > 1:
                     continue
                 if _squared_distance(points[order[at]], points[order[other]]) <= limit:
-                    found[count, 0], found[count, 1] = at, other
+                    pairs[count, 0], pairs[count, 1] = at, other
                     count += 1
         at += 1
     return at, count

@@ -1,4 +1,4 @@
-"""The k best rows of each query, whichever segment, thread or stage of a search found them."""
+"""The k best rows of each query, from all segments, threads and stages of a search."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ class Hits:
 class TopK:
     """The k best of the rows that were added, for each of B queries.
 
-    The better of two rows is the one with the smaller violation, or else with the smaller id.
-    Rows beyond `limit` are no hits.
+    The better of two rows has the smaller violation, or with equal violations the smaller id. Rows
+    with a violation above `limit` are no hits.
     """
 
     def __init__(self, queries: int, k: int, limit: float = np.inf) -> None:
         self.k, self._limit = k, limit
-        self._none = np.float32(limit)
-        if self._none <= limit < np.inf:
-            with np.errstate(over="ignore"):  # above the largest float32 is infinity
-                self._none = np.nextafter(self._none, np.float32(np.inf))
-        # Heaps, in which an empty place is a hit beyond the limit.
-        self._violations = np.full((queries, k), self._none)
+        self._empty = np.float32(limit)
+        if self._empty <= limit < np.inf:
+            with np.errstate(over="ignore"):  # the successor of the largest float32 is infinity
+                self._empty = np.nextafter(self._empty, np.float32(np.inf))
+        # Heaps; an empty place has the smallest violation above the limit.
+        self._violations = np.full((queries, k), self._empty)
         self._ids = np.full((queries, k), np.iinfo(np.int64).max)
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def add(self, ids: Ids, starts: Ids, violations: Points) -> None:
-        """Add rows that were not added before, and their violations.
+        """Add rows and their violations; never add a row twice.
 
-        Those of query b are ids[starts[b] : starts[b + 1]]. A row whose violation is NaN is
+        The rows of query b are ids[starts[b] : starts[b + 1]]. A row whose violation is NaN is
         ignored.
         """
         _add(ids, starts, violations, self._violations, self._ids)
 
     def limits(self) -> NDArray[np.float64]:
-        """Return, for each query (B,), the violation that none of its top k exceeds."""
+        """Return, for each query (B,), the largest violation that can still be a hit."""
         return np.minimum(self._violations[:, 0], self._limit, dtype=np.float64)
 
     def heaps(self, k: int) -> tuple[Points, Ids]:
-        """Return heaps (B, k) of violations and ids, for rows better than the worst hits here."""
+        """Return new heaps (B, k) of violations and ids that accept only rows that can be hits."""
         worst = (self._violations[:, :1], self._ids[:, :1])
         return np.repeat(worst[0], k, axis=1), np.repeat(worst[1], k, axis=1)
 
@@ -64,7 +64,7 @@ class TopK:
         """Return the hits of each query."""
         ids, violations = self._ids.copy(), self._violations.copy()
         _sort(violations, ids)
-        counts = np.count_nonzero(violations < self._none, axis=1).tolist()
+        counts = np.count_nonzero(violations < self._empty, axis=1).tolist()
         return [Hits(ids[b, :n], violations[b, :n]) for b, n in enumerate(counts)]
 
 

@@ -1,7 +1,7 @@
-"""Versions of one picture are one hit: the largest of those that are selected.
+"""Versions of one picture are one hit: the largest selected version.
 
-So the k best are k pictures, pages are counted in pictures, and every proof holds over them. Which
-images are versions of each other stands in the catalog (`hasse duplicates` writes it).
+So the k best are k pictures, pages count pictures, and every proof holds over pictures.
+`hasse duplicates` writes to the catalog which images are versions of each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.schema import IMAGES, OTHERS, VERSIONS
+from hasse.index.catalog.schema import IMAGES, IS_LATER_VERSION, VERSIONS
 from hasse.index.catalog.selection import Selection
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Ids
@@ -26,84 +26,87 @@ _CACHED = 16  # selections
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The versions of each picture, the largest first, of one generation and selection.
+    """The versions of each picture, the largest first, in one generation and selection.
 
     Attributes:
-        others: by the id of the first version, those of the others.
-        firsts: by the id of each other version, that of the first.
-        hidden: the ids of all others.
-        masks: by the name of a segment, which of its rows are hidden.
+        later: ids of the later versions, by the id of the first.
+        firsts: id of the first version, by the id of each later one.
+        later_ids: ids of all later versions.
+        masks: masks of the rows of later versions, by the name of a segment.
     """
 
-    others: dict[int, list[int]]
+    later: dict[int, list[int]]
     firsts: dict[int, int]
-    hidden: Ids
+    later_ids: Ids
     masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pictures: Iterable[list[int]]) -> _Groups:
-        """Take the versions of each picture."""
-        groups = {first: others for first, *others in pictures if others}
-        firsts = {id_: first for first, others in groups.items() for id_ in others}
-        return cls(groups, firsts, np.array(list(firsts), np.int64))
+        """Make the groups from the ids of all versions of each picture, the largest first."""
+        later = {first: ids for first, *ids in pictures if ids}
+        firsts = {id_: first for first, ids in later.items() for id_ in ids}
+        return cls(later, firsts, np.array(list(firsts), np.int64))
 
     def mask(self, live: LiveSegment) -> NDArray[np.bool_]:
-        """Return which rows (R,) of a segment are hidden."""
+        """Return the mask of the rows (R,) of later versions in a segment."""
         name = live.segment.record.name
         if name not in self.masks:
-            self.masks[name] = np.isin(live.segment.ids, self.hidden)
+            self.masks[name] = np.isin(live.segment.ids, self.later_ids)
         return self.masks[name]
 
 
 class Versions:
-    """Cache of which images stand for all versions of their picture."""
+    """Cache of the versions of each picture."""
 
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self._folder, self._catalog = folder, catalog
-        self._of = lru_cache(maxsize=_CACHED)(self._read)  # by generation and selection
+        self._groups = lru_cache(maxsize=_CACHED)(self._read)  # by generation and selection
 
-    def narrowed(self, snapshot: Snapshot, selection: Selection) -> Snapshot:
-        """Return a snapshot, already narrowed to a selection, without all but one version each."""
-        groups = self._of(snapshot.generation, selection)
-        if not groups.others:
+    def narrow(self, snapshot: Snapshot, selection: Selection) -> Snapshot:
+        """Exclude all but one version of each picture; `selection` was already applied."""
+        groups = self._groups(snapshot.generation, selection)
+        if not groups.later:
             return snapshot
-        return snapshot.only(live.hiding(groups.mask(live)) for live in snapshot.of("image"))
+        return snapshot.with_segments(
+            live.excluding_rows(groups.mask(live)) for live in snapshot.segments_of("image")
+        )
 
     def same(
         self, generation: int, selection: Selection, ids: Iterable[int]
     ) -> dict[int, list[int]]:
-        """Return the ids of the other versions of each of these images, the largest first."""
-        others = self._of(generation, selection).others
-        return {id_: others[id_] for id_ in ids if id_ in others}
+        """Return the ids of the later versions, by the id of the first, the largest first."""
+        later = self._groups(generation, selection).later
+        return {id_: later[id_] for id_ in ids if id_ in later}
 
-    def every(
+    def all_versions(
         self, generation: int, selection: Selection, ids: Iterable[int]
     ) -> dict[int, list[int]]:
-        """Return all versions, the one that stands for them first, of images that have others."""
-        groups = self._of(generation, selection)
+        """Return all versions of images that have several, the hit of a search first."""
+        groups = self._groups(generation, selection)
         firsts = {id_: groups.firsts.get(id_, id_) for id_ in ids}
         return {
-            id_: [first, *groups.others[first]]
+            id_: [first, *groups.later[first]]
             for id_, first in firsts.items()
-            if first in groups.others
+            if first in groups.later
         }
 
     def exist(self, generation: int) -> bool:
-        """Tell whether any picture has several versions."""
-        return bool(self._of(generation, Selection()).others)
+        """Return whether any picture has several versions."""
+        return bool(self._groups(generation, Selection()).later)
 
     def _read(self, _generation: int, selection: Selection) -> _Groups:
-        several = sql.select(VERSIONS.c.picture).where(OTHERS)
+        several = sql.select(VERSIONS.c.picture).where(IS_LATER_VERSION)
         pixels = sql.func.coalesce(IMAGES.c.width * IMAGES.c.height, 0)
         rows = sql.select(VERSIONS.c.picture, VERSIONS.c.image_id).join(IMAGES)
         rows = rows.where(VERSIONS.c.picture.in_(several))
+        statement = rows.order_by(pixels.desc(), VERSIONS.c.image_id)
         with self._catalog.reading() as connection:
-            found = connection.execute(rows.order_by(pixels.desc(), VERSIONS.c.image_id)).all()
-        if found and selection != Selection():
-            among = np.array([row.image_id for row in found], np.int64)
+            versions = connection.execute(statement).all()
+        if versions and selection != Selection():
+            among = np.array([row.image_id for row in versions], np.int64)
             selected = set(selection.ids(self._catalog, self._folder, "image", among).tolist())
-            found = [row for row in found if row.image_id in selected]
-        groups: dict[int, list[int]] = {}
-        for row in found:
-            groups.setdefault(row.picture, []).append(row.image_id)
-        return _Groups.of(groups.values())
+            versions = [row for row in versions if row.image_id in selected]
+        pictures: dict[int, list[int]] = {}
+        for row in versions:
+            pictures.setdefault(row.picture, []).append(row.image_id)
+        return _Groups.of(pictures.values())

@@ -1,8 +1,8 @@
 """Small segments combined in memory: a thousand additions are searched as one segment.
 
-Visiting a segment of a few rows costs a search more than reading it. So the rows of small segments
-are copied, once, to the end of one array with room for more. A search sees the part that was there
-when its generation was loaded.
+For a segment of a few rows the fixed cost of a search exceeds that of its rows. So the rows of
+small segments are copied, once, to the end of one array with room for more. A search reads the part
+that existed when its generation was loaded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALL_BYTES = 1 << 20
 
 
 def is_small(live: LiveSegment) -> bool:
-    """Tell whether a segment is searched together with others."""
+    """Return whether a segment is combined with others."""
     segment = live.segment
     return (
         segment.points.nbytes < _SMALL_BYTES
@@ -42,29 +42,29 @@ class CombinedSegment:
     rows: int
     points: Points  # (room, N)
     ids: Ids
-    token: str  # of the array, for the segment's name
+    token: str  # names the array, as a part of the segment's name
 
-    def with_all(self, segments: Sequence[LiveSegment]) -> CombinedSegment:
-        """Return a combined segment that also holds the new segments; call it on the latest only.
+    def extend(self, segments: Sequence[LiveSegment]) -> CombinedSegment:
+        """Return a combined segment of all `segments`; call it on the latest one only.
 
-        The rows of this one stay as they are, so that its searches go on.
+        It shares the array and leaves the rows of this one unchanged, for searches under way.
         """
-        fresh = segments[len(self.names) :]
+        new = segments[len(self.names) :]
         names = tuple(live.segment.record.name for live in segments)
-        rows = self.rows + sum(live.segment.rows for live in fresh)
+        rows = self.rows + sum(live.segment.rows for live in new)
         if names[: len(self.names)] != self.names or rows > len(self.ids):
-            return combined(segments)
+            return combine(segments)
         at = self.rows
-        for live in fresh:
+        for live in new:
             end = at + live.segment.rows
             self.points[at:end], self.ids[at:end] = live.segment.points, live.segment.ids
             at = end
         return CombinedSegment(names, rows, self.points, self.ids, self.token)
 
-    def live(self, segments: Sequence[LiveSegment]) -> LiveSegment:
-        """Return the rows of these segments, the ones it holds, as one segment."""
+    def as_segment(self, segments: Sequence[LiveSegment]) -> LiveSegment:
+        """Return the combined segment for a search; `segments` say which rows are excluded."""
         record = segments[0].segment.record
-        whole = Segment(
+        segment = Segment(
             segments[0].segment.folder.parent,
             SegmentRecord(
                 f"{record.kind}-combined-{self.token}-{self.rows}",
@@ -82,11 +82,11 @@ class CombinedSegment:
             bounds=None,
             prefilter=None,
         )
-        return LiveSegment(whole, _excluded(segments), sum(live.live for live in segments))
+        return LiveSegment(segment, _excluded(segments), sum(live.live_rows for live in segments))
 
 
-def combined(segments: Sequence[LiveSegment]) -> CombinedSegment:
-    """Copy small segments of one kind into a new array that has room for as many rows again."""
+def combine(segments: Sequence[LiveSegment]) -> CombinedSegment:
+    """Copy small segments of one kind into a new array with room for as many rows again."""
     rows = sum(live.segment.rows for live in segments)
     dimension = segments[0].segment.record.dimension
     empty = CombinedSegment(
@@ -96,11 +96,11 @@ def combined(segments: Sequence[LiveSegment]) -> CombinedSegment:
         np.empty(2 * rows, np.int64),
         secrets.token_hex(6),
     )
-    return empty.with_all(segments)
+    return empty.extend(segments)
 
 
 def _excluded(segments: Sequence[LiveSegment]) -> NDArray[np.bool_]:
-    """Return which rows are excluded, (R,), or (0,) when every row lives."""
+    """Return the mask of excluded rows (R,), or (0,) if every row is live."""
     if not any(len(live.excluded) for live in segments):
         return segments[0].excluded
     return read_only(

@@ -1,10 +1,10 @@
-"""Merge segments: many into few, without the rows that were removed, while searches go on.
+"""Merge segments: many into few, without removed rows, while searches go on.
 
     INDEX/compaction/          the segment that is being written
     INDEX/compaction.lock      held by the one process that merges
 
-Writing the merged segment takes no lock that an addition or a removal waits for. Only showing it
-does: one transaction, which puts it in the place of those it was made from.
+Additions and removals go on while the merged segment is written. They wait only for the transaction
+that shows it in place of its sources.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hasse.index.locking import locked
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import IDS, POINTS, SegmentWriter, check_file
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
-from hasse.index.segments.writer import Finished, Merged, Writer
+from hasse.index.segments.writer import MergedSegments, Writer, WrittenSegment
 from hasse.index.types import KINDS, Ids, Kind
 
 WORKSPACE = "compaction"
@@ -35,11 +35,11 @@ LOCK = "compaction.lock"
 # enough that a million rows are one scan, small enough that a file stays easy to move and check.
 ROWS_PER_SEGMENT = 1 << 20
 
-# As many segments of similar size are merged at once. Each row is then rewritten once for each
-# power of it, and no size has more segments than that.
+# Segments of similar size that are merged at once. A row is rewritten once for each power of it,
+# and no size has more segments than this.
 _FANOUT = 8
-_SMALLEST_TIER = 512  # rows; all that is smaller is of similar size
-_DELETED_SHARE = 0.25  # of the rows of one segment, before it is rewritten for their sake alone
+_SMALLEST_TIER = 512  # rows; smaller segments count as one size
+_DELETED_SHARE = 0.25  # of a segment's rows; above it the segment is rewritten alone
 _BLOCK_ROWS = 4096
 
 Group: TypeAlias = list[LiveSegment]
@@ -48,8 +48,8 @@ ProgressCallback: TypeAlias = Callable[[int, int], None]  # rows done, and all r
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """What a compaction did: segments before and after, rows it dropped, the generation.
+class CompactionResult:
+    """Numbers of segments before and after a compaction, of dropped rows, and the generation.
 
     Segments that were added meanwhile are in neither number.
     """
@@ -61,25 +61,25 @@ class Compacted:
 
 
 def tiers(segments: Sequence[LiveSegment], rows_per_segment: int = ROWS_PER_SEGMENT) -> list[Group]:
-    """Choose segments so that searches stay quick: eight of one size, and mostly deleted ones.
+    """Choose eight segments of similar size, and segments with many deleted rows.
 
-    Like a log-structured merge tree, so that every row is rewritten a few times in its life.
+    As in a log-structured merge tree, every row is rewritten only a few times in its life.
     """
     groups = []
     for kind in KINDS:
         sizes: dict[int, Group] = {}
         for live in _of(kind, segments):
-            if live.live <= rows_per_segment // 2:
-                sizes.setdefault(_tier(live.live), []).append(live)
+            if live.live_rows <= rows_per_segment // 2:
+                sizes.setdefault(_tier(live.live_rows), []).append(live)
         full = [group for group in sizes.values() if len(group) >= _FANOUT]
-        packed = [part for group in full for part in _packed(group, rows_per_segment)]
+        packed = [part for group in full for part in _pack(group, rows_per_segment)]
         groups += [part for part in packed if len(part) > 1]
         merging = {live.segment.record.name for group in groups for live in group}
         groups += [
             [live]
             for live in _of(kind, segments)
             if live.segment.record.name not in merging
-            and live.segment.rows - live.live > _DELETED_SHARE * live.segment.rows
+            and live.segment.rows - live.live_rows > _DELETED_SHARE * live.segment.rows
         ]
     return groups
 
@@ -87,11 +87,11 @@ def tiers(segments: Sequence[LiveSegment], rows_per_segment: int = ROWS_PER_SEGM
 def everything(
     segments: Sequence[LiveSegment], rows_per_segment: int = ROWS_PER_SEGMENT
 ) -> list[Group]:
-    """Choose segments so that the fewest are left, without removed rows."""
+    """Choose segments so that as few as possible remain, without removed rows."""
     return [
         group
         for kind in KINDS
-        for group in _packed(_of(kind, segments), rows_per_segment)
+        for group in _pack(_of(kind, segments), rows_per_segment)
         if len(group) > 1 or len(group[0].excluded)
     ]
 
@@ -104,11 +104,11 @@ def compact(
     choose: Choice = tiers,
     progress: ProgressCallback = lambda done, total: None,
     thresholds: Thresholds = DEFAULT,
-) -> Compacted:
-    """Merge what `choose` names, one group after another; see `Index.compact`.
+) -> CompactionResult:
+    """Merge the segments that `choose` returns, one group after another; see `Index.compact`.
 
-    `latest` opens the newest generation of the index in `folder`, and `writing` makes this the one
-    writer of it.
+    `latest` opens the newest generation of the index in `folder`; `writing` takes its lock and
+    yields the writer.
     """
     workspace = folder / WORKSPACE
     done = dropped = 0
@@ -116,7 +116,7 @@ def compact(
         durable.remove(workspace)
         segments = latest().segments
         after, groups = len(segments), choose(segments)
-        total = sum(live.live for group in groups for live in group)
+        total = sum(live.live_rows for group in groups for live in group)
 
         def count(rows: int) -> None:
             nonlocal done
@@ -129,14 +129,14 @@ def compact(
                 merged = merge(workspace, latest(), names, count, thresholds)
                 with writing() as writer:
                     writer.replace(merged)
-                stored = merged.finished[1].rows if merged.finished else 0
-                after -= len(group) - (merged.finished is not None)
-                dropped += sum(live.segment.rows for live in group) - stored
+                merged_rows = merged.segment[1].rows if merged.segment else 0
+                after -= len(group) - (merged.segment is not None)
+                dropped += sum(live.segment.rows for live in group) - merged_rows
         finally:
             durable.remove(workspace)
         with writing():
-            pass  # sweeps away the segments that were merged, unless they are still read
-    return Compacted(len(segments), after, dropped, latest().generation)
+            pass  # `writing` removes the merged segments, unless a reader still uses them
+    return CompactionResult(len(segments), after, dropped, latest().generation)
 
 
 def merge(
@@ -145,11 +145,11 @@ def merge(
     names: set[str],
     progress: Callable[[int], None],
     thresholds: Thresholds = DEFAULT,
-) -> Merged:
-    """Write the live rows of segments of one kind into one at `workspace`.
+) -> MergedSegments:
+    """Write the live rows of segments of one kind into one segment at `workspace`.
 
     `progress` gets the number of rows of each block. All files are compared with their checksums
-    first: the merged segment must not contain damage under a new checksum.
+    first, because the merged segment gets a checksum that would hide damage.
 
     Raises:
         DamagedIndexError: a file was changed since it was written.
@@ -159,8 +159,8 @@ def merge(
     for live in group:
         for name in (POINTS, IDS):
             check_file(live.segment.folder / name, live.segment.record.files[name], "checksums")
-    finished: Finished | None = None
-    if any(live.live for live in group):
+    merged: WrittenSegment | None = None
+    if any(live.live_rows for live in group):
         writer = SegmentWriter(workspace, record.kind, record.dimension, record.score, thresholds)
         try:
             for live in group:
@@ -171,14 +171,14 @@ def merge(
         except BaseException:
             writer.abandon()
             raise
-        finished = (workspace, writer.seal())
-    others = [
+        merged = (workspace, writer.seal())
+    deleted_elsewhere = [
         live.segment.ids[live.excluded]
         for live in _of(record.kind, snapshot.segments)
         if len(live.excluded) and live.segment.record.name not in names
     ]
-    needed = np.concatenate([np.empty(0, np.int64), *others])
-    return Merged(record.kind, sorted(names), finished, snapshot.generation, needed)
+    needed_ids = np.concatenate([np.empty(0, np.int64), *deleted_elsewhere])
+    return MergedSegments(record.kind, sorted(names), merged, snapshot.generation, needed_ids)
 
 
 def _of(kind: Kind, segments: Sequence[LiveSegment]) -> list[LiveSegment]:
@@ -189,12 +189,12 @@ def _tier(rows: int) -> int:
     return max(0, math.floor(math.log(max(1, rows) / _SMALLEST_TIER, _FANOUT)) + 1)
 
 
-def _packed(segments: Sequence[LiveSegment], rows_per_segment: int) -> list[Group]:
-    """Divide segments into groups that are one segment each: first fit, the largest first."""
+def _pack(segments: Sequence[LiveSegment], rows_per_segment: int) -> list[Group]:
+    """Divide segments into groups that fit into one segment each: first fit, the largest first."""
     groups: list[Group] = []
-    for live in sorted(segments, key=lambda live: -live.live):
+    for live in sorted(segments, key=lambda live: -live.live_rows):
         for group in groups:
-            if sum(one.live for one in group) + live.live <= rows_per_segment:
+            if sum(one.live_rows for one in group) + live.live_rows <= rows_per_segment:
                 group.append(live)
                 break
         else:

@@ -1,4 +1,4 @@
-"""A thread that compares what opening left out, behind searches: `Verify` "later"."""
+"""A background thread that compares large files with their checksums: `Verify` "later"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hasse.index.catalog.records import FileRecord
 from hasse.index.errors import DamagedIndexError, HasseIndexError
-from hasse.index.kernels.threads import step_back
+from hasse.index.kernels.threads import lower_priority
 from hasse.index.segments.segment import LARGE_BYTES, check_file
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.models.regular_file import raise_system_error
@@ -19,10 +19,10 @@ _RETRY_SECONDS = 5.0
 
 
 class FileChecks:
-    """Compares the files of large segments with their checksums, those of later generations too.
+    """Compares the files of large segments with their checksums, in later generations too.
 
     Attributes:
-        damage: what was found to be wrong; nothing is compared after it.
+        damage: the first error; the thread ends with it.
     """
 
     def __init__(
@@ -31,37 +31,37 @@ class FileChecks:
         check_counts: Callable[[], None],
         on_end: Callable[[int, float], None] = lambda size, seconds: None,
     ) -> None:
-        """Compare the files of each `snapshot`; `on_end` gets bytes and seconds when all are."""
+        """Compare the files of each `snapshot`; `on_end` gets the bytes and seconds of a round."""
         self.damage: DamagedIndexError | None = None
         self._snapshot = snapshot
         self._check_counts = check_counts
         self._on_end = on_end
         self._compared: set[str] = set()
-        self._wanted = threading.Event()
+        self._wake = threading.Event()
         self._closing = self._has_counted = False
-        # At exit nothing waits for the minutes that reading a large index takes.
+        # A daemon, so that the process can exit while a large index is still read.
         self._thread = threading.Thread(target=self._run, name="checksums", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._wanted.set()
+        self._wake.set()
         self._thread.start()
 
-    def look(self) -> None:
-        """Look for segments that are new."""
-        self._wanted.set()
+    def notify(self) -> None:
+        """Let the thread compare new segments."""
+        self._wake.set()
 
     def close(self) -> None:
         """Stop before the next file."""
         self._closing = True
-        self._wanted.set()
+        self._wake.set()
 
     @property
-    def left(self) -> int:
+    def bytes_left(self) -> int:
         """Bytes of the newest generation that are not compared yet."""
-        return sum(live.segment.record.bytes for live in self._left(self._snapshot()))
+        return sum(live.segment.record.bytes for live in self._not_compared(self._snapshot()))
 
-    def _left(self, snapshot: Snapshot) -> list[LiveSegment]:
+    def _not_compared(self, snapshot: Snapshot) -> list[LiveSegment]:
         records = ((live, live.segment.record) for live in snapshot.segments)
         return [
             live
@@ -70,11 +70,11 @@ class FileChecks:
         ]
 
     def _run(self) -> None:
-        step_back(_NICENESS)
+        lower_priority(_NICENESS)
         wait: float | None = None
         while self.damage is None:
-            self._wanted.wait(wait)
-            self._wanted.clear()
+            self._wake.wait(wait)
+            self._wake.clear()
             if self._closing:
                 return
             try:
@@ -82,13 +82,13 @@ class FileChecks:
                 wait = None
             except DamagedIndexError as error:
                 self.damage = error
-            except (HasseIndexError, OSError):  # no more open files, or no catalog, for now
+            except (HasseIndexError, OSError):  # such as the limit on open files
                 wait = _RETRY_SECONDS
 
     def _compare(self, snapshot: Snapshot) -> None:
-        """Compare what is new in a snapshot, whose lease keeps the files meanwhile."""
+        """Compare the new segments of a snapshot; its lease keeps the files on the disk."""
         began, size = time.monotonic(), 0
-        for live in self._left(snapshot):
+        for live in self._not_compared(snapshot):
             for name, file in live.segment.record.files.items():
                 if self._closing:
                     return

@@ -1,9 +1,9 @@
-"""Leases: which generations are being read. Old segments stay until nobody reads them.
+"""Leases: locks on generations that are read. Old segments stay until no reader uses them.
 
 A reader takes a shared lock on the byte of INDEX/readers whose offset is its generation. A writer
-looks for the first byte that is locked before it removes old segments or forgets deletions. The
-kernel releases a reader's lock when the process ends, however it ends. Nothing is ever written.
-Where the catalog is a server, readers share locks on numbers there, for all machines to see.
+looks for the first locked byte before it removes old segments or deletions. The kernel releases a
+reader's lock when the process ends, also after a crash. Nothing is ever written to the file. Where
+the catalog is a server, the locks are there, so that all machines see them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, process
 class Lease:
     """Keeps the segments of one generation on the disk until it is released or deleted.
 
-    Take it before the state of that generation is read: segments that were replaced before the
-    lock was taken may be gone.
+    Take it before you read the state of that generation: segments that were replaced earlier may be
+    gone.
     """
 
     __slots__ = ("_descriptor", "generation")
 
     def __init__(self, folder: Path, generation: int) -> None:
-        """Lock the generation; nothing is locked where there is no READERS and none can be made."""
+        """Lock the generation, unless READERS is missing and cannot be made."""
         self.generation = generation
         self._descriptor = _open(folder)
         if self._descriptor is not None:
             request = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, generation, 1, 0)
-            # Where a file system knows no such locks, open files alone keep segments readable.
+            # On a file system without such locks, only open files keep segments readable.
             with suppress(OSError):
                 fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, request)
 
@@ -77,28 +77,28 @@ class ServerLease(Lease):
             self._locks.renew()
 
 
-def lease(folder: Path, catalog: Database, generation: int) -> Lease:
-    """Lock a generation of an index, in a place that all its writers look at."""
+def take_lease(folder: Path, catalog: Database, generation: int) -> Lease:
+    """Lock a generation of an index, in the file or on the server, as its writers check it."""
     if catalog.is_server:
         return ServerLease(catalog.shared_locks, generation)
     return Lease(folder, generation)
 
 
-def oldest_leased(folder: Path, catalog: Database, generation: int) -> int:
-    """Return the oldest generation that a process on any machine reads; at most this one."""
+def oldest_lease(folder: Path, catalog: Database, generation: int) -> int:
+    """Return the oldest generation that a process on any machine reads; at most `generation`."""
     if not catalog.is_server:
-        return oldest(folder, generation)
+        return oldest_local_lease(folder, generation)
     oldest_shared = catalog.shared_locks.smallest()
     return generation if oldest_shared is None else min(oldest_shared, generation)
 
 
-def oldest(folder: Path, generation: int) -> int:
-    """Return the oldest generation that a process of this machine reads; at most this one."""
+def oldest_local_lease(folder: Path, generation: int) -> int:
+    """Return the oldest generation that a process of this machine reads; at most `generation`."""
     descriptor = _open(folder) if generation else None
     if descriptor is None:
         return generation
     try:
-        # The kernel returns any of several locks: look for an older one before it.
+        # The kernel returns any one of several locks, so look for an older one again.
         while generation:
             request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
             lock = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
@@ -114,7 +114,7 @@ def oldest(folder: Path, generation: int) -> int:
 
 def _open(folder: Path) -> int | None:
     try:
-        # Reading is enough for a lock, and may be all that the file's owner allows.
+        # A lock needs read access only, and the owner may allow no more.
         return os.open(folder / READERS, os.O_RDONLY | os.O_CREAT, 0o666)
     except OSError:
         return None

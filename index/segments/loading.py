@@ -1,4 +1,4 @@
-"""Open the segments of a generation and reuse those already open."""
+"""Opens the segments of a generation and reuses those already open."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord, State, refuse_other_model
 from hasse.index.errors import DamagedIndexError
-from hasse.index.segments.combined import CombinedSegment, combined, is_small
-from hasse.index.segments.leases import Lease
-from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.combined import CombinedSegment, combine, is_small
+from hasse.index.segments.leases import Lease, take_lease
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import KINDS, Ids, Kind, ModelIdentity
@@ -22,7 +21,7 @@ Deletions: TypeAlias = Mapping[Kind, tuple[Ids, Ids]]  # ids and the generations
 
 
 class Loader:
-    """Makes one snapshot after another of one index, for one thread at a time."""
+    """Loads snapshots of one index, one after another; not thread-safe."""
 
     def __init__(
         self,
@@ -33,9 +32,9 @@ class Loader:
         *,
         points_only: bool = False,
     ) -> None:
-        """`locate` returns the folder of a segment; by default it lies in that of the index.
+        """`locate` returns the folder of a segment; by default it lies in `folder`.
 
-        `points_only` is that of `Segment.open`.
+        `points_only` is passed to `Segment.open`.
         """
         self._folder = folder
         self._catalog = catalog
@@ -44,86 +43,88 @@ class Loader:
         self._locate = locate or (lambda record: folder / SEGMENTS_FOLDER / record.name)
         self._combined: dict[Kind, CombinedSegment] = {}
 
-    def load(self, before: Snapshot | None = None) -> Snapshot:
-        """Open the visible generation; `before` is the last one that was loaded, if any.
+    def load(self, previous: Snapshot | None = None) -> Snapshot:
+        """Open the visible generation; segments of the `previous` snapshot are reused.
 
         Raises:
             FormatVersionError: another version of this program wrote it.
-            ModelMismatchError: it has the points of another model than the last one.
+            ModelMismatchError: it has the points of another model than the previous one.
             DamagedIndexError: a file disagrees with the catalog.
         """
-        known = {live.segment.record.name: live for live in before.segments} if before else {}
-        records = {name: live.segment.record for name, live in known.items()}
-        since = before.generation if before else 0
+        opened = previous.segments if previous else ()
+        records = {live.segment.record.name: live.segment.record for live in opened}
+        since = previous.generation if previous else 0
         while True:
-            lease = leased(self._folder, self._catalog, self._catalog.generation())
+            lease = take_lease(self._folder, self._catalog, self._catalog.generation())
             state = self._catalog.state(records, since)
-            if before is not None:
-                refuse_other_model(before.model, state.model)
-            # A generation that was replaced before it was leased may be gone already.
+            if previous is not None:
+                refuse_other_model(previous.model, state.model)
+            # Segments of a generation that was replaced before the lease may be gone already.
             if state.generation != lease.generation:
                 lease.release()
                 continue
             try:
-                return self.snapshot(state, deletions_of(state), before, lease)
+                return self.open_snapshot(state, deletions_of(state), previous, lease)
             except DamagedIndexError:
-                # Where nothing can be leased it may be gone at any time.
+                # Without leases, segments of a replaced generation may be gone at any time.
                 if self._catalog.generation() == state.generation:
                     raise
 
-    def snapshot(
-        self, state: State, deleted: Deletions, before: Snapshot | None, lease: Lease
+    def open_snapshot(
+        self, state: State, deleted: Deletions, previous: Snapshot | None, lease: Lease
     ) -> Snapshot:
-        """Open the segments of a state.
+        """Open the segments of a state, and reuse those of `previous`.
 
-        Segments that `before` has open are reused. `deleted` are the deletions of the state, at
-        least those since `before` and since the oldest segment that is new, if `before` is older.
+        `deleted` are the deletions of the state: at least those since `previous`, and since the
+        oldest segment that `previous` lacks.
 
         Raises:
             DamagedIndexError: a file disagrees with the state.
         """
-        known = {live.segment.record.name: live for live in before.segments} if before else {}
-        seen = before.generation if before else 0
+        opened = previous.segments if previous else ()
+        by_name = {live.segment.record.name: live for live in opened}
+        previous_generation = previous.generation if previous else 0
         segments = []
         for record in state.segments:
-            live, since = known.get(record.name), record.generation
+            live, since = by_name.get(record.name), record.generation
             if live is None:
-                live = LiveSegment.whole(self._open(record, state))
-            elif seen <= state.generation:
-                since = max(since, seen)
-            else:  # a later generation, which lacks rows of this one
-                live = LiveSegment.whole(live.segment)
-            # An id is deleted here when it was deleted after the segment was written.
+                live = LiveSegment.all_live(self._open(record, state))
+            elif previous_generation <= state.generation:
+                since = max(since, previous_generation)
+            else:  # `previous` is the later generation: it excludes rows that are live here
+                live = LiveSegment.all_live(live.segment)
+            # Deletions apply to the segments of earlier generations only.
             ids, generations = deleted[record.kind]
-            segments.append(live.without(ids[generations > since]))
-        opened = tuple(segments)
-        return Snapshot(state.generation, state.model, opened, self._searched(opened), lease)
+            segments.append(live.excluding_ids(ids[generations > since]))
+        return Snapshot(
+            state.generation, state.model, tuple(segments), self._combine_small(segments), lease
+        )
 
     def _open(self, record: SegmentRecord, state: State) -> Segment:
-        check_fit(self._folder, record, state.model)
-        place, only = self._locate(record), self._points_only
-        return Segment.open(place, record, self._verify, points_only=only)
+        check_segment_model(self._folder, record, state.model)
+        folder, only = self._locate(record), self._points_only
+        return Segment.open(folder, record, self._verify, points_only=only)
 
-    def _searched(self, segments: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
-        searched = [live for live in segments if not is_small(live)]
+    def _combine_small(self, segments: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
+        result = [live for live in segments if not is_small(live)]
         for kind in KINDS:
             small = [
                 live for live in segments if live.segment.record.kind == kind and is_small(live)
             ]
-            before = self._combined.pop(kind, None)
+            combined = self._combined.pop(kind, None)
             if len(small) > 1:
-                self._combined[kind] = before.with_all(small) if before else combined(small)
-                searched.append(self._combined[kind].live(small))
+                self._combined[kind] = combined.extend(small) if combined else combine(small)
+                result.append(self._combined[kind].as_segment(small))
             else:
-                searched += small
-        return tuple(searched)
+                result += small
+        return tuple(result)
 
 
-def check_fit(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None:
+def check_segment_model(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None:
     """Compare a segment with the model of its index.
 
     Raises:
-        DamagedIndexError: its points are not those that the model makes.
+        DamagedIndexError: their dimensions or scores differ.
     """
     if record.dimension != model.dimension or record.score != model.score:
         raise DamagedIndexError(
@@ -135,10 +136,10 @@ def check_fit(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None
 
 
 def deletions_of(state: State) -> Deletions:
-    """Return the deleted ids of each kind and the generations that deleted them, (D,) each."""
+    """Return the deleted ids and the generations that deleted them, (D,) each, by kind."""
     by_kind: dict[Kind, tuple[Ids, Ids]] = {}
     for kind in KINDS:
-        pairs = [(one.id, one.generation) for one in state.deleted if one.kind == kind]
+        pairs = [(each.id, each.generation) for each in state.deleted if each.kind == kind]
         ids, generations = np.array(pairs, np.int64).reshape(-1, 2).T
         by_kind[kind] = (ids, generations)
     return by_kind

@@ -1,16 +1,16 @@
-"""A segment: an immutable folder of points and ids, with everything needed to search it.
+"""A segment: an immutable folder of points, ids, and the files that speed up its search.
 
-    manifest.json    facts of the segment, and the size and SHA-256 of every other file
+    manifest.json    kind, rows, dimension; the size and SHA-256 of every other file
     points.npy       float32 (R, N), memory-mapped
     ids.npy          int64 (R,)
     columns.npy, levels.npy, codes.npy    lower bounds, see `hasse.index.bounds.lower_bounds`
     basis.npy, residuals.npy              instead of codes for the cosine, see `index.bounds.cosine`
     prefilter.faiss                       candidates, see `hasse.index.segments.prefilter`
 
-Bounds and a prefilter are made only for segments large enough to gain from them, and a prefilter
-only where the bounds' heaviest coordinates propose worse candidates.
-A segment is written under a temporary name, every file and folder is synced, and it is
-renamed; then one transaction of the catalog makes it visible.
+Only large segments get bounds and a prefilter. A prefilter is made only where it proposes better
+candidates than the bounds' heaviest coordinates.
+A segment is written under a temporary name, synced and renamed. Then one transaction of the catalog
+makes it visible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from hasse.index import durable
 from hasse.index.bounds.files import BASIS, CODES, COLUMNS, LEVELS_FILE, MAX_DIMENSION, RESIDUALS
 from hasse.index.catalog.records import FileRecord, SegmentRecord, file_records
-from hasse.index.catalog.validation import checked, checked_ids, first_duplicate
+from hasse.index.catalog.validation import checked_ids, checked_points, first_duplicate
 from hasse.index.errors import (
     BadPointsError,
     BadRowsError,
@@ -36,7 +36,7 @@ from hasse.index.errors import (
     DamagedIndexError,
     TruncatedFileError,
 )
-from hasse.index.kernels.arrays import GrowingArray, advise_random, advise_sequential, mapped
+from hasse.index.kernels.arrays import GrowingArray, advise_random, advise_sequential, map_array
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.types import Ids, Kind, Orientation, Points, orientation_of
 from hasse.models.score import Score
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hasse.index.bounds.lower_bounds import Bounds
     from hasse.index.segments.prefilter import Prefilter
 
-SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
+SEGMENTS_FOLDER = "segments"  # in the folder of the index; holds one folder for each segment
 MANIFEST = "manifest.json"
 POINTS = "points.npy"
 IDS = "ids.npy"
@@ -53,8 +53,8 @@ PREFILTER = "prefilter.faiss"
 
 Verify: TypeAlias = Literal["checksums", "later", "sizes"]
 
-LARGE_BYTES = 64 << 20  # of a segment's files: comparing less takes a twentieth of a second
-_SAMPLE = 16  # rows
+LARGE_BYTES = 64 << 20  # smaller segments are compared in a twentieth of a second
+_SAMPLE = 16  # rows that are checked by `Verify` "sizes"
 
 
 class SegmentWriter:
@@ -91,22 +91,22 @@ class SegmentWriter:
         """Add a block of rows.
 
         Raises:
-            BadPointsError, BadRowsError: a row cannot be stored; nothing of the block was.
+            BadPointsError, BadRowsError: a row cannot be stored; no row of the block was stored.
         """
-        whole = checked_ids(self.kind, ids)
-        single = checked(self.kind, whole, points, self.dimension, self.score)
-        self._points.append(single)
-        self._ids.append(whole)
+        row_ids = checked_ids(self.kind, ids)
+        rows = checked_points(self.kind, row_ids, points, self.dimension, self.score)
+        self._points.append(rows)
+        self._ids.append(row_ids)
 
     def abandon(self) -> None:
-        """Close the files as they are."""
+        """Close the files, unfinished."""
         self._points.abandon()
         self._ids.abandon()
 
     def seal(self) -> SegmentRecord:
-        """Finish the folder and return its record, which gives it a new name.
+        """Finish the folder; return its record, with the new name of the segment.
 
-        It is on the disk when `durable.settle` has returned.
+        The folder is on the disk when `durable.settle` has returned.
 
         Raises:
             BadRowsError: an id occurs twice.
@@ -119,10 +119,10 @@ class SegmentWriter:
                 f"{self.kind} {twice} occurs twice: give every {self.kind} an id of its own"
             )
         names, step = [POINTS, IDS], None
-        points = mapped(self.folder / POINTS, np.float32, (self.rows, self.dimension))
+        points = map_array(self.folder / POINTS, np.float32, (self.rows, self.dimension))
         orientation = orientation_of(self.kind, self.score)
         large = points.nbytes >= self._thresholds.bounds_from_bytes
-        # Numba takes a second to import, which most additions do without.
+        # Imported here: most additions do not need numba, whose import takes a second.
         if large and orientation is Orientation.COSINE:
             from hasse.index.bounds.cosine import write_cosine_bounds
 
@@ -133,8 +133,8 @@ class SegmentWriter:
 
             step = write_bounds(self.folder, points, orientation)
             names += [COLUMNS, LEVELS_FILE, CODES]
-        prefiltered = orientation is not Orientation.QUERY_GENERAL
-        if prefiltered and self.rows >= self._thresholds.prefilter_from_rows:
+        can_prefilter = orientation is not Orientation.QUERY_GENERAL
+        if can_prefilter and self.rows >= self._thresholds.prefilter_from_rows:
             from hasse.index.segments.prefilter import write_prefilter
 
             write_prefilter(self.folder / PREFILTER, points, orientation)
@@ -177,7 +177,7 @@ def write_segment(
 
 
 def file_record(path: Path) -> FileRecord:
-    """Measure a finished file."""
+    """Return the size and the SHA-256 of a finished file."""
     return FileRecord(path.stat().st_size, durable.sha256(path))
 
 
@@ -185,8 +185,8 @@ def check_file(path: Path, record: FileRecord, verify: Verify) -> None:
     """Compare a file with its record in the catalog.
 
     Raises:
-        TruncatedFileError: it is missing or has another size.
-        ChecksumError: it has other contents.
+        TruncatedFileError: the file is missing or has another size.
+        ChecksumError: its contents were changed.
     """
     if not path.is_file():
         raise TruncatedFileError(f"{path} is missing")
@@ -211,11 +211,11 @@ class Segment:
 
     @property
     def rows(self) -> int:
-        """The number of rows, excluded ones included."""
+        """The number of rows, with excluded ones."""
         return self.record.rows
 
     def read_in_order(self) -> AbstractContextManager[None]:
-        """Read all points from the first to the last while the block runs."""
+        """Tell the system that all points are read in order while the block runs."""
         return nullcontext() if self.bounds is None else advise_sequential(self.points)
 
     @classmethod
@@ -227,11 +227,11 @@ class Segment:
         *,
         points_only: bool = False,
     ) -> Segment:
-        """Check every file against the record, then map them.
+        """Check every file against the record, then map the files.
 
-        Contents of the right size are compared with their checksum, or, by "sizes", a sample of
-        the rows with what rows can be; "later" does so for segments of `LARGE_BYTES` and more. With
-        `points_only` every search scans the segment.
+        Sizes are always compared. By "checksums" the contents are compared too; by "sizes" a sample
+        of the rows is validated instead; "later" is "sizes" for segments of `LARGE_BYTES` and more,
+        else "checksums". With `points_only` every search scans the segment.
 
         Raises:
             DamagedIndexError: a file is missing, truncated or changed, or the manifest and the
@@ -240,13 +240,13 @@ class Segment:
         if verify == "later":
             verify = "sizes" if record.bytes >= LARGE_BYTES else "checksums"
         for name, file in record.files.items():
-            # FAISS does not check its file, so every byte of it is compared in any case.
+            # FAISS does not validate its file, so its checksum is always compared.
             check_file(folder / name, file, "checksums" if name == PREFILTER else verify)
-        step = _checked_step(folder / MANIFEST, record)
+        step = _read_step(folder / MANIFEST, record)
         shape = (record.rows, record.dimension)
         orientation = orientation_of(record.kind, record.score)
-        points = mapped(folder / POINTS, np.float32, shape)
-        ids = mapped(folder / IDS, np.int64, (record.rows,))
+        points = map_array(folder / POINTS, np.float32, shape)
+        ids = map_array(folder / IDS, np.int64, (record.rows,))
         if verify == "sizes":
             _check_sample(folder, record, ids, points)
         bounds, prefilter = None, None
@@ -271,8 +271,8 @@ class Segment:
 def _check_sample(folder: Path, record: SegmentRecord, ids: Ids, points: Points) -> None:
     rows = np.unique(np.linspace(0, record.rows - 1, _SAMPLE).astype(np.int64))
     try:
-        some = checked_ids(record.kind, ids[rows])
-        checked(record.kind, some, points[rows], record.dimension, record.score)
+        sample_ids = checked_ids(record.kind, ids[rows])
+        checked_points(record.kind, sample_ids, points[rows], record.dimension, record.score)
     except (BadPointsError, BadRowsError) as error:
         raise DamagedIndexError(f"{folder} was changed since it was written ({error})") from error
 
@@ -280,7 +280,7 @@ def _check_sample(folder: Path, record: SegmentRecord, ids: Ids, points: Points)
 def _open_bounds(
     folder: Path, step: float, orientation: Orientation, shape: tuple[int, int]
 ) -> Bounds:
-    # A segment that is scanned does without numba, which takes a second to import.
+    # Imported here: scanned segments do not need numba, whose import takes a second.
     if orientation is Orientation.COSINE:
         from hasse.index.bounds.cosine import CosineBounds
 
@@ -290,11 +290,12 @@ def _open_bounds(
     return Bounds.open(folder, step, orientation, shape)
 
 
-def _checked_step(path: Path, record: SegmentRecord) -> float | None:
+def _read_step(path: Path, record: SegmentRecord) -> float | None:
+    """Check the manifest against the record; return the step of the bounds, or None without any."""
     try:
         manifest = json.loads(path.read_bytes())
-        listed = file_records(manifest["files"])
-        agrees = listed == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
+        files = file_records(manifest["files"])
+        agrees = files == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
             manifest[fact] == getattr(record, fact)
             for fact in ("kind", "rows", "dimension", "dtype", "score")
         )

@@ -1,4 +1,4 @@
-"""One generation as searches see it: immutable, so that a search needs no lock."""
+"""An open generation: immutable, so that a search needs no lock."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ _ALL_LIVE.flags.writeable = False
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSegment:
-    """A segment as one generation sees it. `excluded` is (R,), or (0,) when every row lives."""
+    """A segment with the rows that one generation excludes.
+
+    `excluded` is (R,), or (0,) if every row is live; `live_rows` is the number of live rows.
+    """
 
     segment: Segment
     excluded: NDArray[np.bool_]
-    live: int
+    live_rows: int
 
     @classmethod
-    def whole(cls, segment: Segment) -> LiveSegment:
-        """Return a segment of which every row lives."""
+    def all_live(cls, segment: Segment) -> LiveSegment:
+        """Return a segment in which every row is live."""
         return cls(segment, _ALL_LIVE, segment.rows)
 
     def rows(self) -> Ids:
-        """Return the rows that live, in ascending order."""
+        """Return the live rows, in ascending order."""
         return (
             np.flatnonzero(~self.excluded) if len(self.excluded) else np.arange(self.segment.rows)
         )
 
-    def without(self, ids: Ids) -> LiveSegment:
-        """Return the segment with the rows of these ids excluded as well."""
+    def excluding_ids(self, ids: Ids) -> LiveSegment:
+        """Return the segment with the rows of `ids` excluded as well."""
         rows = np.flatnonzero(np.isin(self.segment.ids, ids)) if len(ids) else _ALL_LIVE
         if not len(rows):
             return self
@@ -44,13 +47,13 @@ class LiveSegment:
             self.excluded.copy() if len(self.excluded) else np.zeros(self.segment.rows, np.bool_)
         )
         excluded[rows] = True
-        return self._with(excluded)
+        return self._with_excluded(excluded)
 
-    def hiding(self, hidden: NDArray[np.bool_]) -> LiveSegment:
-        """Return the segment with the rows that are True in `hidden` (R,) excluded as well."""
-        return self._with(self.excluded | hidden if len(self.excluded) else hidden)
+    def excluding_rows(self, mask: NDArray[np.bool_]) -> LiveSegment:
+        """Return the segment with the rows that are True in `mask` (R,) excluded as well."""
+        return self._with_excluded(self.excluded | mask if len(self.excluded) else mask)
 
-    def _with(self, excluded: NDArray[np.bool_]) -> LiveSegment:
+    def _with_excluded(self, excluded: NDArray[np.bool_]) -> LiveSegment:
         excluded.flags.writeable = False
         return LiveSegment(
             self.segment, excluded, self.segment.rows - int(np.count_nonzero(excluded))
@@ -59,60 +62,60 @@ class LiveSegment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything one generation consists of.
+    """The open segments of one generation.
 
-    `segments` are those on the disk, `together` the same rows as they are searched, where that
-    is not segment by segment. The `lease` keeps the folders where they are.
+    `segments` are those on the disk. `search_segments` are the same rows with small segments
+    combined, or None if none are. The `lease` keeps the folders on the disk.
     """
 
     generation: int
     model: ModelIdentity
     segments: tuple[LiveSegment, ...]
-    together: tuple[LiveSegment, ...] | None = None
+    search_segments: tuple[LiveSegment, ...] | None = None
     lease: Lease | None = None
 
-    def only(self, segments: Iterable[LiveSegment]) -> Snapshot:
-        """Return the generation with these segments alone, as far as rows of them live."""
-        living = tuple(live for live in segments if live.live)
-        return Snapshot(self.generation, self.model, living, lease=self.lease)
+    def with_segments(self, segments: Iterable[LiveSegment]) -> Snapshot:
+        """Return the generation with only these segments, without those that have no live row."""
+        live_segments = tuple(live for live in segments if live.live_rows)
+        return Snapshot(self.generation, self.model, live_segments, lease=self.lease)
 
-    def of(self, kind: Kind) -> list[LiveSegment]:
-        """Return the segments of one kind as they are searched."""
-        searched = self.segments if self.together is None else self.together
-        return [live for live in searched if live.segment.record.kind == kind]
+    def segments_of(self, kind: Kind) -> list[LiveSegment]:
+        """Return the segments of one kind for a search, with small ones combined."""
+        segments = self.segments if self.search_segments is None else self.search_segments
+        return [live for live in segments if live.segment.record.kind == kind]
 
     def ids(self, kind: Kind) -> Ids:
-        """Return the ids of the rows of one kind that live, in no order."""
-        living = [live.segment.ids[live.rows()] for live in self.of(kind)]
-        return np.concatenate([np.empty(0, np.int64), *living])
+        """Return the ids of the live rows of one kind, unordered."""
+        ids = [live.segment.ids[live.rows()] for live in self.segments_of(kind)]
+        return np.concatenate([np.empty(0, np.int64), *ids])
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
-        """Return the stored points (N,) of those of `ids` that there are, by id."""
+        """Return stored points (N,) by id, without ids that do not exist."""
         by_id: dict[int, Points] = {}
-        for rows_of in (_bisected, _compared):
-            wanted = np.array([id_ for id_ in ids if id_ not in by_id], np.int64)
-            for live in self.of(kind) if len(wanted) else ():
-                rows = rows_of(live.segment.ids, wanted)
+        for find_rows in (_bisect, _compare):
+            missing = np.array([id_ for id_ in ids if id_ not in by_id], np.int64)
+            for live in self.segments_of(kind) if len(missing) else ():
+                rows = find_rows(live.segment.ids, missing)
                 if len(live.excluded):
                     rows = rows[~live.excluded[rows]]
-                found = np.asarray(live.segment.points)[rows]
-                by_id.update(zip(live.segment.ids[rows].tolist(), found, strict=True))
+                points = np.asarray(live.segment.points)[rows]
+                by_id.update(zip(live.segment.ids[rows].tolist(), points, strict=True))
         return by_id
 
-    def live(self, kind: Kind) -> int:
-        """Return the number of rows that a search over `kind` sees."""
-        return sum(live.live for live in self.of(kind))
+    def live_rows(self, kind: Kind) -> int:
+        """Return the number of live rows of `kind`."""
+        return sum(live.live_rows for live in self.segments_of(kind))
 
 
-def _bisected(ids: Ids, wanted: Ids) -> Ids:
-    """Return the rows of wanted ids that are found where they are in order, as most ids are."""
-    rows = np.searchsorted(ids, wanted)
+def _bisect(ids: Ids, targets: Ids) -> Ids:
+    """Return the rows of target ids by bisection; it misses some if `ids` are not sorted."""
+    rows = np.searchsorted(ids, targets)
     inside = rows < len(ids)
-    rows, wanted = rows[inside], wanted[inside]
-    found: Ids = rows[ids[rows] == wanted]
-    return found
+    rows, targets = rows[inside], targets[inside]
+    matches: Ids = rows[ids[rows] == targets]
+    return matches
 
 
-def _compared(ids: Ids, wanted: Ids) -> Ids:
-    """Return the rows of wanted ids, in whichever order the ids are."""
-    return np.flatnonzero(np.isin(ids, wanted))
+def _compare(ids: Ids, targets: Ids) -> Ids:
+    """Return the rows of target ids, for ids in any order."""
+    return np.flatnonzero(np.isin(ids, targets))

@@ -1,11 +1,11 @@
-"""Changes that an unfinished build has encoded. They survive kills, and no search uses them.
+"""Encoded changes of an unfinished build: they survive kills, and no search uses them.
 
-    INDEX/staging/build.json          which build it is: its model and its source
+    INDEX/staging/build.json          the model and the source of the build
     INDEX/staging/000000000003.block  its fourth change
 
-A block is a file that is whole or absent: a line with the CRC-32 of the rest, a line with the rows
-in JSON, and the points as float32, of images and then of captions. So a kill loses one block at
-most. Where a file is not as it was written, the build starts anew.
+A block is written whole or not at all: a line with the CRC-32 of the rest, a line with the rows in
+JSON, and the float32 points of images and then of captions. So a kill loses one block at most. If a
+file was changed, the build starts again from the beginning.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ class Staging:
     """The blocks of one unfinished build; the index's lock must be held."""
 
     def __init__(self, folder: Path, model: ModelIdentity, source: str) -> None:
-        """Go on where the same build (model and `source`) stopped, or start anew."""
+        """Resume the same build (model and `source`), or discard another and start a new one."""
         self.folder = folder / STAGING
         self.model = model
         self._blocks = 0
         self._ids: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
-        self._captioned: list[Ids] = []  # the image of each caption
+        self._caption_images: list[Ids] = []  # the image of each caption
         build = json.dumps({"model": asdict(model), "source": source}).encode()
-        if not self._goes_on(build):
+        if not self._resume(build):
             self.discard()
             self.folder.mkdir(parents=True)
             durable.write_file(self.folder / _BUILD, build)
 
     @property
     def done(self) -> dict[Kind, Ids]:
-        """The ids of the finished rows (R,), in the order they were given."""
+        """The ids of the finished rows (R,), in the order of addition."""
         return {
             kind: np.concatenate([np.empty(0, np.int64), *ids]) for kind, ids in self._ids.items()
         }
 
     def add(self, change: Change) -> None:
-        """Add a block: what a change adds; durable on return.
+        """Write the new rows of a change as one block; durable on return.
 
         Raises:
             BadPointsError, BadRowsError: a row cannot be stored; the message names it.
@@ -72,13 +72,13 @@ class Staging:
         rows = json.dumps([change.images, change.captions, metadata, change.versions])
         content = rows.encode("ascii") + b"\n"
         for kind in KINDS:
-            content += change.checked(kind, self.model)[1].tobytes()
+            content += change.checked_additions(kind, self.model)[1].tobytes()
         path = self.folder / f"{self._blocks:012}.block"
         durable.write_file(path, b"%d\n" % crc32(content) + content)
-        self._note(change)
+        self._count_block(change)
 
     def changes(self) -> Iterator[Change]:
-        """Yield what was added, block by block.
+        """Yield the changes of all blocks.
 
         Raises:
             ValueError: a block is missing or was changed.
@@ -100,7 +100,7 @@ class Staging:
             )
 
     def check(self) -> None:
-        """Check that all rows fit together; where they do not, the next build starts anew.
+        """Check ids and references over all blocks; discard all blocks if one is wrong.
 
         Raises:
             BadRowsError: an id occurs twice, or a caption has no image.
@@ -112,50 +112,50 @@ class Staging:
             raise
 
     def discard(self) -> None:
-        """Remove all blocks: the next build starts anew."""
+        """Remove all blocks, so that the next build starts from the beginning."""
         durable.remove(self.folder)
-        self._blocks, self._ids, self._captioned = 0, {kind: [] for kind in KINDS}, []
+        self._blocks, self._ids, self._caption_images = 0, {kind: [] for kind in KINDS}, []
 
-    def _goes_on(self, build: bytes) -> bool:
+    def _resume(self, build: bytes) -> bool:
         try:
             if (self.folder / _BUILD).read_bytes() != build:
                 return False
             for path in self.folder.glob("*.partial"):
                 durable.remove(path)
             for change in self.changes():
-                self._note(change)
+                self._count_block(change)
         except (OSError, ValueError, TypeError) as error:
-            raise_system_error(error)  # the blocks are whole
+            raise_system_error(error)  # such as too many open files: keep the blocks
             return False
         return True
 
-    def _note(self, change: Change) -> None:
+    def _count_block(self, change: Change) -> None:
         self._blocks += 1
         self._ids["image"].append(np.array([row.id for row in change.images], np.int64))
         self._ids["caption"].append(np.array([row.id for row in change.captions], np.int64))
-        self._captioned.append(np.array([row.image_id for row in change.captions], np.int64))
+        self._caption_images.append(np.array([row.image_id for row in change.captions], np.int64))
 
     def _check(self) -> None:
         done = self.done
         for kind in KINDS:
             if (twice := first_duplicate(done[kind])) is not None:
                 raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} its own id")
-        captioned = np.concatenate([np.empty(0, np.int64), *self._captioned])
-        lost = np.flatnonzero(~np.isin(captioned, done["image"]))
-        if len(lost):
+        image_ids = np.concatenate([np.empty(0, np.int64), *self._caption_images])
+        orphans = np.flatnonzero(~np.isin(image_ids, done["image"]))
+        if len(orphans):
             raise BadRowsError(
-                f"caption {done['caption'][lost[0]]} is of image {captioned[lost[0]]}, which is "
-                "not among the images: add the image or leave the caption out"
+                f"caption {done['caption'][orphans[0]]} is of image {image_ids[orphans[0]]}, which "
+                "is not among the images: add the image or leave the caption out"
             )
 
 
 def _metadata(values: list[Any]) -> Metadata:
-    texts, *others = values
-    return Metadata(tuple((source, text) for source, text in texts), *others)
+    texts, *facts = values
+    return Metadata(tuple((source, text) for source, text in texts), *facts)
 
 
 def refuse_unfinished(folder: Path, generation: int) -> None:
-    """Refuse an index whose build has not ended.
+    """Refuse an index whose first build has not ended.
 
     Raises:
         UnfinishedIndexError: there is no generation to search yet.
@@ -168,7 +168,7 @@ def refuse_unfinished(folder: Path, generation: int) -> None:
 
 
 def staged_model(folder: Path) -> str | None:
-    """Return the fingerprint of the model whose points an index has staged, if it has any."""
+    """Return the fingerprint of the model of the staged points, or None if nothing is staged."""
     try:
         fingerprint = json.loads((folder / STAGING / _BUILD).read_bytes())["model"]["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,11 +1,11 @@
-"""Pictures that an index stores itself: those that were uploaded to the service.
+"""Pictures that an index stores itself, because they were uploaded to the service.
 
     INDEX/pictures/3f/3f9a...c2.jpg    named by the SHA-256 of the contents
 
-Store and remove pictures while the lock of the index is held, together with the change of the
-catalog: otherwise a process could remove a picture, which no image has yet, of another process
-that is about to commit the image. A picture is on the disk before the catalog names it. So a kill
-leaves at most a picture that no image has, which a later start removes.
+Hold the lock of the index while you store or remove pictures and change the catalog. Otherwise a
+process could remove a picture just before another process commits its image. A picture is on the
+disk before the catalog names it, so a kill leaves at most a picture without an image, which a later
+start removes.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from hasse.index.types import ImageRow
 
 PICTURES = "pictures"
 
-# Paths below `PICTURES` that this module makes. Other files there belong to somebody else: the
-# index may have been made in a folder of pictures.
+# Paths below `PICTURES` that this module makes. Other files there are not ours: the index may have
+# been made in a folder of pictures.
 _OURS = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}(\.[a-z]+)*")
 
-# Another process may be about to commit the image of a picture that has none.
-_FORGOTTEN_SECONDS = 3600.0
+# A newer picture without an image may belong to a change that is about to be committed.
+_ORPHAN_SECONDS = 3600.0
 
 
-def path_of(sha256: str, suffix: str) -> str:
-    """Return the path of a picture relative to the folder of the index."""
+def picture_path(sha256: str, suffix: str) -> str:
+    """Return the path of a stored picture relative to the folder of the index."""
     return f"{PICTURES}/{sha256[:2]}/{sha256}{suffix}"
 
 
 def is_stored(image: ImageRow) -> bool:
-    """Tell whether the picture of an image is the index's own."""
-    return image.path == path_of(image.sha256, Path(image.path).suffix)
+    """Return whether the index stores the picture of an image itself."""
+    return image.path == picture_path(image.sha256, Path(image.path).suffix)
 
 
 def store(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
-    """Write a picture durably; return its path relative to `folder`, that of the index.
+    """Write a picture durably; return its path relative to `folder`, the folder of the index.
 
     Raises:
-        DiskFullError: no room; nothing is left of it.
+        DiskFullError: no room; the partial file is removed.
     """
-    relative = path_of(sha256, suffix)
+    relative = picture_path(sha256, suffix)
     path = folder / relative
     with disk_full_reported(folder):
         for place in (path.parent.parent, path.parent):
@@ -61,15 +61,15 @@ def store(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
 
 
 def sweep(folder: Path, catalog: Catalog) -> list[Path]:
-    """Remove the stored pictures that no image has, except those just written; return them."""
-    named = {folder / image.path for image in stored(catalog)}
-    before = time.time() - _FORGOTTEN_SECONDS
+    """Remove stored pictures without an image, except recent ones; return their paths."""
+    used = {folder / image.path for image in stored_images(catalog)}
+    before = time.time() - _ORPHAN_SECONDS
     pictures = folder / PICTURES
     orphans = [
         path
         for path in pictures.glob("*/*")
         if _OURS.fullmatch(path.relative_to(pictures).as_posix())
-        and path not in named
+        and path not in used
         and path.stat().st_mtime < before
     ]
     for orphan in orphans:
@@ -81,12 +81,12 @@ def faults(folder: Path, catalog: Catalog) -> list[str]:
     """Return a sentence for each stored picture that is missing or was changed."""
     faults_by_image = {
         image: fault
-        for image in stored(catalog)
+        for image in stored_images(catalog)
         if (fault := _fault(folder / image.path, image.sha256)) is not None
     }
-    # The picture of an image that was removed meanwhile has gone after it.
-    there = set(stored(catalog)) if faults_by_image else set()
-    return [fault for image, fault in faults_by_image.items() if image in there]
+    # An image that was removed meanwhile may have lost its picture.
+    present = set(stored_images(catalog)) if faults_by_image else set()
+    return [fault for image, fault in faults_by_image.items() if image in present]
 
 
 def _fault(path: Path, sha256: str) -> str | None:
@@ -100,6 +100,6 @@ def _fault(path: Path, sha256: str) -> str | None:
     return str(DamagedIndexError(f"{path} was changed since it was written"))
 
 
-def stored(catalog: Catalog) -> list[ImageRow]:
-    """Return the images whose pictures are the index's own."""
+def stored_images(catalog: Catalog) -> list[ImageRow]:
+    """Return the images whose pictures the index stores itself."""
     return [image for image in catalog.images_below(PICTURES) if is_stored(image)]

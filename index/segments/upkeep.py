@@ -1,4 +1,4 @@
-"""A thread that merges segments and returns memory in the background, behind searches."""
+"""A background thread that merges segments and returns memory to the system."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import threading
 from collections.abc import Callable
 
 from hasse.index.errors import IndexLockedError
-from hasse.index.kernels.threads import step_back
-from hasse.index.segments.compaction import Compacted, ProgressCallback
+from hasse.index.kernels.threads import lower_priority
+from hasse.index.segments.compaction import CompactionResult, ProgressCallback
 
 _NICENESS = 10  # the kernels of a search come first
-_CLOSE_TIMEOUT = 5.0  # seconds; a merge that is cut off leaves nothing behind
+_CLOSE_TIMEOUT = 5.0  # seconds; an interrupted merge leaves no visible files
 
 
 class Upkeep:
-    """Looks now and then whether there is something to merge."""
+    """Merges segments and returns memory at regular intervals."""
 
     def __init__(
         self,
-        compact: Callable[[ProgressCallback], Compacted],
+        compact: Callable[[ProgressCallback], CompactionResult],
         release_memory: Callable[[], None],
         seconds: float,
         *,
-        on_compaction: Callable[[Compacted], None] = lambda done: None,
+        on_compaction: Callable[[CompactionResult], None] = lambda result: None,
         on_error: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         """Call both functions every `seconds`, once started; never when they are 0."""
@@ -32,7 +32,7 @@ class Upkeep:
         self._on_compaction = on_compaction
         self._on_error = on_error
         self._closing = threading.Event()
-        # At exit nothing waits for the minutes that a large merge may still take.
+        # A daemon, so that the process can exit during a merge, which may take minutes.
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
     def start(self) -> None:
@@ -47,11 +47,11 @@ class Upkeep:
             self._thread.join(_CLOSE_TIMEOUT)
 
     def _run(self) -> None:
-        step_back(_NICENESS)
+        lower_priority(_NICENESS)
         reported = ""
         while not self._closing.wait(self._seconds):
             try:
-                while self._merged():
+                while self._merge():
                     pass
                 self._release_memory()
                 reported = ""
@@ -60,16 +60,16 @@ class Upkeep:
             except IndexLockedError:
                 pass  # another process is compacting
             except Exception as error:
-                if str(error) != reported:  # once until it has gone well, not every few seconds
+                if str(error) != reported:  # report it once, not at every interval
                     self._on_error(error)
                 reported = str(error)
 
-    def _merged(self) -> bool:
-        """Merge what is due; return True when there may be more to merge."""
-        done = self._compact(self._check)
-        if done.after == done.before and not done.dropped:
+    def _merge(self) -> bool:
+        """Merge once; return whether there may be more to merge."""
+        result = self._compact(self._check)
+        if result.after == result.before and not result.dropped:
             return False
-        self._on_compaction(done)
+        self._on_compaction(result)
         return True
 
     def _check(self, _done: int, _total: int) -> None:
@@ -78,4 +78,4 @@ class Upkeep:
 
 
 class _Closing(Exception):
-    """The merge under way is no longer wanted."""
+    """Ends the merge under way."""

@@ -38,26 +38,26 @@ LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers
 
 _PARTIAL = ".partial-"
 
-Finished: TypeAlias = tuple[Path, SegmentRecord]  # a segment that is written, and where
+WrittenSegment: TypeAlias = tuple[Path, SegmentRecord]  # its folder and its record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Merged:
-    """Segments of one kind and their replacement: `finished`, or nothing if no row is live.
+class MergedSegments:
+    """The `names` of segments of one kind, and the `segment` that replaces them.
 
-    The rows are those that were live in `generation`. The deletions of the ids in `needed` must
-    stay in the catalog, because rows of other segments are deleted by them.
+    Without a live row there is no replacement. The rows were live in `generation`. Deletions of
+    `needed_ids` must stay in the catalog, because they apply to other segments too.
     """
 
     kind: Kind
     names: list[str]
-    finished: Finished | None
+    segment: WrittenSegment | None
     generation: int
-    needed: Ids
+    needed_ids: Ids
 
 
 class Writer:
-    """Changes an index while its lock is held; get one from `writing`."""
+    """Changes an index while its lock is held; `writing` yields one."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Writer:
         model: ModelIdentity,
         thresholds: Thresholds = DEFAULT,
     ) -> None:
-        """Write to an index whose points are made by `model`; that of another is refused."""
+        """Write to an index; each commit fails if the index no longer has the points of `model`."""
         self.folder = folder
         self.catalog = catalog
         self.model = model
@@ -77,48 +77,49 @@ class Writer:
         """Return a new folder for a segment that is not visible yet."""
         return self.segments / f"{_PARTIAL}{secrets.token_hex(6)}"
 
-    def publish(self, *finished: Finished) -> list[SegmentRecord]:
-        """Move finished segments to their names, durably; `commit` makes them visible."""
-        places = [self.segments / record.name for _, record in finished]
-        for (folder, _), place in zip(finished, places, strict=True):
-            durable.move(folder, place)
-        if places:
-            durable.settle(places)
-        return [record for _, record in finished]
+    def publish(self, *segments: WrittenSegment) -> list[SegmentRecord]:
+        """Move written segments to their names, durably; `commit` makes them visible."""
+        targets = [self.segments / record.name for _, record in segments]
+        for (folder, _), target in zip(segments, targets, strict=True):
+            durable.move(folder, target)
+        if targets:
+            durable.settle(targets)
+        return [record for _, record in segments]
 
     def change(self, change: Change) -> int:
         """Make a change visible, all at once; return the generation.
 
         Raises:
-            BadRowsError: an id is taken, or one that is replaced or removed is not there.
+            BadRowsError: a new id exists, or an id to replace or remove does not.
             BadPointsError: a point cannot be stored; the message names the row.
         """
-        added = {kind: change.checked(kind, self.model) for kind in KINDS}
-        self._check_ids(change, {kind: ids for kind, (ids, _) in added.items()})
-        finished: list[Finished] = []
-        for kind, (ids, points) in added.items():
+        additions = {kind: change.checked_additions(kind, self.model) for kind in KINDS}
+        self._check_ids(change, {kind: ids for kind, (ids, _) in additions.items()})
+        segments: list[WrittenSegment] = []
+        for kind, (ids, points) in additions.items():
             if len(ids):
-                place = self.workspace()
-                record = write_segment(place, kind, self.model.score, ids, points, self.thresholds)
-                finished.append((place, record))
-        records = self.publish(*finished)
-        new = [row for row in change.images if row.id not in change.replaced]
-        replaced = [row for row in change.images if row.id in change.replaced]
-        gone = [*change.removed_images, *change.removed_by_name]
-        present = [*gone, *(row.id for row in (*replaced, *change.rows)), *change.keywords]
-        with self._next_generation(present) as (connection, generation):
+                folder = self.workspace()
+                record = write_segment(folder, kind, self.model.score, ids, points, self.thresholds)
+                segments.append((folder, record))
+        records = self.publish(*segments)
+        replaced_ids = change.replaced_images
+        new = [row for row in change.images if row.id not in replaced_ids]
+        replaced = [row for row in change.images if row.id in replaced_ids]
+        removed_ids = [*change.removed_images, *change.removed_by_name]
+        required = [*removed_ids, *(row.id for row in (*replaced, *change.rows)), *change.keywords]
+        with self._next_generation(required) as (connection, generation):
             mutations.remember_removed(connection, change.removed_by_name)
-            touched = mutations.images_of(connection, change.removed_captions)
-            mutations.delete_images(connection, gone, generation)
+            touched = mutations.image_ids_of(connection, change.removed_captions)
+            mutations.delete_images(connection, removed_ids, generation)
             mutations.delete_captions(connection, change.removed_captions, generation)
-            mutations.delete_points(connection, "image", sorted(change.replaced), generation)
+            mutations.delete_points(connection, "image", sorted(replaced_ids), generation)
             captioned = {row.image_id for row in change.captions}
             touched |= captioned | {row.id for row in (*change.images, *change.rows)}
             touched |= {*change.paths, *change.metadata, *change.keywords}
-            mutations.delete_written_captions(connection, captioned | change.replaced, generation)
-            mutations.forget_versions(connection, sorted(change.replaced))
+            mutations.delete_generated_captions(connection, captioned | replaced_ids, generation)
+            mutations.forget_versions(connection, sorted(replaced_ids))
             mutations.replace_texts(
-                connection, "text in the picture", dict.fromkeys(change.replaced, ())
+                connection, "text in the picture", dict.fromkeys(replaced_ids, ())
             )
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
@@ -129,9 +130,9 @@ class Writer:
             mutations.replace_versions(connection, change.versions)
             mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, change.folders)
-            seen = {row.path for rows in change.paths.values() for row in rows}
+            paths = {row.path for rows in change.paths.values() for row in rows}
             mutations.forget_removed(
-                connection, {row.sha256 for row in change.images}, {*seen, *change.lapsed}
+                connection, {row.sha256 for row in change.images}, {*paths, *change.gone_paths}
             )
             mutations.replace_unreadable(connection, change.unreadable)
             mutations.insert_segments(connection, records, generation)
@@ -139,18 +140,18 @@ class Writer:
         return generation
 
     def replace_texts(self, source: TextSource, texts: Mapping[int, Sequence[str]]) -> int:
-        """Give images other texts of one source, such as those read from the picture.
+        """Replace the texts of one source of images, such as text in the picture.
 
-        Returns the generation. Images that are not there any more are passed over.
+        Returns the generation. Images that no longer exist are skipped.
         """
         with self._next_generation() as (connection, generation):
-            present = mutations.existing(connection, "image", list(texts))
+            present = mutations.existing_ids(connection, "image", list(texts))
             mutations.replace_texts(connection, source, {id_: texts[id_] for id_ in present})
             documents.refresh(connection, present)
         return generation
 
     def rebuild_text_index(self) -> int:
-        """Make the text index anew from the rows that it is about; return the generation."""
+        """Rebuild the text index from the other tables; return the generation."""
         with self._next_generation() as (connection, generation):
             documents.rebuild(connection)
         return generation
@@ -174,19 +175,19 @@ class Writer:
             documents.add_missing(connection)
         return generation
 
-    def replace(self, merged: Merged) -> int:
-        """Show a merged segment in place of those it was merged from; return the generation.
+    def replace(self, merged: MergedSegments) -> int:
+        """Show a merged segment in place of its sources; return the generation.
 
-        It counts as old as the generation they were read in, so that later deletions apply to it
-        too. Deletions that no row needs any more are forgotten once every reader has followed
-        them: by them a reader that has not finds out that a hit of its is another row by now.
+        The merged segment gets the generation in which its sources were read, so that later
+        deletions apply to it. Deletions that no row needs are dropped when no reader is older than
+        them: an older reader needs them to detect that an id of its hits was reused.
         """
-        seen = leases.oldest_leased(self.folder, self.catalog, merged.generation)
-        records = self.publish(merged.finished) if merged.finished is not None else []
+        oldest = leases.oldest_lease(self.folder, self.catalog, merged.generation)
+        records = self.publish(merged.segment) if merged.segment is not None else []
         with self._next_generation() as (connection, generation):
             mutations.drop_segments(connection, merged.names)
             mutations.insert_segments(connection, records, merged.generation)
-            mutations.forget_deletions(connection, merged.kind, merged.needed, seen)
+            mutations.forget_deletions(connection, merged.kind, merged.needed_ids, oldest)
             documents.merge(connection)
         return generation
 
@@ -195,11 +196,10 @@ class Writer:
     ) -> int:
         """Show published segments of another model in place of all others; return the generation.
 
-        `ids` are those in the segments. Images that are not among them are removed, with their
-        captions.
+        `ids` are the ids in the new segments. All other images are removed, with their captions.
 
         Raises:
-            BadRowsError: the ids are not ids of the index, or captions are missing.
+            BadRowsError: an id is not in the index, or a caption is missing.
         """
         with self._next_generation() as (connection, generation):
             mutations.set_model(connection, model, generation)
@@ -211,31 +211,30 @@ class Writer:
                 ids["caption"].tolist()
             ):
                 raise BadRowsError(
-                    f"{self.folder} was changed while it was encoded anew: run the same command "
-                    "again"
+                    f"{self.folder} was changed while it was re-encoded: run the same command again"
                 )
             mutations.drop_all_segments(connection)
             mutations.insert_segments(connection, records, generation)
         return generation
 
     def sweep(self) -> list[Path]:
-        """Remove the segment folders that no generation and no reader uses; return them.
+        """Remove segment folders that no generation and no reader uses; return their paths.
 
-        A writer that was killed or ran out of disk leaves such folders. So does a merge, until
-        nobody reads the old segments.
+        A writer that was killed or filled the disk leaves such folders. A merge leaves them until
+        no reader uses the old segments.
         """
         present = {path.name for path in self.segments.iterdir()}
         staging = self.folder / STAGING
-        if present <= self.catalog.names() and not staging.exists():
+        if present <= self.catalog.segment_names() and not staging.exists():
             return []
         self.catalog.settle()
         generation = self.catalog.generation()
-        # A build stages points until its first generation, and a re-encoding until the index is
-        # one of its model.
+        # A build needs its staged points until the first generation, and a re-encoding until the
+        # index has the new model.
         if generation and staged_model(self.folder) in (None, self.catalog.model().fingerprint):
             durable.remove(staging)
-        orphans = present - self.catalog.names()
-        if leases.oldest_leased(self.folder, self.catalog, generation) < generation:
+        orphans = present - self.catalog.segment_names()
+        if leases.oldest_lease(self.folder, self.catalog, generation) < generation:
             orphans = {name for name in orphans if name.startswith(_PARTIAL)}
         swept = [self.segments / name for name in sorted(orphans)]
         for orphan in swept:
@@ -244,38 +243,42 @@ class Writer:
 
     @contextmanager
     def _next_generation(self, required: Sequence[int] = ()) -> Iterator[tuple[Connection, int]]:
-        """Open the transaction that makes the next generation, and yield that number too.
+        """Open the transaction of the next generation; yield the connection and its number.
 
         Raises:
-            BadRowsError: one of the `required` images is not there.
+            BadRowsError: one of the `required` images does not exist.
         """
         with self.catalog.writing() as connection:
             _require_images(connection, required)
             yield connection, mutations.raise_generation(connection, self.model)
 
-    def _check_ids(self, change: Change, added: Mapping[Kind, Ids]) -> None:
+    def _check_ids(self, change: Change, new_ids: Mapping[Kind, Ids]) -> None:
         with self.catalog.reading() as connection:
-            for kind, ids in added.items():
-                taken = mutations.existing(connection, kind, ids.tolist())
-                if taken := taken - (change.replaced if kind == "image" else frozenset()):
+            for kind, ids in new_ids.items():
+                duplicates = mutations.existing_ids(connection, kind, ids.tolist())
+                if kind == "image":
+                    duplicates -= change.replaced_images
+                if duplicates:
                     raise BadRowsError(
-                        f"{kind} {min(taken)} is in the index already: remove its image first, "
-                        "or give the new one another id"
+                        f"{kind} {min(duplicates)} is in the index already: remove its image "
+                        "first, or give the new one another id"
                     )
-            wanted = {row.image_id for row in change.captions}
-            wanted -= {row.id for row in change.images}
-            absent = wanted - mutations.existing(connection, "image", sorted(wanted))
-        if absent:
+            image_ids = {row.image_id for row in change.captions}
+            image_ids -= {row.id for row in change.images}
+            missing = image_ids - mutations.existing_ids(connection, "image", sorted(image_ids))
+        if missing:
             raise BadRowsError(
-                f"there are captions of image {min(absent)}, which is not in the index: add the "
+                f"there are captions of image {min(missing)}, which is not in the index: add the "
                 "image with them"
             )
 
 
 def _require_images(connection: Connection, image_ids: Sequence[int]) -> None:
-    absent = set(image_ids) - mutations.existing(connection, "image", image_ids)
-    if absent:
-        raise BadRowsError(f"image {min(absent)} is not in the index: remove only images that are")
+    missing = set(image_ids) - mutations.existing_ids(connection, "image", image_ids)
+    if missing:
+        raise BadRowsError(
+            f"image {min(missing)} is not in the index: change or remove only images that are"
+        )
 
 
 @contextmanager
@@ -286,11 +289,11 @@ def writing(
     timeout: float,
     thresholds: Thresholds = DEFAULT,
 ) -> Iterator[Writer]:
-    """Take the index's lock, remove the leftovers of killed writers, and yield a writer.
+    """Take the index's lock, remove files that killed writers left, and yield a writer.
 
     Raises:
-        IndexLockedError: another process is writing, and was after `timeout` seconds.
-        DiskFullError: no room; the files that were written are removed again.
+        IndexLockedError: another process was still writing after `timeout` seconds.
+        DiskFullError: no room; the new files are removed.
     """
     with disk_full_reported(folder), locked(folder, catalog, LOCK, timeout):
         writer = Writer(folder, catalog, model, thresholds)

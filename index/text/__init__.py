@@ -1,1 +1,1 @@
-"""Text search without a database: folding, queries, and which text says what."""
+"""Text search without a database: folding, queries, and sources of texts."""

@@ -1,9 +1,9 @@
-"""Read a query: its words, what is quoted, and what is excluded. No character is an operator.
+"""Parses a query into words, quoted phrases and exclusions. Any text is a valid query.
 
-Texts and queries are folded alike, into the words that are compared. Case, accents, the width of
-letters, ß and ligatures do not matter. Letters and numbers are kept, everything else separates
-words. Chinese and Japanese have no spaces, so that each of their characters is a word, and a longer
-one a phrase.
+Texts and queries are folded in the same way before words are compared. Case, accents, the width of
+letters, ß and ligatures do not matter. All characters except letters and numbers separate words.
+Chinese and Japanese have no spaces: each of their characters is a word, and a longer word is a
+phrase.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Self
 
-_WORD_CHARACTERS = 64  # of a word; the rest is left out
+_WORD_CHARACTERS = 64  # longer words are cut
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
-# Letters without a decomposition that people type without their stroke, or as two.
+# Letters without a decomposition, which people type without their stroke, or as two letters.
 _LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "þ": "th"}
 )
 _ACCENTS = re.compile("[\u0300-\u036f]")
-# Han with its extensions, Hiragana and Katakana. A comparison of ranges suffices: digits and signs
-# of other scripts were folded before.
-_ONE_BY_ONE = re.compile(
+# Han with its extensions, Hiragana and Katakana. Ranges are enough, because digits and signs are
+# folded before.
+_SINGLE_CHARACTER_WORDS = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«([^»]*)»')
 _MINUS = re.compile(r'(?:^|(?<=\s))-(?=["\w])(?:"([^"]*)"|(\S+))')
 _WITHOUT = re.compile(r"(?:(?<=\s)|(?<=,))without\s+([^,;.]+)", re.IGNORECASE)
-_MOST_WORDS = 64  # that are looked up; the others of a query only count for the picture
-# Words that say nothing about one picture in particular, for queries and not for texts.
+_MAX_WORDS = 64  # words of a query that are searched in texts; the model still reads all of them
+# Words of a query that do not distinguish pictures; they are indexed all the same.
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -41,7 +41,7 @@ _STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of a query as it was written, and folded: one word or, as in IMG_2033, several."""
+    """A word of a query, as written and folded; folding may make several words, as of IMG_2033."""
 
     written: str
     folded: str
@@ -49,13 +49,13 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """What a query looks for in texts, and the caption that is left for the model.
+    """The parts of a query for text search, and the caption for the model.
 
     Attributes:
         caption: the query without quotation marks and exclusions; may be blank.
-        terms: words that hits should say. Words such as "the" are only there if no others are.
-        phrases: folded texts in quotation marks, which hits must say as they stand.
-        excluded: what hits must not say nor show, as it was written.
+        terms: words that the texts of hits should contain; stop words only if there are no others.
+        phrases: folded texts in quotation marks, which the texts of hits must contain.
+        excluded: unfolded texts that hits must neither contain nor show.
     """
 
     caption: str
@@ -65,19 +65,19 @@ class TextQuery:
 
     @classmethod
     def read(cls, query: str) -> Self:
-        """Read what a person wrote."""
+        """Parse a query."""
         excluded: list[str] = []
 
-        def take(found: re.Match[str]) -> str:
-            excluded.append(next(part for part in found.groups() if part is not None).strip())
+        def exclude(match: re.Match[str]) -> str:
+            excluded.append(next(part for part in match.groups() if part is not None).strip())
             return " "
 
-        rest = _WITHOUT.sub(take, _MINUS.sub(take, query))
+        rest = _WITHOUT.sub(exclude, _MINUS.sub(exclude, query))
         phrases = [
-            fold(next(part for part in found.groups() if part is not None))
-            for found in _QUOTED.finditer(rest)
+            fold(next(part for part in match.groups() if part is not None))
+            for match in _QUOTED.finditer(rest)
         ]
-        plain = _QUOTED.sub(lambda found: " ".join(filter(None, found.groups())), rest)
+        plain = _QUOTED.sub(lambda match: " ".join(filter(None, match.groups())), rest)
         caption = " ".join(plain.split()) if rest != query or plain != rest else query
         return cls(
             caption,
@@ -88,22 +88,22 @@ class TextQuery:
 
 
 def terms_of(text: str) -> tuple[Term, ...]:
-    """Return the words of a text, each once."""
-    found = {folded: word for word in text.split() if (folded := fold(word))}
-    telling = {folded: word for folded, word in found.items() if folded not in _STOP_WORDS}
-    terms = [Term(word, folded) for folded, word in (telling or found).items()]
-    return tuple(terms[:_MOST_WORDS])
+    """Return the different words of a text, without stop words if there are others."""
+    words = {folded: word for word in text.split() if (folded := fold(word))}
+    content_words = {folded: word for folded, word in words.items() if folded not in _STOP_WORDS}
+    terms = [Term(word, folded) for folded, word in (content_words or words).items()]
+    return tuple(terms[:_MAX_WORDS])
 
 
 def fold(text: str) -> str:
-    """Return the words of a text as they are compared, with one space between them."""
+    """Return the folded words of a text, with one space between them."""
     if text.isascii():
         words = _ASCII_WORD.findall(text.lower())
     else:
         plain = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
         plain = _ACCENTS.sub("", unicodedata.normalize("NFD", plain))
         plain = unicodedata.normalize("NFC", plain)
-        plain = _ONE_BY_ONE.sub(r" \g<0> ", plain)
+        plain = _SINGLE_CHARACTER_WORDS.sub(r" \g<0> ", plain)
         words = "".join(map(_letter_or_space, plain)).split()
     return " ".join([word[:_WORD_CHARACTERS] for word in words])
 

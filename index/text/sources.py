@@ -1,10 +1,10 @@
-"""Where a text about an image stands."""
+"""Sources of the texts about an image."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-# Where a text stands, the most telling first. What `Metadata` brings is replaced as a whole.
+# The most informative source first.
 TextSource: TypeAlias = Literal[
     "caption",
     "title",
@@ -19,6 +19,7 @@ TextSource: TypeAlias = Literal[
     "written caption",
 ]
 TEXT_SOURCES: tuple[TextSource, ...] = get_args(TextSource)
+# Sources of `Metadata.texts`, which are replaced together.
 METADATA_SOURCES: tuple[TextSource, ...] = (
     "title",
     "keyword",

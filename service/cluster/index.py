@@ -19,7 +19,7 @@ from hasse.index.errors import BadQueryError, ShardUnreachableError
 from hasse.index.info import IndexInfo, resident_bytes
 from hasse.index.search.distinct import one_text
 from hasse.index.search.query import Answer, Query, checked_queries
-from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.leases import take_lease
 from hasse.index.segments.loading import Deletions, Loader, deletions_of
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.shards import ShardPlan, no_plan, read_plan, require_server
@@ -61,7 +61,7 @@ class ClusterSnapshot(Snapshot):
     def view(self, shard: int) -> ShardView:
         """Return the part of the generation that one shard needs."""
         return ShardView(
-            self.generation, self.model, self.plan.of(shard, self.records), self.deleted
+            self.generation, self.model, self.plan.segments_of(shard, self.records), self.deleted
         )
 
 
@@ -78,7 +78,7 @@ class _ClusterLoader(Loader):
         if isinstance(before, ClusterSnapshot):
             known = {record.name: record for record in before.records}
         while True:
-            lease = leased(self._folder, self._catalog, self._catalog.generation())
+            lease = take_lease(self._folder, self._catalog, self._catalog.generation())
             plan = read_plan(self._catalog, self._shards)
             since = before.generation if before else 0
             state = self._catalog.state(known, since)

@@ -16,7 +16,7 @@ from hasse.index.search.compiling import compile_kernels
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import CompiledSearch
 from hasse.index.segments.cost_model import MEASURED
-from hasse.index.segments.leases import lease as leased
+from hasse.index.segments.leases import take_lease
 from hasse.index.segments.loading import Deletions, Loader, deletions_of
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify
 from hasse.index.segments.snapshot import Snapshot
@@ -107,7 +107,7 @@ class Shard:
         if snapshot is None:
             return None
         query = batch.query
-        snapshot = self._narrowing.narrowed(snapshot, query)
+        snapshot = self._narrowing.narrow(snapshot, query)
         if batch.joint:
             answers = [self._search.joint_answer(snapshot, batch.points, query)]
         else:
@@ -143,10 +143,10 @@ class Shard:
             if snapshot is not None:
                 return snapshot
             # Until it is answered, the front end holds a lease of the generation too.
-            lease = leased(self._folder, self._catalog, view.generation)
+            lease = take_lease(self._folder, self._catalog, view.generation)
             state = State(view.model, view.generation, view.segments, ())
             before = next(reversed(self._snapshots.values()), None)
-            snapshot = self._loader.snapshot(state, view.deleted, before, lease)
+            snapshot = self._loader.open_snapshot(state, view.deleted, before, lease)
             self._snapshots[view.generation] = snapshot
             for old in sorted(self._snapshots)[:-_MAX_OPEN]:
                 del self._snapshots[old]
@@ -157,12 +157,12 @@ class Shard:
     def _newest(self) -> ShardView:
         while True:
             generation = self._catalog.generation()
-            lease = leased(self._folder, self._catalog, generation)
+            lease = take_lease(self._folder, self._catalog, generation)
             plan = read_plan(self._catalog, self._shards)
             if plan is None:
                 raise no_plan(self._folder, self._shards)
             state = self._catalog.state()
             if state.generation == generation:
-                segments = plan.of(self._number, state.segments)
+                segments = plan.segments_of(self._number, state.segments)
                 return ShardView(generation, state.model, segments, deletions_of(state))
             lease.release()

@@ -223,7 +223,7 @@ class Engine:
     def _look(self) -> None:
         if self.index.generation != self._info.generation:
             self._info = self.index.info()
-            self.checks.look()
+            self.checks.notify()
 
     async def probe(self) -> str | None:
         """Encode a caption and a picture and search for both; return what fails, or None."""

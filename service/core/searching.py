@@ -13,7 +13,7 @@ import numpy as np
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
-from hasse.index.types import FoundCaption, NamedImage, Points
+from hasse.index.types import CaptionHitRow, ImageHitRow, Points
 from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
@@ -52,12 +52,12 @@ class ShownPaths:
     absolute: bool
 
     def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
-        """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
+        """Return the paths of the files of an image, at least one, of pairs as in `ImageHitRow`."""
         name = self._name
         each = [name(path) or file_name for path, _ in paths]
         return list(dict.fromkeys(each)) or [file_name]
 
-    def of_hits(self, rows: Mapping[int, NamedImage | FoundCaption]) -> dict[int, list[str]]:
+    def of_hits(self, rows: Mapping[int, ImageHitRow | CaptionHitRow]) -> dict[int, list[str]]:
         """Return the paths of the files of each hit, by its id."""
         name = self._name
         names = {path: name(path) for row in rows.values() for path, _ in row.paths}
@@ -72,7 +72,7 @@ class ShownPaths:
         locations = self.index.locations
         if self.absolute:
             return locations.absolute
-        return locations.shown()
+        return locations.shown_paths()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class Found:
 
     ranking: Answer
     offset: int
-    images: dict[int, NamedImage]
-    captions: dict[int, FoundCaption]
+    images: dict[int, ImageHitRow]
+    captions: dict[int, CaptionHitRow]
     removal: int
     prefilter_seconds: float
     rerank_seconds: float
@@ -178,7 +178,7 @@ class Found:
 
 
 def versions_of_hits(
-    same: Mapping[int, Sequence[int]], images: Mapping[int, NamedImage], shown: ShownPaths
+    same: Mapping[int, Sequence[int]], images: Mapping[int, ImageHitRow], shown: ShownPaths
 ) -> dict[int, list[dict[str, Any]]]:
     """Return the fields of the other versions of each hit that has some, by its id."""
     paths_of = shown.of_hits(images) if same else {}
@@ -191,7 +191,7 @@ def versions_of_hits(
 
 
 def image_hits(
-    rows: Iterable[tuple[NamedImage, float | None, float | None]],
+    rows: Iterable[tuple[ImageHitRow, float | None, float | None]],
     shown: ShownPaths,
     offset: int,
     versions: Mapping[int, list[dict[str, Any]]],
@@ -325,8 +325,8 @@ class SearchQueue:
             rankings = self._index.search_batch(key.query, np.concatenate(blocks))
         searched = perf_counter()
         ids = sorted({hit for ranking in rankings for hit in ranking.ids[key.offset :].tolist()})
-        images: dict[int, NamedImage] = {}
-        captions: dict[int, FoundCaption] = {}
+        images: dict[int, ImageHitRow] = {}
+        captions: dict[int, CaptionHitRow] = {}
         same = (others for ranking in rankings for others in ranking.same.values())
         ids += chain.from_iterable(same)
         if key.query.kind == "image":

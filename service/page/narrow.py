@@ -101,7 +101,7 @@ def folder_tree(overview: Overview, current: str) -> list[Folder]:
     def made(above: str) -> list[Folder]:
         return [
             Folder(path, path[len(above) : -1], images, made(path))
-            for path, images in overview.below(above)
+            for path, images in overview.subfolders(above)
             if path in shown
         ]
 

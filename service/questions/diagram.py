@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.index.types import CaptionRow, FoundCaption, Points
+from hasse.index.types import CaptionHitRow, CaptionRow, Points
 from hasse.models.diagram import (
     Relation,
     by_pictures,
@@ -88,16 +88,16 @@ def _human(k: int) -> DistinctOptions:
 
 async def _human_captions(
     engine: Engine, image_ids: Sequence[int]
-) -> list[CaptionRow | FoundCaption]:
+) -> list[CaptionRow | CaptionHitRow]:
     rows = await engine.in_catalog(lambda: engine.index.catalog.captions_of(image_ids))
     return [row for row in chain.from_iterable(rows.values()) if row.written_by is None]
 
 
 async def _captions(
-    engine: Engine, rows: Sequence[CaptionRow | FoundCaption]
+    engine: Engine, rows: Sequence[CaptionRow | CaptionHitRow]
 ) -> tuple[list[str], Points]:
     """Return the first distinct captions and their points (C, N), except those just removed."""
-    first: dict[str, CaptionRow | FoundCaption] = {}
+    first: dict[str, CaptionRow | CaptionHitRow] = {}
     for row in rows:
         first.setdefault(row.text, row)
     chosen = list(first.values())[:_CAPTIONS]

@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 from hasse.index.catalog.text_search import Resolved, Said, said
 from hasse.index.search.query import RowCounts
 from hasse.index.text.query import Term, TextQuery, fold
-from hasse.index.types import NamedImage, Points, SourcedText
+from hasse.index.types import ImageHitRow, Points, SourcedText
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import Found, SearchKey, image_hits, plain, versions_of_hits
@@ -99,7 +99,7 @@ class _Search:
     query: TextQuery
     key: SearchKey
     by_picture: bool
-    rows: dict[int, NamedImage] = field(default_factory=dict)
+    rows: dict[int, ImageHitRow] = field(default_factory=dict)
     versions: dict[int, list[int]] = field(default_factory=dict)
     points: dict[str, Points] = field(default_factory=dict)
 

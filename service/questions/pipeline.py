@@ -207,8 +207,10 @@ def key_of(
     """
     selection = selection_of(engine, kind, options)
     if query is not None and (query.phrases or query.excluded):
-        unsaid = tuple(map(fold, query.excluded))
-        selection = replace(selection or Selection(), said=query.phrases, unsaid=unsaid)
+        excluded = tuple(map(fold, query.excluded))
+        selection = replace(
+            selection or Selection(), phrases=query.phrases, excluded_phrases=excluded
+        )
     asked = Query(
         kind,
         depth_of(options) + spare,

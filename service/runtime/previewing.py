@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from hasse.index.kernels.threads import step_back
+from hasse.index.kernels.threads import lower_priority
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError
@@ -32,7 +32,7 @@ _LOWEST = 19  # priority: other threads of the machine get 98 % of a processor t
 
 def maintain_previews(index: Index, settings: Settings) -> None:
     """Make missing previews, also of new pictures, until the process ends."""
-    step_back(_LOWEST)
+    lower_priority(_LOWEST)
     done_generation, tried = -1, set[tuple[int, str]]()
     while True:
         with suppress(HasseError):  # the catalog cannot be reached for a time

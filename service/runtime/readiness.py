@@ -79,7 +79,7 @@ class Readiness:
             "caption_encoder": "ok",
             "picture_encoder": "ok",
             "index": "ok",
-            "checksums": "comparing" if engine.checks.left else "ok",
+            "checksums": "comparing" if engine.checks.bytes_left else "ok",
         }
         if (follower := FollowerState.read()) is not None:  # searches are answered without it
             checks["following"] = "ok" if follower.runs else "restarting"

@@ -223,7 +223,7 @@ class _Uploads:
     def _store(self, upload: NewImage) -> str:
         """Write a picture to the index's own folder, and return its path there."""
         sha256, suffix = upload.facts.sha256, upload.facts.suffix
-        self.stored[stored_pictures.path_of(sha256, suffix)] = sha256
+        self.stored[stored_pictures.picture_path(sha256, suffix)] = sha256
         return stored_pictures.store(self._index.folder, upload.picture, sha256, suffix)
 
     def _add_captions(self, image_id: int, upload: NewImage) -> None:

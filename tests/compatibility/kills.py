@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
-from hasse.index.catalog.schema import BEFORE, FORMAT
+from hasse.index.catalog.schema import FORMAT, UPGRADABLE_FORMATS
 from hasse.index.creation import open_catalog
 from hasse.index.verify import verify
 from tests.compatibility.libraries import catalog_placed
@@ -49,7 +49,7 @@ def upgrade(library: Path, stop_at: int, note: Path) -> None:
 def check(library: Path, images: list[int]) -> None:
     """The catalog is the old one or the new one, and becomes the new one with all its images."""
     catalog = Catalog(catalog_url(library))
-    assert catalog.format() in (*BEFORE, FORMAT)
+    assert catalog.format() in (*UPGRADABLE_FORMATS, FORMAT)
     catalog.close()
     report = verify(library)
     assert report.ok, report.findings

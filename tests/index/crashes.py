@@ -209,7 +209,7 @@ def check_describe(folder: Path, acknowledged: int) -> None:
     with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         with index.catalog.reading() as connection:
             texts = documents.texts_of(connection, [3, 50])
-            assert documents.outdated(connection) == 0
+            assert documents.count_outdated(connection) == 0
         told = [
             {text for source, text in texts.get(id_, []) if source in ("title", _READ)}
             for id_ in (50, 3)

@@ -103,7 +103,7 @@ def snapshot(
 ) -> Snapshot:
     """One generation of one segment for each block of ids and points."""
     live = [
-        LiveSegment.whole(segment(folder, kind, score, ids, points, thresholds)).without(
+        LiveSegment.all_live(segment(folder, kind, score, ids, points, thresholds)).excluding_ids(
             np.array(excluded, np.int64)
         )
         for ids, points in blocks

@@ -17,7 +17,7 @@ def size(path: Path) -> int:
 
 def test_each_segment_is_described_as_it_is_searched(tmp_path: Path) -> None:
     # One query alone is bounded from 63 rows of 16 coordinates on, and of a batch none.
-    costs = Costs(1, 0, (0, 0, 0), search=1, row=0)
+    costs = Costs(1, 0, (0, 0, 0), overhead=1, candidate=0)
     large = Thresholds(61 * 16 * 4, 100, costs)
     points = embeddings(np.random.default_rng(0), 150, 16)
     ids = range(1, 61)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hasse.index.build import build
-from hasse.index.catalog.schema import BEFORE, FORMAT
+from hasse.index.catalog.schema import FORMAT, UPGRADABLE_FORMATS
 from hasse.index.catalog.selection import Selection
 from hasse.index.errors import (
     DamagedIndexError,
@@ -120,7 +120,7 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
 @pytest.mark.parametrize(
     ("other", "made", "remedy"),
     [
-        (min(BEFORE) - 1, "a version before 0.2.0", "build the index again"),
+        (min(UPGRADABLE_FORMATS) - 1, "a version before 0.2.0", "build the index again"),
         (FORMAT + 1, "a newer version of Hasse", "install that version"),
     ],
 )
@@ -143,7 +143,7 @@ def test_index_of_the_format_before_is_brought_up_to_date(tmp_path: Path) -> Non
         for table in ("documents", "documents_words", "documents_trigrams", "texts", "metadata"):
             catalog.execute(f"DROP TABLE {table}")
     with Index.open(tmp_path / "i") as index:
-        chosen = Selection(said=("caption 103",))
+        chosen = Selection(phrases=("caption 103",))
         found = chosen.ids(index.catalog, index.folder, "image", np.arange(13))
         assert found.tolist() == [3]
         assert index.catalog.format() == FORMAT

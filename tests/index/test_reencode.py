@@ -116,11 +116,11 @@ def test_reader_of_the_old_points_keeps_them_and_refuses_to_write(tmp_path: Path
         index.announce()
         after = index.search(Query("image", 12), query)
         assert (after.ids.tolist(), after.generation) == (before.ids.tolist(), 1)
-        with pytest.raises(ModelMismatchError, match=r"anew by the model 'other'.*again"):
+        with pytest.raises(ModelMismatchError, match=r"re-encoded with the model 'other'.*again"):
             index.refresh()
-        with pytest.raises(ModelMismatchError, match="encoded anew"):
+        with pytest.raises(ModelMismatchError, match="re-encoded"):
             index.remove([3])
-        with pytest.raises(ModelMismatchError, match="encoded anew"):
+        with pytest.raises(ModelMismatchError, match="re-encoded"):
             index.add(images([50]), np.ones((1, 16)))
     assert verify(tmp_path / "i").ok
 
@@ -147,7 +147,7 @@ def test_rows_that_are_not_those_of_the_index_are_refused(tmp_path: Path) -> Non
         (image_blocks(), caption_blocks(CAPTIONS[1:])),
     ):
         every = changes(image_part, caption_part)
-        with pytest.raises(BadRowsError, match="was changed while it was encoded anew"):
+        with pytest.raises(BadRowsError, match="was changed while it was re-encoded"):
             reencode(tmp_path / "i", OTHER, every, source="s", total=36)
         with Index.open(tmp_path / "i", model().fingerprint) as index:
             assert index.generation == 1

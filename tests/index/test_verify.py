@@ -139,7 +139,7 @@ def test_id_of_the_catalog_that_is_no_number_is_named(tmp_path: Path) -> None:
             UPDATE images SET id = NULL WHERE id = 3;
             """
         )
-    with pytest.raises(DamagedIndexError, match=r"catalog\.db: the ids of images are no numbers"):
+    with pytest.raises(DamagedIndexError, match=r"catalog\.db: the ids of images are not numbers"):
         verify(tmp_path / "i")
 
 
@@ -149,7 +149,7 @@ def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -
         other.execute("DELETE FROM captions WHERE id = 105")
     other.close()
     text_index, finding = verify(tmp_path / "i").findings
-    assert "does not hold what 1 images say: make it anew with 'hasse lab index text" in text_index
+    assert "is out of date for 1 images: rebuild it with 'hasse lab index text" in text_index
     assert "caption 105 is in a segment and not in the catalog" in finding
     small_index(tmp_path / "j").close()
     with sqlite3.connect(tmp_path / "j" / "catalog.db") as other:
@@ -177,7 +177,7 @@ def test_points_that_are_not_allowed_are_found_even_with_a_good_checksum(
     with Index.create(tmp_path / "i", model()) as index, index.writing() as writer:
         folder = writer.workspace()
         with monkeypatch.context() as patched:
-            patched.setattr(segment, "checked", lambda *args: np.asarray(args[2]))
+            patched.setattr(segment, "checked_points", lambda *args: np.asarray(args[2]))
             record = segment.write_segment(folder, "image", "order", np.arange(8300), points)
         writer.publish((folder, record))
         writer.commit([record], lambda: [Change(images(range(8300)))])

@@ -103,7 +103,7 @@ def follow(library: Path, options: SyncOptions) -> None:
 
 def folders_of(index: Index) -> list[Path]:
     """Return the folders that a library remembers; raises CommandError for none."""
-    folders = index.catalog.locations(index.folder, find_missing=True).followed
+    folders = index.catalog.locations(index.folder, find_missing=True).followed_folders
     if not folders:
         raise CommandError("the library has no folders: 'hasse add FOLDER' adds one")
     return folders

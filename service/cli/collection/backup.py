@@ -89,7 +89,7 @@ def restore(
         f"{held.moment} (generation {held.generation:,})"
     )
     with Index.open(target, verify="sizes") as index:
-        for one in index.locations.followed:
+        for one in index.locations.followed_folders:
             if not one.is_dir():
                 tell(f"not there: {one}; 'hasse add FOLDER' finds its pictures where they are now")
 

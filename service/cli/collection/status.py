@@ -60,7 +60,7 @@ def _status(index: Index) -> dict[str, Any]:
     from hasse.service.writing.folders.scan import scan
 
     locations = index.catalog.locations(index.folder, find_missing=True)
-    folders = locations.followed
+    folders = locations.followed_folders
     seen = scan(folders, locations=locations, index_folder=index.folder)
     state = CatalogState.of(index, seen.roots.values())
     known = state.files
@@ -82,7 +82,7 @@ def _status(index: Index) -> dict[str, Any]:
             for folder in folders
         ],
         "new": sum(
-            path not in known and locations.stored(path) not in state.removed_paths
+            path not in known and locations.catalog_path(path) not in state.removed_paths
             for path in unread
         ),
         # A file that was just written when it was read has no size yet.

@@ -55,12 +55,12 @@ def plan(*, shards: Shards, library: Library = None, as_json: Json = False) -> N
     follow it. Segments that are added later go to shards by their names until then.
     """
     from hasse.index.creation import open_catalog
-    from hasse.index.shards import make_plan, sizes
+    from hasse.index.shards import plan_shards, shard_sizes
 
     index = configure(library=library).index
     with closing(open_catalog(index)) as catalog:
-        made = make_plan(index, catalog, shards)
-        found = sizes(made, catalog.state().segments)
+        made = plan_shards(index, catalog, shards)
+        found = shard_sizes(made, catalog.state().segments)
     if as_json:
         typer.echo(json.dumps([asdict(size) for size in found], indent=2))
         return

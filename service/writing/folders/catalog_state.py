@@ -58,7 +58,7 @@ class CatalogState:
         catalog = index.catalog
         generation, sha256 = catalog.generation(), catalog.sha256s()
         locations_before = catalog.locations(index.folder)
-        locations = locations_before.updated(folders)
+        locations = locations_before.with_folders(folders)
         paths: dict[int, list[PathRow]] = {id_: [] for id_ in sha256}
         files: dict[str, list[PathRow]] = {}
         for row in sorted(catalog.all_paths(), key=lambda row: row.path):
@@ -71,10 +71,10 @@ class CatalogState:
             paths,
             locations,
             tuple(locations_before.folders.values()),
-            *catalog.removed(),
+            *catalog.removed_files(),
             {
                 locations.absolute(file.path): file
-                for file in catalog.unreadable()
+                for file in catalog.unreadable_files()
                 if file.version in (VERSION, ANY_VERSION)
             },
             files,
@@ -118,13 +118,15 @@ class CatalogState:
             if path not in unreachable and row.device is not None
         ]
         rows += [
-            locations.folder(path, device)
+            locations.folder_row(path, device)
             for path, device in scan.mounts.items()
             if path not in unreachable
         ]
         parents = {Path(file.path).parent for file in scan.files.values() if file.folder is None}
         rows += [
-            locations.folder(path, None) for path in parents if locations.root_of(str(path)) is None
+            locations.folder_row(path, None)
+            for path in parents
+            if locations.root_of(str(path)) is None
         ]
         known_rows = set(self.folders_before)
         return [row for row in dict.fromkeys(rows) if row not in known_rows]

@@ -92,7 +92,7 @@ def path_row(
 
     `captions_before`, as in `PathRow`, stay where the scan did not read their source.
     """
-    stored = state.locations.stored
+    stored = state.locations.catalog_path
     folder = "" if file.folder is None else stored(str(file.folder))
     captions = update_captions(captions_before, file.captions)
     row = PathRow(image_id, stored(file.path), folder, captions=captions)
@@ -148,7 +148,7 @@ class _Planner:
 
     def _note_new(self, file: SeenFile, sha256: str) -> None:
         """Add a file to the new pictures, unless its image was removed by name."""
-        state, stored = self._state, self._state.locations.stored
+        state, stored = self._state, self._state.locations.catalog_path
         removed = sha256 in state.removed_sha256 or stored(file.path) in state.removed_paths
         if removed and file.folder is not None:
             self._plan.withheld_files.append(file)
@@ -256,7 +256,7 @@ class _Planner:
 
     def _stored_folder(self, folder: Path) -> str:
         if folder not in self._stored_folders:
-            self._stored_folders[folder] = self._state.locations.stored(str(folder))
+            self._stored_folders[folder] = self._state.locations.catalog_path(str(folder))
         return self._stored_folders[folder]
 
 

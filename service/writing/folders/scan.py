@@ -199,7 +199,7 @@ def _root_of(
     row = None
     if locations is not None:
         row = locations.root_of(str(folder)) or locations.moved_root(folder)
-        row = row or locations.folder(folder, None)
+        row = row or locations.folder_row(folder, None)
     row = row or FolderRow(str(folder), str(folder), "")
     root = Path(row.path)
     with suppress(OSError):

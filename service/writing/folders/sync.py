@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hasse.index.catalog.schema import parts
+from hasse.index.catalog.schema import batched
 from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import ProgressCallback
 from hasse.index.store import Index
@@ -171,7 +171,7 @@ class FolderSync:
             stamp = file.stamp
             is_lasting = error.reason in ("damaged", "not_a_picture")
             if stamp is not None and stamp.settled(self.scan.seen_at):
-                path = self._state.locations.stored(file.path)
+                path = self._state.locations.catalog_path(file.path)
                 times = (stamp.size, stamp.modified, stamp.changed)
                 version = VERSION if is_lasting else ANY_VERSION
                 self._unreadable_files[path] = UnreadableFile(path, *times, version)
@@ -246,7 +246,7 @@ class FolderSync:
                 id_ = draft.new_image_id() if id_ is None else id_
                 paths[id_] = self._path_rows(id_, sha256)
                 file = plan.new_files[sha256][0]
-                stored = self._state.locations.stored(file.path)
+                stored = self._state.locations.catalog_path(file.path)
                 added = old[id_].added if id_ in old else None
                 metadata = self._metadata(file, facts.metadata)
                 draft.add_image(
@@ -262,7 +262,7 @@ class FolderSync:
         if not draft.images:
             return
         change = self._with_captions(draft, paths)
-        self._write(replace(change, replaced=frozenset(old) & draft.images.keys()))
+        self._write(replace(change, replaced_images=frozenset(old) & draft.images.keys()))
         for row in draft.images.values():
             self._count_new(row.sha256)
 
@@ -277,7 +277,7 @@ class FolderSync:
     def _path_rows(self, id_: int, sha256: str) -> list[PathRow]:
         # Captions of a replaced image stay if they are from a table that was not scanned now.
         old = {row.path: row.captions for row in self._state.paths.get(id_, [])}
-        stored = self._state.locations.stored
+        stored = self._state.locations.catalog_path
         return [
             path_row(self._state, id_, file, self.scan.seen_at, old.get(stored(file.path), "{}"))
             for file in self._plan.new_files[sha256]
@@ -286,13 +286,13 @@ class FolderSync:
     def _update(self) -> None:
         """Change the files, captions and metadata of images of the index, and remove images."""
         plan, paths = self._plan, self._changed_paths()
-        for part in parts(paths, IMAGES_PER_CHANGE):
+        for part in batched(paths, IMAGES_PER_CHANGE):
             self._change_images({id_: paths[id_] for id_ in part})
         stale = self._stale_metadata()
-        for part in parts(stale, IMAGES_PER_CHANGE):
+        for part in batched(stale, IMAGES_PER_CHANGE):
             metadata = {id_: self._reread_metadata(stale[id_]) for id_ in part}
             self._write(Change(metadata=metadata))
-        for part in parts(plan.removed_images, IMAGES_PER_CHANGE):
+        for part in batched(plan.removed_images, IMAGES_PER_CHANGE):
             self._write(Change(removed_images=part))
             self._counts.removed += len(part)
         files_before = {file.path: file for file in self._state.unreadable_files.values()}
@@ -304,7 +304,7 @@ class FolderSync:
         self._unreadable_files = {}
         folders = self._state.changed_folders(self.scan, plan.unreachable)
         if folders or unreadable or plan.lapsed:
-            self._write(Change(lapsed=plan.lapsed, unreadable=unreadable))
+            self._write(Change(gone_paths=plan.lapsed, unreadable=unreadable))
 
     def _stale_metadata(self) -> dict[int, SeenFile]:
         """Return the images whose sidecars have changed since, or were never read."""

@@ -66,7 +66,7 @@ class FolderWatch:
         """Watch until `stop` is set.
 
         Raises:
-            ModelMismatchError: the index was encoded anew by another model.
+            ModelMismatchError: the index was re-encoded with another model.
         """
         while not stop.is_set():
             self._sync_and_schedule()
@@ -127,7 +127,7 @@ class FolderWatch:
     def _sync(self) -> bool:
         """Sync once; return whether files are still being written."""
         locations = self._index.catalog.locations(self._index.folder, find_missing=True)
-        self._folders = locations.followed
+        self._folders = locations.followed_folders
         scan_result = scan(
             self._folders,
             locations=locations,

@@ -26,7 +26,7 @@ def test_one_command_compares_the_answers_and_prints_the_table(
 ) -> None:
     monkeypatch.setattr(accelerator, "COPIED", 1 << 10)
     monkeypatch.setattr(accelerator, "_SECONDS", 0)
-    monkeypatch.setattr(accelerator, "Accelerator", partial(Accelerator, memory=10**9, smallest=1))
+    monkeypatch.setattr(accelerator, "Accelerator", partial(Accelerator, memory=10**9, min_bytes=1))
     points = points_folder(tmp_path / "points")
     accelerator.main(
         [

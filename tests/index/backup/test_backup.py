@@ -113,7 +113,7 @@ def test_backup_with_a_damaged_file_says_so_and_the_next_one_repairs_it(tmp_path
     back_up(source, place)
     points = sorted(place.rglob("points.npy"))[0]
     points.write_bytes(points.read_bytes()[:-1] + b"!")
-    with pytest.raises(BackupError, match=r"points\.npy.* is not what the library says"):
+    with pytest.raises(BackupError, match=r"points\.npy.* differs from the library"):
         back_up(source, place)
     assert back_up(source, place).copied == 1
     restore(place, tmp_path / "restored", {})

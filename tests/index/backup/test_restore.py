@@ -79,7 +79,7 @@ def test_restore_finds_folders_at_their_new_places(source: Path, tmp_path: Path)
     restore(tmp_path / "backup", tmp_path / "restored", {str(old): str(new)})
     with Index.open(tmp_path / "restored") as index:
         assert index.path_of(index.catalog.images([1])[1]) == new / "2024" / "1.jpg"
-        assert index.locations.followed == [new / "2024"]
+        assert index.locations.followed_folders == [new / "2024"]
     assert verify(tmp_path / "restored").findings == ()
 
 
@@ -87,7 +87,7 @@ def test_restore_refuses_a_folder_that_the_backup_does_not_know(
     source: Path, tmp_path: Path
 ) -> None:
     back_up(source, tmp_path / "backup")
-    with pytest.raises(BackupError, match=r"knows no folder /nowhere: .*photos/2024"):
+    with pytest.raises(BackupError, match=r"has no folder /nowhere: .*photos/2024"):
         restore(tmp_path / "backup", tmp_path / "restored", {"/nowhere": "/elsewhere"})
     assert not (tmp_path / "restored").exists()
 

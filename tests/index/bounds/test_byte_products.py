@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasse.index.bounds import byte_products, nibble_scan
-from hasse.index.bounds.query_tables import MOST
+from hasse.index.bounds.query_tables import MAX_SUM
 from hasse.index.types import Orientation
 from tests.processors import printed
 
@@ -33,14 +33,21 @@ def test_sums_are_those_of_numpy_with_codes_up_to_127(
     blocks = -(-shape[0] // (2 * half))
     sums = np.zeros((queries, blocks * 2 * half), np.uint16)
     byte_products.add_products(
-        codes, byte_products.padded(asked, orientation), orientation, shift, half, 0, blocks, sums
+        codes,
+        byte_products.pad_queries(asked, orientation),
+        orientation,
+        shift,
+        half,
+        0,
+        blocks,
+        sums,
     )
     gaps = np.minimum(asked, 127).astype(np.int64)[:, None] - np.minimum(codes, 127)
     gaps = np.maximum(gaps if orientation is Orientation.QUERY_GENERAL else -gaps, 0)
     rows = range(blocks * 2 * half)
     places = [row - row % 128 + nibble_scan.place_of(row % 128, half) for row in rows]
     assert sorted(places) == list(rows)
-    wanted = np.minimum(np.square(gaps).sum(2) >> shift, MOST)
+    wanted = np.minimum(np.square(gaps).sum(2) >> shift, MAX_SUM)
     assert np.array_equal(sums[:, places[: shape[0]]], wanted)
 
 
@@ -55,13 +62,13 @@ def test_place_of_a_row_is_where_its_sum_is(half: int) -> None:
 def test_shift_leaves_room_for_common_sums_and_no_more(orientation: Orientation, top: int) -> None:
     rng = np.random.default_rng(top)
     codes, asked = (rng.integers(0, top + 1, (n, 512), np.uint8) for n in (700, 12))
-    queries = byte_products.padded(asked, orientation)
+    queries = byte_products.pad_queries(asked, orientation)
     shift = byte_products.shift_for(codes, queries, orientation)
     sums = np.zeros((12, 768), np.uint16)
     byte_products.add_products(codes, queries, orientation, shift, 384, 0, 1, sums)
-    common = np.median(np.where(sums == MOST, MOST, sums), axis=1).max()
-    assert common < MOST
-    assert shift == 0 or common > MOST / 8
+    common = np.median(np.where(sums == MAX_SUM, MAX_SUM, sums), axis=1).max()
+    assert common < MAX_SUM
+    assert shift == 0 or common > MAX_SUM / 8
 
 
 SETS = {"x86_64": ["+ssse3,+avx,+avx2", ""], "aarch64": ["+neon", ""]}
@@ -78,7 +85,7 @@ rng = np.random.default_rng(0)
 codes, asked = (rng.integers(0, 256, (n, 100), np.uint8) for n in (128, 6))
 for orientation in Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL:
     sums = np.zeros((6, 128), np.uint16)
-    queries = products.padded(asked, orientation)
+    queries = products.pad_queries(asked, orientation)
     products.add_products(codes, queries, int(orientation), 5, 64, 0, 1, sums)
     print([sums[:, nibble_scan.place_of(row, 64)].tolist() for row in range(128)])
 """

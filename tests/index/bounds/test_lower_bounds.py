@@ -180,7 +180,7 @@ def test_a_batch_of_images_leaves_hardly_more_captions_than_are_hits(tmp_path: P
         assert np.isin(within, likely).sum() >= 4
         assert np.isin(within, rows).all()
     assert (checked <= 4096 / 20).all()
-    assert (bounded.read <= 4096 * 192 / 8 + 192 * checked).all()
+    assert (bounded.bytes_read <= 4096 * 192 / 8 + 192 * checked).all()
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
@@ -209,7 +209,7 @@ def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> 
     (survivors,), (checked,) = bounds.survivors(bounded, ALL_LIVE, limits, workers)
     assert 10 <= len(survivors) < 4096 / 10
     assert checked < 4096 / 2
-    assert 0 < bounded.read[0] <= 4096 * 64 / 2 + checked * 64
+    assert 0 < bounded.bytes_read[0] <= 4096 * 64 / 2 + checked * 64
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hasse.index.bounds import nibble_scan
 from hasse.index.bounds.quantizer import LEVELS, choose_levels, encode_block, half_block
-from hasse.index.bounds.query_tables import GROUP, MOST, tables_of
+from hasse.index.bounds.query_tables import GROUP, MAX_SUM, tables_of
 from hasse.index.types import Orientation
 from tests.index.samples import embeddings
 from tests.processors import printed
@@ -44,7 +44,7 @@ def test_add_groups_sums_the_entries_of_each_row(
             wanted += added << int(tables.shifts[0, group])
     at = [nibble_scan.row_of(place, half) for place in range(2 * half)]
     assert sorted(at) == list(range(2 * half))
-    assert np.array_equal(sums[0, 0], np.minimum(wanted, MOST)[at])
+    assert np.array_equal(sums[0, 0], np.minimum(wanted, MAX_SUM)[at])
 
 
 def test_add_groups_saturates_at_the_largest_sum() -> None:
@@ -55,7 +55,7 @@ def test_add_groups_saturates_at_the_largest_sum() -> None:
     nibble_scan.add_groups(
         columns, order, entries, np.full((1, 100), 5), np.array([100]), 0, 1, sums
     )
-    assert (sums == MOST).all()
+    assert (sums == MAX_SUM).all()
 
 
 @settings(max_examples=100)
@@ -74,7 +74,7 @@ def test_smallest_finds_the_sums_that_a_sort_finds(
 ) -> None:
     rng = np.random.default_rng(seed)
     rows = 2 * half * blocks - missing
-    by_row = np.minimum(rng.integers(0, spread, 2 * half * blocks), MOST)
+    by_row = np.minimum(rng.integers(0, spread, 2 * half * blocks), MAX_SUM)
     sums = np.empty((blocks, 2 * half), np.uint16)
     for block in range(blocks):
         for place in range(2 * half):

@@ -25,7 +25,7 @@ def test_table_entries_never_exceed_the_squared_gap(
         tables = tables_of(queries, levels, shares, orientation)
         for b, query in enumerate(queries):
             groups = tables.shifts.shape[1]
-            assert tables.heavy[b, groups - 1] > 0.96 or tables.heavy[b, -1] == 0
+            assert tables.cumulative[b, groups - 1] > 0.96 or tables.cumulative[b, -1] == 0
             adding = tables.order[b, :groups][tables.entries[b].any(2)]
             assert len(set(adding.tolist())) == len(adding)
             unit = Fraction(float(tables.units[b]))

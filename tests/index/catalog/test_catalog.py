@@ -21,9 +21,9 @@ from hasse.index.types import (
     CaptionRow,
     DescribedImage,
     FolderRow,
+    ImageHitRow,
     ImageRow,
     Metadata,
-    NamedImage,
     PathRow,
     UnreadableFile,
     VersionRow,
@@ -37,7 +37,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     row = ImageRow(2**62, "Ä \0 '\".jpg", "a/b", None, None, "")
     numpy_row = ImageRow(np.int64(7), np.str_("7.jpg"), "7.jpg", np.int32(3), np.int32(4), "val")  # type: ignore[arg-type]
     caption = CaptionRow(-5, 2**62, "two\nlines 🐕")
@@ -54,7 +54,7 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     described = DescribedImage(row, [caption, written], [PathRow(2**62, "a/b")])
     assert catalog.described_images([2**62, 8]) == {2**62: described}
     said = [[caption.text, None], [written.text, written.written_by]]
-    named = NamedImage(2**62, row.file_name, row.width, row.height, said, [["a/b", ""]])
+    named = ImageHitRow(2**62, row.file_name, row.width, row.height, said, [["a/b", ""]])
     assert catalog.image_hits([2**62, 7, 8]) == (
         {2**62: named, 7: (7, "7.jpg", 3, 4, [], [["7.jpg", ""]])},
         0,
@@ -68,7 +68,7 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
 def test_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_blocks(
     catalog: Catalog,
 ) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     with catalog.writing() as connection:
         mutations.insert_images(connection, images(range(1000)))
         mutations.insert_captions(connection, captions(range(30_000), range(1000)))
@@ -92,7 +92,7 @@ def test_lookup_has_no_parameter_but_its_ids(database: str, name: str) -> None:
 
 def test_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Path) -> None:
     catalog = Catalog(f"sqlite:///{tmp_path / 'new.db'}")
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     with catalog.creating() as connection:
         DOCUMENTS.drop(connection)  # virtual tables are not dumped
     with (
@@ -117,7 +117,7 @@ def test_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Pa
 
 
 def test_readers_do_not_see_a_change_before_it_is_whole(catalog: Catalog) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     with catalog.writing() as connection:
         mutations.raise_generation(connection, model())
         mutations.insert_images(connection, images([1]))
@@ -133,14 +133,14 @@ def test_readers_do_not_see_a_change_before_it_is_whole(catalog: Catalog) -> Non
 
 
 def test_captions_need_their_image(catalog: Catalog) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     with pytest.raises(sql.exc.IntegrityError), catalog.writing() as connection:
         mutations.insert_captions(connection, captions([1], [5]))
     catalog.close()
 
 
 def test_every_commit_is_synced_and_reads_go_on_beside_writes(catalog: Catalog) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     for reach in (catalog.reading, catalog.writing):
         with reach() as connection:
             pragmas = {
@@ -161,7 +161,7 @@ def test_tables_of_somebody_else_are_left_alone(catalog: Catalog, tmp_path: Path
         other.execute("CREATE TABLE images (theirs TEXT)")
         other.execute("INSERT INTO images VALUES ('kept')")
     with pytest.raises(NotAnIndexError, match=r"'images' that is not ours: give .* of its own"):
-        mutations.create(catalog, model())
+        mutations.create_catalog(catalog, model())
     catalog.close()
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
         assert other.execute("SELECT theirs FROM images").fetchall() == [("kept",)]
@@ -185,7 +185,7 @@ def test_database_that_cannot_be_reached_from_here_is_named_with_the_remedy(
 def test_change_that_a_server_breaks_off_is_told_as_one(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     monkeypatch.setattr(catalog, "url", sql.make_url("postgresql://user:secret@host/mine"))
     closed = sql.exc.OperationalError("COMMIT", None, sqlite3.OperationalError("server closed"))
     with (
@@ -201,7 +201,7 @@ def test_change_that_a_server_breaks_off_is_told_as_one(
 def test_value_that_changed_in_any_column_of_any_table_is_found(
     table: str, catalog: Catalog, tmp_path: Path
 ) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     files = {"points.npy": FileRecord(5, "ab" * 32)}
     with catalog.writing() as connection:
         mutations.raise_generation(connection, model())
@@ -243,7 +243,7 @@ def test_value_that_changed_in_any_column_of_any_table_is_found(
 
 
 def test_generation_that_is_no_number_is_damage_by_name(catalog: Catalog, tmp_path: Path) -> None:
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as other, other:
         other.execute("UPDATE meta SET generation = 'x'")
     with pytest.raises(DamagedIndexError, match=r"catalog\.db: .*'meta' was changed"):

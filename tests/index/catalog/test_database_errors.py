@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, InternalError, OperationalError, Programm
 from hasse.index.catalog import database_errors
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import sqlite_url
-from hasse.index.catalog.database_errors import translated
+from hasse.index.catalog.database_errors import to_index_error
 from hasse.index.creation import open_catalog
 from hasse.index.errors import (
     CatalogUnreachableError,
@@ -259,7 +259,7 @@ def test_only_what_sqlite_reads_wrong_is_damage(
 ) -> None:
     said = sqlite3.OperationalError("it says so")
     said.sqlite_errorcode = code
-    told = translated(sql.make_url(f"sqlite:///{tmp_path}/catalog.db"), sqlite3, said)
+    told = to_index_error(sql.make_url(f"sqlite:///{tmp_path}/catalog.db"), sqlite3, said)
     assert type(told) is kind
     assert "catalog.db" in str(told)
     assert "(it says so)" in str(told)
@@ -297,7 +297,7 @@ def test_server_that_refuses_is_named_with_the_reason_and_the_remedy(
 ) -> None:
     said = Said(state)
     error = said if wrapped is None else wrapped("SELECT", None, said)
-    told = translated(SERVER, Driver, error)
+    told = to_index_error(SERVER, Driver, error)
     assert type(told) is kind
     assert remedy in str(told)
     assert "postgresql+psycopg://user:***@host/mine" in str(told)
@@ -307,4 +307,4 @@ def test_server_that_refuses_is_named_with_the_reason_and_the_remedy(
 @pytest.mark.parametrize("url", [SERVER, sql.make_url("sqlite:////i/catalog.db")])
 def test_fault_of_what_was_asked_is_no_translated(url: sql.URL) -> None:
     error = ProgrammingError("SELECT", None, Exception("no such table"))
-    assert translated(url, Driver, error) is None
+    assert to_index_error(url, Driver, error) is None

@@ -30,7 +30,7 @@ def test_overview_counts_by_folder_month_camera_and_place(
         for at, (folder, time) in enumerate(zip(folders, times, strict=True))
     ]
     catalog = Catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    mutations.create(catalog, model())
+    mutations.create_catalog(catalog, model())
     with catalog.writing() as connection:
         mutations.raise_generation(connection, model())
         mutations.insert_images(connection, rows)
@@ -46,7 +46,7 @@ def test_overview_counts_by_folder_month_camera_and_place(
         mutations.insert_captions(connection, captions)
         mutations.replace_texts(connection, "added keyword", {0: ["Anna", "swans"]})
     found = read_overview(catalog, tmp_path)
-    monkeypatch.setattr(overview, "MOST_ROWS", 3)
+    monkeypatch.setattr(overview, "MAX_ROWS", 3)
     assert read_overview(catalog, tmp_path) == Overview()
     catalog.close()
     assert found.folders == {"a/": 3, "a/b/": 2}

@@ -142,8 +142,8 @@ def test_wildcards_operators_and_folders_above_find_nothing(index: Index, query:
 @pytest.mark.parametrize(
     ("selection", "images"),
     [
-        (Selection(said=("wifi password",)), {5}),
-        (Selection(unsaid=("cat", "wifi"), image_ids=(1, 2, 3, 5)), {3}),
+        (Selection(phrases=("wifi password",)), {5}),
+        (Selection(excluded_phrases=("cat", "wifi"), image_ids=(1, 2, 3, 5)), {3}),
         (Selection(camera="eos 5d"), {8}),
         (Selection(camera="%"), set()),
         (Selection(rating=4), {8}),
@@ -184,7 +184,7 @@ def test_verify_names_a_text_index_that_lags_and_rebuilding_mends_it(index: Inde
     with index.catalog.writing() as connection:
         connection.execute(DOCUMENTS.delete().where(DOCUMENTS.c.image_id == 1))
     (finding,) = verify(index.folder).findings
-    assert "does not hold what 1 images say" in finding
+    assert "is out of date for 1 images" in finding
     with index.writing() as writer:
         writer.rebuild_text_index()
     assert verify(index.folder).ok
@@ -225,11 +225,14 @@ def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_pa
                         *(
                             sorted(one.ids(index.catalog, folder, "image", every).tolist())
                             for query in queries[:20]
-                            for one in (Selection(said=(query,)), Selection(unsaid=(query, "京")))
+                            for one in (
+                                Selection(phrases=(query,)),
+                                Selection(excluded_phrases=(query, "京")),
+                            )
                         ),
                         *(
                             index.search(Query("image", 5, selection=one), points[0]).ids.tolist()
-                            for one in (Selection(said=(query,)) for query in queries[:20])
+                            for one in (Selection(phrases=(query,)) for query in queries[:20])
                         ),
                     ]
                 )

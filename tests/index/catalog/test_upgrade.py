@@ -23,7 +23,7 @@ from hasse.index.catalog.schema import (
     UNREADABLE,
     row_checksum,
 )
-from hasse.index.catalog.upgrade import OF_0_2_0, upgrade
+from hasse.index.catalog.upgrade import FORMAT_OF_0_2_0, upgrade
 from hasse.index.store import Index
 from hasse.index.types import FolderRow, ImageRow, ModelIdentity, PathRow
 from hasse.index.verify import verify
@@ -71,8 +71,8 @@ def make_old(connection: sql.Connection) -> None:
     values = {"path": "../pictures", "device": 7, "checksum": row_checksum("../pictures", 7)}
     connection.execute(sql.text("INSERT INTO folders VALUES (:path, :device, :checksum)"), values)
     meta = connection.execute(sql.select(META)).one()
-    checksum = row_checksum(OF_0_2_0, *tuple(meta)[2:-1])
-    connection.execute(META.update().values(format=OF_0_2_0, checksum=checksum))
+    checksum = row_checksum(FORMAT_OF_0_2_0, *tuple(meta)[2:-1])
+    connection.execute(META.update().values(format=FORMAT_OF_0_2_0, checksum=checksum))
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_upgrade_of_an_index_that_moved_with_its_pictures_finds_them(place: Path
 def test_upgrade_of_another_format_changes_nothing(place: Path) -> None:
     catalog = Catalog(catalog_url(place / "index"))
     with catalog.writing() as connection:
-        connection.execute(META.update().values(format=OF_0_2_0 - 1))
+        connection.execute(META.update().values(format=FORMAT_OF_0_2_0 - 1))
     upgrade(catalog, place / "index")
-    assert catalog.format() == OF_0_2_0 - 1
+    assert catalog.format() == FORMAT_OF_0_2_0 - 1
     catalog.close()

@@ -28,7 +28,7 @@ def test_triton_kernels_compile_for_a_gpu(orientation: Orientation) -> None:
             **COUNTS,
             **fixed,
             "tiles": shape.rows // TILE,
-            "together": shape.queries,
+            "batch_size": shape.queries,
         },
         "_tiles": {**READ, **COUNTS, **fixed, "pair_queries": "*i64", "pair_tiles": "*i64"},
     }

@@ -23,7 +23,7 @@ from tests.index.samples import embeddings, grid, snapshot
 
 def accelerator(memory: int = 10**9) -> Accelerator:
     """One that holds segments however small they are."""
-    return Accelerator(DEVICE, memory, smallest=1)
+    return Accelerator(DEVICE, memory, min_bytes=1)
 
 
 @pytest.mark.parametrize(

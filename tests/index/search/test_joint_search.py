@@ -221,7 +221,9 @@ def test_joint_search_is_certified_when_every_segment_is_and_counts_their_work(
     found = search_jointly(both, parts, Query("image", 3), workers)
     assert (found.certified, found.plan) == (True, "1 heaviest+bounds, 1 scan")
     assert found.work[:3] == (40, 128, 2000)
-    few = replace(both, segments=(large.segments[0].without(np.arange(5, 2000)), *small.segments))
+    few = replace(
+        both, segments=(large.segments[0].excluding_ids(np.arange(5, 2000)), *small.segments)
+    )
     found = search_jointly(few, parts, Query("image", 3), workers)
     assert (found.certified, found.plan) == (True, "2 scan")
     assert found.work[:5] == (45, 0, 0, 0, 0)

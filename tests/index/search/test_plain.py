@@ -92,7 +92,7 @@ def test_an_index_opened_for_one_question_answers_as_any_other(mode: Mode, tmp_p
 def test_an_index_opened_for_one_question_is_searched_by_bounds_where_it_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hasse.index.store.MOST_BYTES", 39 * 16 * 4)
+    monkeypatch.setattr("hasse.index.store.MAX_BYTES", 39 * 16 * 4)
     small_index(tmp_path / "index", 40, thresholds=BOUNDED).close()
     thresholds, point = BOUNDED, embeddings(np.random.default_rng(6), 1, 16)[0]
     with Index.open(tmp_path / "index", thresholds=thresholds, one_off=True) as large:

@@ -75,7 +75,7 @@ def test_version_that_is_removed_leaves_its_place_to_the_next(index: Index) -> N
 
 def test_image_that_gets_another_picture_is_no_version_any_more(index: Index) -> None:
     row, point = ImageRow(7, "7.jpg", "7.jpg", 9, 9), np.full((1, DIMENSION), 0.1)
-    index.change(Change([row], point, replaced=frozenset([7])))
+    index.change(Change([row], point, replaced_images=frozenset([7])))
     assert 7 not in index.catalog.versions()
     ids, same = found(index)
     assert 7 in ids

@@ -35,7 +35,7 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
         POINTS[:2],
         [CaptionRow(500, 3, "a dog")],
         POINTS[:1],
-        replaced=frozenset([3]),
+        replaced_images=frozenset([3]),
         rows=[moved],
         paths=paths,
         removed_images=[5],

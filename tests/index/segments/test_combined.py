@@ -21,7 +21,7 @@ def test_many_small_segments_are_searched_as_one(tmp_path: Path) -> None:
         alive = np.delete(np.arange(60), [7, 30])
         for live in (index, Index.open(tmp_path / "i", threads=1)):
             assert len(live.info().segments) == 60
-            assert len(live.snapshot.of("image")) == 1
+            assert len(live.snapshot.segments_of("image")) == 1
             for query in POINTS[100:110]:
                 expected = violations("image", "order", POINTS[alive], query)
                 for mode in MODES:
@@ -35,11 +35,11 @@ def test_search_sees_its_own_generation_while_rows_are_joined_behind_it(tmp_path
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         for id_ in range(3):
             index.add(images([id_]), POINTS[[id_]])
-        (before,) = index.snapshot.of("image")
+        (before,) = index.snapshot.segments_of("image")
         held = before.segment.points.tobytes()
         for id_ in range(3, 50):
             index.add(images([id_]), POINTS[[id_]])
-            (now,) = index.snapshot.of("image")
+            (now,) = index.snapshot.segments_of("image")
             assert now.segment.ids.tolist() == list(range(id_ + 1))
             assert np.array_equal(now.segment.points, POINTS[: id_ + 1])
         assert before.segment.points.tobytes() == held

@@ -335,7 +335,7 @@ def test_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_no_
                 killed.workspace().mkdir()
             with index.writing():
                 pass
-            assert folders(index) == old | index.catalog.names()
+            assert folders(index) == old | index.catalog.segment_names()
             assert answers(reader, POINTS[200]) == before
             assert reader.refresh()
             assert answers(reader, POINTS[200]) == before

@@ -53,9 +53,9 @@ def test_large_segment_answers_before_it_is_compared_and_the_bytes_left_are_told
 ) -> None:
     with Index.open(folder, verify="later") as index:
         checks = FileChecks(lambda: index.snapshot, index.check_counts)
-        assert checks.left == index.info().bytes
+        assert checks.bytes_left == index.info().bytes
         assert len(index.search(Query("image", 10), np.zeros(16)).ids) == 10
-        assert ended(index).left == 0
+        assert ended(index).bytes_left == 0
 
 
 def test_changed_byte_that_no_sample_shows_is_found_behind_searches_and_the_file_named(
@@ -66,7 +66,7 @@ def test_changed_byte_that_no_sample_shows_is_found_behind_searches_and_the_file
         checks = ended(index)
         assert isinstance(checks.damage, DamagedIndexError)
         assert f"{POINTS} was changed since it was written" in str(checks.damage)
-        assert checks.left
+        assert checks.bytes_left
 
 
 def test_small_segment_is_compared_when_it_is_opened(
@@ -94,8 +94,8 @@ def test_segment_that_is_added_is_compared_after_the_next_look(
         assert again.wait(60)
         again.clear()
         index.add(images([ROWS]), EMBEDDINGS[ROWS:])
-        assert checks.left
-        checks.look()
+        assert checks.bytes_left
+        checks.notify()
         assert again.wait(60)
-        assert not checks.left
+        assert not checks.bytes_left
         checks.close()

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from hasse.index.segments.leases import Lease, oldest
+from hasse.index.segments.leases import Lease, oldest_local_lease
 
 
 def test_generation_is_read_until_its_last_lease_is_gone(tmp_path: Path) -> None:
     first, second = Lease(tmp_path, 5), Lease(tmp_path, 5)
-    assert oldest(tmp_path, 6) == 5
-    assert oldest(tmp_path, 4) == 4
+    assert oldest_local_lease(tmp_path, 6) == 5
+    assert oldest_local_lease(tmp_path, 4) == 4
     first.release()
-    assert oldest(tmp_path, 6) == 5
+    assert oldest_local_lease(tmp_path, 6) == 5
     del second
-    assert oldest(tmp_path, 6) == 6
-    assert oldest(tmp_path, 0) == 0
+    assert oldest_local_lease(tmp_path, 6) == 6
+    assert oldest_local_lease(tmp_path, 0) == 0
 
 
 @pytest.mark.parametrize("order", [(3, 7, 5), (7, 5, 3), (5, 3, 7)])
@@ -28,9 +28,9 @@ def test_oldest_of_several_is_found_whichever_came_first(
 ) -> None:
     held = {generation: Lease(tmp_path, generation) for generation in order}
     for generation in (3, 5, 7):
-        assert oldest(tmp_path, 9) == generation
+        assert oldest_local_lease(tmp_path, 9) == generation
         held[generation].release()
-    assert oldest(tmp_path, 9) == 9
+    assert oldest_local_lease(tmp_path, 9) == 9
 
 
 def test_another_process_is_seen_reading_and_its_death_as_well(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_another_process_is_seen_reading_and_its_death_as_well(tmp_path: Path) -
     ) as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"held\n"
-        assert oldest(tmp_path, 4) == 3
+        assert oldest_local_lease(tmp_path, 4) == 3
         reader.kill()
-    assert oldest(tmp_path, 4) == 4
+    assert oldest_local_lease(tmp_path, 4) == 4
 
 
 def test_looking_for_the_oldest_leaves_no_file_open(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_looking_for_the_oldest_leaves_no_file_open(tmp_path: Path) -> None:
 
     lease = Lease(tmp_path, 3)
     before = opened()
-    assert oldest(tmp_path, 9) == 3
+    assert oldest_local_lease(tmp_path, 9) == 3
     assert opened() == before != []
     lease.release()
 
@@ -71,13 +71,13 @@ def test_system_without_such_locks_leases_nothing(
 
     monkeypatch.setattr("fcntl.fcntl", unknown)
     lease = Lease(tmp_path, 3)
-    assert oldest(tmp_path, 9) == 9
+    assert oldest_local_lease(tmp_path, 9) == 9
     lease.release()
 
 
 def test_folder_that_cannot_be_written_is_read_without_a_lease(tmp_path: Path) -> None:
     lease = Lease(tmp_path / "nowhere", 3)
-    assert oldest(tmp_path / "nowhere", 9) == 9
+    assert oldest_local_lease(tmp_path / "nowhere", 9) == 9
     lease.release()
 
 
@@ -94,5 +94,5 @@ def test_generation_is_leased_by_a_user_who_may_only_read_the_file(
 
     monkeypatch.setattr("os.open", as_another_user)
     lease = Lease(tmp_path, 3)
-    assert oldest(tmp_path, 9) == 3
+    assert oldest_local_lease(tmp_path, 9) == 3
     lease.release()

@@ -11,7 +11,7 @@ import pytest
 from hasse.index.errors import HasseIndexError, IndexLockedError
 from hasse.index.kernels import arrays
 from hasse.index.search.query import Query
-from hasse.index.segments.compaction import Compacted, ProgressCallback
+from hasse.index.segments.compaction import CompactionResult, ProgressCallback
 from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from tests.index.samples import BOUNDED, embeddings, images, model
@@ -27,7 +27,9 @@ def filled(folder: Path) -> Index:
 
 
 def upkeep_of(
-    index: Index, seconds: float, on_compaction: Callable[[Compacted], None] = lambda done: None
+    index: Index,
+    seconds: float,
+    on_compaction: Callable[[CompactionResult], None] = lambda done: None,
 ) -> Upkeep:
     return Upkeep(
         lambda progress: index.compact(progress=progress),
@@ -37,12 +39,12 @@ def upkeep_of(
     )
 
 
-def merged_by_upkeep(index: Index) -> list[Compacted]:
+def merged_by_upkeep(index: Index) -> list[CompactionResult]:
     """Return the compactions of an upkeep until it was closed: at least one."""
-    merged: list[Compacted] = []
+    merged: list[CompactionResult] = []
     seen = threading.Event()
 
-    def note(done: Compacted) -> None:
+    def note(done: CompactionResult) -> None:
         merged.append(done)
         seen.set()
 
@@ -83,7 +85,7 @@ def test_closing_upkeep_gives_up_the_merge_under_way(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with filled(tmp_path / "i") as index:
 
-        def compact(check: ProgressCallback) -> Compacted:
+        def compact(check: ProgressCallback) -> CompactionResult:
             def slow(done: int, total: int) -> None:
                 begun.set()
                 while True:  # until the check raises
@@ -102,7 +104,7 @@ def test_closing_upkeep_gives_up_the_merge_under_way(tmp_path: Path) -> None:
         assert not (tmp_path / "i" / "compaction").exists()
 
 
-NOTHING = Compacted(before=1, after=1, dropped=0, generation=1)
+NOTHING = CompactionResult(before=1, after=1, dropped=0, generation=1)
 
 
 def test_upkeep_reports_each_error_once_until_it_has_gone_well() -> None:
@@ -110,7 +112,7 @@ def test_upkeep_reports_each_error_once_until_it_has_gone_well() -> None:
     faults = {1: "no room", 2: "no room", 3: "damage", 5: "damage", 6: "damage"}
     tried, done = [0], threading.Event()
 
-    def compact(_: ProgressCallback) -> Compacted:
+    def compact(_: ProgressCallback) -> CompactionResult:
         tried[0] += 1
         if tried[0] in faults:
             raise HasseIndexError(faults[tried[0]])
@@ -129,7 +131,7 @@ def test_upkeep_tries_again_without_an_error_where_another_process_is_merging() 
     tried = threading.Semaphore(0)
     reported: list[Exception] = []
 
-    def busy(_: ProgressCallback) -> Compacted:
+    def busy(_: ProgressCallback) -> CompactionResult:
         tried.release()
         raise IndexLockedError("another process is compacting the index")
 

@@ -60,8 +60,8 @@ def test_writer_of_another_model_changes_nothing(tmp_path: Path) -> None:
         index.add(images([0]), POINTS[:1])
         other = model(name="other")
         with writing(index.folder, index.catalog, other, 0.0) as writer:
-            with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
+            with pytest.raises(ModelMismatchError, match="re-encoded with the model 'sample'"):
                 writer.change(Change(images([1]), POINTS[:1]))
-            with pytest.raises(ModelMismatchError, match="encoded anew by the model 'sample'"):
+            with pytest.raises(ModelMismatchError, match="re-encoded with the model 'sample'"):
                 writer.change(Change(removed_by_name=[0]))
         assert not index.refresh()

@@ -18,7 +18,7 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.errors import BadShardsError, ChecksumError, ShardUnreachableError
 from hasse.index.search.query import Answer, Query
 from hasse.index.segments.compaction import everything
-from hasse.index.shards import make_plan, read_plan, sizes
+from hasse.index.shards import plan_shards, read_plan, shard_sizes
 from hasse.index.store import Index
 from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
 from hasse.service.cluster.deployment import Layout, RayShards, Replica
@@ -78,7 +78,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def whole(folder: Path) -> Iterator[Index]:
     with filled(folder) as index:
-        make_plan(folder, index.catalog, COUNT)
+        plan_shards(folder, index.catalog, COUNT)
         index.refresh()
         yield index
 
@@ -126,7 +126,7 @@ def test_shards_answer_as_the_whole_index_does_through_changes_of_any_front_end(
             assert answers(first) == answers(second) == answers(whole)
             whole.compact(everything)
             assert answers(second) == answers(whole)
-            make_plan(whole.folder, whole.catalog, 1)
+            plan_shards(whole.folder, whole.catalog, 1)
             whole.refresh()
             assert answers(first) == answers(whole)
             info = second.info()
@@ -184,13 +184,13 @@ def test_search_of_a_part_is_refused_while_the_collection_changes_under_every_at
 
 
 def test_plan_balances_rows_and_refuses_what_cannot_be(whole: Index, tmp_path: Path) -> None:
-    plan = make_plan(whole.folder, whole.catalog, COUNT)
+    plan = plan_shards(whole.folder, whole.catalog, COUNT)
     state = whole.catalog.state()
-    assert [size.rows["image"] for size in sizes(plan, state.segments)] == [60, 60]
+    assert [size.rows["image"] for size in shard_sizes(plan, state.segments)] == [60, 60]
     with pytest.raises(BadShardsError, match="plan at most 4"):
-        make_plan(whole.folder, whole.catalog, 5)
+        plan_shards(whole.folder, whole.catalog, 5)
     with filled(tmp_path / "sqlite") as other, pytest.raises(BadShardsError, match=r"catalog\.url"):
-        make_plan(other.folder, other.catalog, 2)
+        plan_shards(other.folder, other.catalog, 2)
     with pytest.raises(BadShardsError, match="hasse cluster plan"):
         ClusterIndex(whole.folder, InProcess.__new__(InProcess), 3)
 
@@ -200,7 +200,7 @@ def test_copies_of_segments_that_were_merged_away_are_removed(whole: Index, tmp_
     InProcess(whole.folder, copies).close()
     before = {path.name for path in copies.iterdir()}
     whole.compact(everything)
-    make_plan(whole.folder, whole.catalog, 1)
+    plan_shards(whole.folder, whole.catalog, 1)
     Shard(whole.folder, 0, 1, 1, copies).close()
     after = {path.name for path in copies.iterdir()}
     assert after == {path.name for path in (whole.folder / "segments").iterdir()}

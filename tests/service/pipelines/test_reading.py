@@ -90,7 +90,7 @@ def test_picture_that_changes_is_read_again(index: Index) -> None:
     path = index.path_of(index.catalog.images([1])[1])
     Image.new("RGB", (50, 8), "white").save(path)
     row = ImageRow(1, "1.png", str(path), 50, 8, sha256="new")
-    index.change(Change([row], np.full((1, 4), 0.5), replaced=frozenset([1])))
+    index.change(Change([row], np.full((1, 4), 0.5), replaced_images=frozenset([1])))
     assert 1 not in said(index)
     assert read_pictures(index, SizeReader(), DEFAULT_LIMITS) == (1, 1)
     assert said(index)[1] == "as wide as 50"

@@ -15,7 +15,7 @@ State = dict[int, tuple[str, list[str], list[str]]]
 
 def remember(index: Index, folder: Path) -> None:
     """Let an index follow a folder."""
-    row = index.locations.folder(folder.resolve(), folder.stat().st_dev)
+    row = index.locations.folder_row(folder.resolve(), folder.stat().st_dev)
     index.change(Change(folders=[row]))
 
 

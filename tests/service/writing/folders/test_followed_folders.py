@@ -362,7 +362,7 @@ def test_broken_file_is_named_once_and_read_again_when_it_changed(
     assert sync(seen_at=later) == Counts(added=1, present=3)
     (root / "same.png").unlink()
     sync(seen_at=later)
-    assert [Path(file.path).name for file in index.catalog.unreadable()] == ["text.png"]
+    assert [Path(file.path).name for file in index.catalog.unreadable_files()] == ["text.png"]
 
 
 def test_file_above_a_limit_is_remembered_and_tried_again(
@@ -385,7 +385,7 @@ def test_file_above_a_limit_is_remembered_and_tried_again(
     assert synced(7100) == Counts(present=3)
     assert index.catalog.generation() == generation  # nothing is written of what is known
     assert synced(7200).added == 1
-    assert not index.catalog.unreadable()
+    assert not index.catalog.unreadable_files()
 
 
 def test_date_of_a_picture_follows_the_corrected_date_of_its_file(

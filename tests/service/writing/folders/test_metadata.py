@@ -33,7 +33,7 @@ SIDECAR = (
 
 
 def saying(index: Index, *texts: str, **other: int) -> list[int]:
-    selection = Selection(said=texts, **other)  # type: ignore[arg-type]
+    selection = Selection(phrases=texts, **other)  # type: ignore[arg-type]
     return sorted(selection.ids(index.catalog, index.folder, "image", np.arange(20)).tolist())
 
 
