@@ -108,8 +108,11 @@ class Masks:
 def _bytes_of(selection: Selection, mask: NDArray[np.bool_]) -> int:
     """Estimate the memory of a mask and the selection in its key.
 
-    The ids of a selection may take more memory than the mask, which has one byte for each row.
+    Ids and texts of a selection may take more memory than the mask, which has one byte for each
+    row.
     """
-    ids, texts = selection.image_ids or (), (selection.split, selection.path_prefix)
+    ids = selection.image_ids or ()
+    names = (selection.split, selection.path_prefix, selection.camera)
+    texts = (*names, *selection.phrases, *selection.excluded_phrases)
     characters = sum(len(text) for text in texts if text is not None)
     return mask.nbytes + _ENTRY_BYTES + _ID_BYTES * len(ids) + 4 * characters

@@ -183,8 +183,13 @@ def of_ids(at: int) -> Selection:
     return Selection(image_ids=tuple(range(1000 * at, 1000 * (at + 1))))
 
 
+def of_long_phrase(at: int) -> Selection:
+    return Selection(phrases=(f"word{at}" * 1500,))
+
+
 @pytest.mark.parametrize(
-    ("selection", "count"), [(of_split, 400), (of_long_split, 60), (of_ids, 20)]
+    ("selection", "count"),
+    [(of_split, 400), (of_long_split, 60), (of_ids, 20), (of_long_phrase, 60)],
 )
 def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
     index: Index, selection: Callable[[int], Selection], count: int
