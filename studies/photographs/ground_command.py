@@ -108,12 +108,15 @@ def ground(
         )
     whole = load(dataset)
     part, derived, rows = _chained(whole, features, chains)
-    learned = [one.text for one in whole.split("train").captions]
+    taught = whole.split("train")
+    learned = [one.text for one in taught.captions]
     read = [text for file in captions or () for text in read_texts(file)]
     lexicon = Lexicon.read(wordnet)
     things = Things.choose(lexicon, Usage.of([*learned, *read]), imagenet_synsets())
     base = named_models.find(model)
-    grounded = grounding.ground(base, out, things, learned, part, rows, out.name)
+    captioned = replace(whole, images=taught.images + part.images)
+    seen = FeatureStore.open(features).select([one.id for one in captioned.images], regions=True)
+    grounded = grounding.ground(base, out, things, learned, captioned, seen, out.name)
     encode = grounded.model.encode_features
     pictures = []
     for folder, stored in zip(named, named_features, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -44,8 +44,9 @@ from hasse.studies.photographs.classes import EMPTY, article
 from hasse.studies.photographs.things import SKIPPED, Things
 
 KEPT = 640  # coordinates of the trained model, of which a few hundred say next to nothing
-_SHOWN = 5  # fewest pictures that tell how captions use a word
+_SHOWN = 30  # fewest pictures that tell how captions use a word
 _LEAST_AUC = 0.65  # of evidence for pictures whose captions have a word, against others
+_NEAREST = 5  # classes to a phrase beside them, of which it has to demand one
 # Chosen by the AUC of names that are there against names left out, on pictures that calibrate.
 MASS_WEIGHT = 0.1
 
@@ -83,9 +84,7 @@ class NamedPictures:
         shown = [things.lexicon.kinds(one) for one in synsets]
         words = {one: things.lexicon.words[one][0] for known in shown for one in known}
         names = {
-            synset: article(word.replace("_", " "))
-            for synset, word in sorted(words.items())
-            if word not in EMPTY
+            synset: _named(word) for synset, word in sorted(words.items()) if word not in EMPTY
         }
         return cls(points, shown, names)
 
@@ -133,6 +132,27 @@ def misused(
     return found
 
 
+def unlike(
+    things: Things, vocabulary: Iterable[str], encode: Callable[[Sequence[str]], Points]
+) -> set[str]:
+    """Return nouns beside the classes that a trained model finds unlike the classes they demand.
+
+    "Water" is a substance, and so is toilet tissue, but no picture of the one tells of the other.
+    """
+    shown = things.beside(vocabulary)
+    names = [_named(things.lexicon.words[one][0]) for one in things.classes]
+    likeness = encode([*map(_named, shown)]) @ encode(names).T
+    return {
+        lemma
+        for (lemma, classes), near in zip(shown.items(), likeness, strict=True)
+        if (near > near[list(classes)].max(initial=0)).sum() >= _NEAREST
+    }
+
+
+def _named(lemma: str) -> str:
+    return article(lemma.replace("_", " "))
+
+
 def ground(
     base: Path,
     out: Path,
@@ -153,12 +173,13 @@ def ground(
         shutil.copytree(base, out / BASE, ignore=shutil.ignore_patterns("captioner", "*.md"))
         loaded = checkpoint.load(out / BASE, to_learn=True)
         trained = loaded.order_embedding
-        without = misused(things, trained, dataset, features)
+        known, encode = trained.vocabulary.words, trained.encode_captions
+        without = misused(things, trained, dataset, features) | unlike(things, known, encode)
         model = GroundedModel(
             trained,
             most_varying(trained, captions),
             things.matrix(),
-            things.demands(trained.vocabulary.words, without),
+            things.demands(known, without),
             classifier_of(trained.config.backbone),
         )
         _save(out, loaded, model, name)

@@ -17,37 +17,58 @@ _SENSES = """
     bass 7:music 8:animal
     bat 5:sport 1:animal
     beam 0:building
+    belt 0:clothing
     boa 1:clothing 2:animal
     bow 4:weapon 1:clothing 2:music 0:boat
     boxer 0:fight 4:animal
+    can 0:container
     cardigan 1:clothing 2:animal
+    case 0:container
     chest 0:body 2:box
+    circle 0:sport
     coach 0:sport 5:traffic
+    cover 0:paper
     crane 4:building 5:animal
     cricket 1:animal 0:sport
     diner 3:eating
+    display 0:paper
     drill 1:tool 2:animal
     ear 0:body 5:eating
     fan 0:crowd 1:air
+    figure 0:body
+    form 0:body
     gondola 2:boat
+    grill 0:eating
     hip 0:body
     horn 5:music 0:animal
+    hose 0:tool
     jack 0:tool
     jacket 1:clothing
     key 0:tool
     kid 0:body
     kite 3:toy 4:animal
+    lamp 2:building
+    match 0:sport
+    material 0:clothing
+    medium 0:color
+    mirror 0:body
     monitor 5:computer 7:animal
     mouse 1:animal 4:computer
     nail 2:tool 0:body
     orange 1:eating 0:color
     painter 0:color
+    paper 0:paper
     patch 0:clothing
     pick 0:tool
     pirate 0:boat
     pitcher 2:container 0:sport
     plane 1:traffic 5:tool
+    plant 0:eating
+    plate 0:eating
+    point 0:sky
     ray 7:animal 0:sky
+    round 0:fight
+    rubber 0:clothing
     runner 0:sport
     screen 3:computer
     seal 9:animal 0:paper
@@ -56,9 +77,11 @@ _SENSES = """
     spike 0:tool
     string 0:music
     tank 1:weapon 2:container
+    telescope 0:sky
     turtle 2:animal 1:clothing
     wind 0:air
     wood 0:tool
+    work 0:tool
 """
 
 _CUES: Mapping[str, frozenset[str]] = {

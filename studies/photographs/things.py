@@ -186,6 +186,17 @@ class Things:
         near = found and min(found.values()) <= _MOST_STEPS
         return (tuple(found), True) if near else ((), False)
 
+    def beside(self, vocabulary: Iterable[str]) -> dict[str, Classes]:
+        """Return nouns of a vocabulary beside the classes, with the classes that they demand."""
+        found = {}
+        for word in vocabulary:
+            lemma = self.lexicon.base(word, "noun") or ""
+            coordinates, is_beside = self._of_lemma(lemma)
+            if is_beside and self.is_noun(word):
+                sets = (set(self.sets[one]) for one in coordinates)
+                found[lemma] = tuple(sorted(set.intersection(*sets)))
+        return found
+
     def is_noun(self, word: str) -> bool:
         """Tell whether captions, or else WordNet's texts, use a word mostly as a noun."""
         if self.lexicon.base(word, "noun") is None:

@@ -95,5 +95,10 @@ def test_a_word_whose_likeliest_sense_no_class_tells_demands_nothing(demands: De
     assert demanded(demands, "an ear with ripe kernels", "ear") == _corn(demands)
 
 
+@pytest.mark.parametrize("text", ["a plate", "a mirror", "a plant", "water", "a toilet", "a field"])
+def test_a_word_that_no_class_is_like_demands_nothing(demands: Demands, text: str) -> None:
+    assert not demands.of(text).row.any()
+
+
 def _corn(demands: Demands) -> set[int]:
     return set(demands.rows[demands.senses["ear"][1].row])

@@ -51,6 +51,12 @@ def test_phrases_are_found_in_all_forms_unless_they_are_left_out(things: Things)
     assert not demands.of("a blue man sits").row.any()
 
 
+def test_a_noun_beside_the_classes_is_told_with_the_classes_it_demands(things: Things) -> None:
+    beside = Things.choose(things.lexicon, things.usage, (DOG, *CLASSES[2:]))
+    assert beside.beside(["bird", "birds", "dog", "blue", "unknown"]) == {"bird": (0,)}
+    assert things.beside(["bird", "dog"]) == {}
+
+
 def test_listed_senses_are_those_of_wordnet_by_number_and_zero_demands_nothing(
     things: Things, monkeypatch: pytest.MonkeyPatch
 ) -> None:
