@@ -139,9 +139,6 @@ class Settings(BaseSettings):
     """Most points that are searched for together."""
     search_workers: int = Field(default=1, ge=1, le=256)
     """Threads that search; each searches with all cores."""
-    batch_seconds: float = Field(default=0.0, ge=0, le=1)
-    """Time that a batch waits until it is full; at 0 a batch is what arrived while the previous
-    batch was processed."""
     decode_workers: int = Field(default=2, ge=1, le=256)
     """Pictures from clients that are decoded at a time; as many thumbnails of stored pictures are
     made at the same time."""

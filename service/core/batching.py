@@ -1,5 +1,6 @@
 """Dynamic batching: threads take the items that wait, as many as fit into a batch.
 
+No item waits for others: a batch is what came while the one before it was worked on.
 Items with the same key may share a batch (captions of like length, searches with the same options).
 A batch that raises is repeated item by item, so that only the item at fault fails. The future of a
 client that disconnected is cancelled, and its item is skipped.
@@ -78,7 +79,6 @@ class Batcher(Generic[Key, Item, Result]):
             threads of this batcher only, one call at a time in each.
         size: most items of a batch, by key.
         workers: number of threads; 1 makes the thread the owner of what `run` uses.
-        delay: how long the oldest item waits for its batch to fill, in seconds.
         together: exceptions that are no item's fault: they fail the whole batch at once.
         on_death: called when a thread ends otherwise than by `close`.
     """
@@ -90,14 +90,12 @@ class Batcher(Generic[Key, Item, Result]):
         *,
         size: Callable[[Key], int],
         workers: int = 1,
-        delay: float = 0.0,
         together: tuple[type[Exception], ...] = (),
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._run = run
         self._size = size
-        self._delay = delay
         self._together = together
         self._on_death = on_death
         # What came in this turn of the loop; only the loop's.
@@ -191,10 +189,6 @@ class Batcher(Generic[Key, Item, Result]):
                     continue
                 key = min(self._jobs, key=lambda name: self._jobs[name][0].number)
                 jobs = self._jobs[key]
-                remaining = jobs[0].submitted + self._delay - perf_counter()
-                if remaining > 0 and len(jobs) < self._size(key):
-                    self._changed.wait(remaining)
-                    continue
                 batch = [jobs.popleft() for _ in range(min(len(jobs), self._size(key)))]
                 if not jobs:
                     del self._jobs[key]

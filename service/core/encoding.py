@@ -117,7 +117,6 @@ class EncodingQueue:
             "encoder",
             self._run,
             size=lambda key: sizes[key.kind],
-            delay=settings.batch_seconds,
             on_death=on_death,
         )
 

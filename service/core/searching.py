@@ -267,7 +267,6 @@ class SearchQueue:
                 1, batch_limit(settings.search_batch, admission.in_flight) // key.points
             ),
             workers=settings.search_workers,
-            delay=0.0,
             together=UNREADABLE,
             on_death=on_death,
         )

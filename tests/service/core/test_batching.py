@@ -32,8 +32,8 @@ class Recorder:
             raise ValueError(f"cannot take {self.poison}")
         return [2 * item for item in items]
 
-    def batcher(self, size: int = 8, delay: float = 0.0) -> Batcher[str, int, int]:
-        return Batcher("test", self.run, size=lambda key: size, delay=delay)
+    def batcher(self, size: int = 8) -> Batcher[str, int, int]:
+        return Batcher("test", self.run, size=lambda key: size)
 
 
 async def behind_a_closed_gate(
@@ -111,7 +111,7 @@ def test_error_that_is_no_items_fault_fails_the_whole_batch() -> None:
             runs.append(items)
             raise ConnectionError("the database is away")
 
-        batcher = Batcher("test", run, size=lambda _: 4, delay=60, together=(ConnectionError,))
+        batcher = Batcher("test", run, size=lambda _: 4, together=(ConnectionError,))
         work = [batcher.submit("a", at) for at in range(4)]
         found = await asyncio.gather(*work, return_exceptions=True)
         assert [type(error) for error in found] == [ConnectionError] * 4
@@ -146,20 +146,6 @@ def test_cancelled_item_is_skipped() -> None:
         await asyncio.gather(first, staying)
         batcher.close()
         assert [items for _, items in recorder.batches] == [[0], [2]]
-
-    asyncio.run(main())
-
-
-def test_batch_that_is_not_full_waits_for_the_delay_only() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        full, other = recorder.batcher(size=2, delay=1e6), recorder.batcher(size=2, delay=0.1)
-        await asyncio.gather(*(full.submit("a", at) for at in range(2)))
-        done = await other.submit("a", 3)
-        full.close()
-        other.close()
-        assert done.waited >= 0.1
-        assert [items for _, items in recorder.batches] == [[0, 1], [3]]
 
     asyncio.run(main())
 
@@ -248,13 +234,16 @@ def test_busy_seconds_is_of_the_batch_that_runs_longest() -> None:
 def test_result_holds_the_wait_of_its_own_item() -> None:
     async def main() -> None:
         recorder = Recorder()
-        batcher = recorder.batcher(size=2, delay=60)
-        first = asyncio.create_task(batcher.submit("a", 0))
-        await settled()
+        batcher = recorder.batcher()
+        busy = await behind_a_closed_gate(recorder, batcher)
+        first = asyncio.create_task(batcher.submit("a", 1))
         await asyncio.sleep(0.1)
-        second = await batcher.submit("a", 1)
+        second = asyncio.create_task(batcher.submit("a", 2))
+        await settled()
+        recorder.gate.set()
+        await busy
+        assert (await first).waited >= (await second).waited + 0.05
         batcher.close()
-        assert (await first).waited >= second.waited + 0.05
 
     asyncio.run(main())
 

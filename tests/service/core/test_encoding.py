@@ -17,7 +17,7 @@ def test_encoder_batches_captions_and_pictures_by_their_own_sizes() -> None:
     model = tiny_model()
     encoder = EncodingQueue(
         model,
-        Settings(caption_batch=2, picture_batch=1, batch_seconds=1),
+        Settings(caption_batch=2, picture_batch=1),
         batch_size=metrics.batch_size,
     )
 
@@ -38,7 +38,7 @@ def test_encoder_batches_captions_of_like_length_together() -> None:
     model, metrics = tiny_model(), Metrics()
     encoder = EncodingQueue(
         model,
-        Settings(caption_batch=2, batch_seconds=0.5),
+        Settings(caption_batch=2),
         batch_size=metrics.batch_size,
     )
 

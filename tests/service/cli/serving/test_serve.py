@@ -284,7 +284,7 @@ def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
 
 
 def test_parse_pairs_accepts_dashes_and_capitals_in_names() -> None:
-    assert parse_pairs(["Batch-Seconds=0.5", "log_level=info"]) == {
-        "batch_seconds": "0.5",
+    assert parse_pairs(["Refresh-Seconds=0.5", "log_level=info"]) == {
+        "refresh_seconds": "0.5",
         "log_level": "info",
     }
