@@ -21,8 +21,7 @@ from hasse.index.creation import open_catalog
 from hasse.index.errors import BadPointsError, BadRowsError, DamagedIndexError
 from hasse.index.segments import stored_pictures
 from hasse.index.segments.compaction import ProgressCallback
-from hasse.index.segments.leases import Lease, take_lease
-from hasse.index.segments.loading import check_segment_model
+from hasse.index.segments.loading import check_segment_model, leased_state
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
 from hasse.index.segments.staging import refuse_unfinished
 from hasse.index.types import KINDS, Ids, Kind
@@ -88,7 +87,7 @@ def changed_pictures(
 
 
 def _verify(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Verification:
-    lease, state, catalog_ids = _lease_generation(folder, catalog)
+    lease, state, catalog_ids = leased_state(folder, catalog, lambda: _catalog_ids(catalog))
     try:
         refuse_unfinished(folder, state.generation)
         findings = [_damage(f"{catalog.url.database}: {row}") for row in damaged_rows(catalog)]
@@ -138,25 +137,20 @@ def _text_faults(catalog: Catalog) -> Iterator[str]:
         )
 
 
-def _lease_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[Kind, Ids]]:
-    """Lease the newest generation; return the lease, its state, and the ids in the catalog."""
-    while True:
-        lease = take_lease(folder, catalog, catalog.generation())
-        state = catalog.state()
-        catalog_ids: dict[Kind, Ids] = {}
-        with catalog.reading() as connection:
-            for kind in KINDS:
-                table = IMAGES if kind == "image" else CAPTIONS
-                ids = connection.execute(sql.select(table.c.id)).scalars()
-                try:
-                    catalog_ids[kind] = np.fromiter(ids, np.int64)
-                except (TypeError, ValueError, OverflowError) as error:
-                    raise DamagedIndexError(
-                        f"{catalog.url.database}: the ids of {kind}s are not numbers ({error})"
-                    ) from error
-        if lease.generation == state.generation == catalog.generation():
-            return lease, state, catalog_ids
-        lease.release()
+def _catalog_ids(catalog: Catalog) -> dict[Kind, Ids]:
+    """Return the ids in the catalog."""
+    by_kind: dict[Kind, Ids] = {}
+    with catalog.reading() as connection:
+        for kind in KINDS:
+            table = IMAGES if kind == "image" else CAPTIONS
+            ids = connection.execute(sql.select(table.c.id)).scalars()
+            try:
+                by_kind[kind] = np.fromiter(ids, np.int64)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise DamagedIndexError(
+                    f"{catalog.url.database}: the ids of {kind}s are not numbers ({error})"
+                ) from error
+    return by_kind
 
 
 def _check_segment(
@@ -192,12 +186,8 @@ def _check_rows(folder: Path, record: SegmentRecord, state: State) -> Ids:
             checked_points(
                 record.kind, ids[part], segment.points[part], record.dimension, record.score, at
             )
-    deleted_ids = [
-        deletion.id
-        for deletion in state.deleted
-        if deletion.kind == record.kind and deletion.generation > record.generation
-    ]
-    return np.asarray(ids[~np.isin(ids, deleted_ids)])
+    deleted_ids, generations = state.deleted[record.kind]
+    return np.asarray(ids[~np.isin(ids, deleted_ids[generations > record.generation])])
 
 
 def _disagreements(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
@@ -18,7 +19,7 @@ from hasse.index.catalog.documents import images_with, sourced_texts, texts_of
 from hasse.index.catalog.integrity import has_our_tables, intact_rows
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.lookups import lookup
-from hasse.index.catalog.records import Deletion, SegmentRecord, State, file_records, model_of
+from hasse.index.catalog.records import Deletions, SegmentRecord, State, file_records, model_of
 from hasse.index.catalog.schema import (
     CAPTION_FACTS,
     CAPTIONS,
@@ -43,9 +44,11 @@ from hasse.index.catalog.schema import (
 from hasse.index.errors import DamagedIndexError, FormatVersionError
 from hasse.index.text.sources import TextSource
 from hasse.index.types import (
+    KINDS,
     CaptionHitRow,
     CaptionRow,
     DescribedImage,
+    Ids,
     ImageHitRow,
     ImageRow,
     Kind,
@@ -123,7 +126,7 @@ class Catalog(Database):
             model=model_of(meta),
             generation=meta.generation,
             segments=tuple(sorted(records, key=lambda s: (s.generation, s.name))),
-            deleted=tuple(Deletion(row.kind, row.id, row.generation) for row in deleted),
+            deleted=_deletions(deleted),
         )
 
     def model(self) -> ModelIdentity:
@@ -327,6 +330,15 @@ def _other_format(url: sql.URL, version: int) -> FormatVersionError:
 def _format(connection: Connection) -> int:
     version: int = connection.execute(sql.select(META.c.format)).scalar_one()
     return version
+
+
+def _deletions(rows: Sequence[Any]) -> Deletions:
+    by_kind: dict[Kind, tuple[Ids, Ids]] = {}
+    for kind in KINDS:
+        pairs = [(row.id, row.generation) for row in rows if row.kind == kind]
+        ids, generations = np.array(pairs, np.int64).reshape(-1, 2).T
+        by_kind[kind] = (ids, generations)
+    return by_kind
 
 
 def _by_image(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from hasse.index.errors import ModelMismatchError
-from hasse.index.types import Kind, ModelIdentity
+from hasse.index.types import Ids, Kind, ModelIdentity
 from hasse.models.score import Score
+
+# Ids that were removed, and the generations that removed them: (D,) each.
+Deletions: TypeAlias = Mapping[Kind, tuple[Ids, Ids]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +41,14 @@ class SegmentRecord:
         return sum(file.bytes for file in self.files.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """An id that was removed, and the generation that removed it."""
-
-    kind: Kind
-    id: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """Contents of one generation, read in one transaction."""
+    """Contents of one generation, or of a shard's part of it."""
 
     model: ModelIdentity
     generation: int
     segments: tuple[SegmentRecord, ...]
-    deleted: tuple[Deletion, ...]
+    deleted: Deletions
 
 
 def file_records(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, FileRecord]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
-
-import numpy as np
+from typing import TypeVar
 
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord, State, refuse_other_model
@@ -15,9 +13,9 @@ from hasse.index.segments.combined import CombinedSegment, combine, is_small
 from hasse.index.segments.leases import Lease, take_lease
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
-from hasse.index.types import KINDS, Ids, Kind, ModelIdentity
+from hasse.index.types import KINDS, Kind, ModelIdentity
 
-Deletions: TypeAlias = Mapping[Kind, tuple[Ids, Ids]]  # ids and the generations that deleted them
+Found = TypeVar("Found")
 
 
 class Loader:
@@ -55,28 +53,23 @@ class Loader:
         records = {live.segment.record.name: live.segment.record for live in opened}
         since = previous.generation if previous else 0
         while True:
-            lease = take_lease(self._folder, self._catalog, self._catalog.generation())
-            state = self._catalog.state(records, since)
+            lease, state, _ = leased_state(
+                self._folder, self._catalog, lambda: None, records, since
+            )
             if previous is not None:
                 refuse_other_model(previous.model, state.model)
-            # Segments of a generation that was replaced before the lease may be gone already.
-            if state.generation != lease.generation:
-                lease.release()
-                continue
             try:
-                return self.open_snapshot(state, deletions_of(state), previous, lease)
+                return self.open_snapshot(state, previous, lease)
             except DamagedIndexError:
                 # Without leases, segments of a replaced generation may be gone at any time.
                 if self._catalog.generation() == state.generation:
                     raise
 
-    def open_snapshot(
-        self, state: State, deleted: Deletions, previous: Snapshot | None, lease: Lease
-    ) -> Snapshot:
+    def open_snapshot(self, state: State, previous: Snapshot | None, lease: Lease) -> Snapshot:
         """Open the segments of a state, and reuse those of `previous`.
 
-        `deleted` are the deletions of the state: at least those since `previous`, and since the
-        oldest segment that `previous` lacks.
+        The state has at least the deletions since `previous`, and since the oldest segment that
+        `previous` lacks.
 
         Raises:
             DamagedIndexError: a file disagrees with the state.
@@ -94,7 +87,7 @@ class Loader:
             else:  # `previous` is the later generation: it excludes rows that are live here
                 live = LiveSegment.all_live(live.segment)
             # Deletions apply to the segments of earlier generations only.
-            ids, generations = deleted[record.kind]
+            ids, generations = state.deleted[record.kind]
             segments.append(live.excluding_ids(ids[generations > since]))
         return Snapshot(
             state.generation, state.model, tuple(segments), self._combine_small(segments), lease
@@ -120,6 +113,28 @@ class Loader:
         return tuple(result)
 
 
+def leased_state(
+    folder: Path,
+    catalog: Catalog,
+    read: Callable[[], Found],
+    known: Mapping[str, SegmentRecord] | None = None,
+    since: int = 0,
+) -> tuple[Lease, State, Found]:
+    """Lease the visible generation; return its state, and what `read` returns of the same.
+
+    `known` and `since` are those of `Catalog.state`, which raises FormatVersionError and
+    DamagedIndexError.
+    """
+    while True:
+        lease = take_lease(folder, catalog, catalog.generation())
+        found = read()
+        state = catalog.state(known, since)
+        # Segments of a generation that was replaced before the lease may be gone already.
+        if state.generation == lease.generation:
+            return lease, state, found
+        lease.release()
+
+
 def check_segment_model(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None:
     """Compare a segment with the model of its index.
 
@@ -133,13 +148,3 @@ def check_segment_model(folder: Path, record: SegmentRecord, model: ModelIdentit
             f"of {model.dimension}",
             "build the index again",
         )
-
-
-def deletions_of(state: State) -> Deletions:
-    """Return the deleted ids and the generations that deleted them, (D,) each, by kind."""
-    by_kind: dict[Kind, tuple[Ids, Ids]] = {}
-    for kind in KINDS:
-        pairs = [(each.id, each.generation) for each in state.deleted if each.kind == kind]
-        ids, generations = np.array(pairs, np.int64).reshape(-1, 2).T
-        by_kind[kind] = (ids, generations)
-    return by_kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -12,21 +12,20 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from hasse.index.catalog.catalog import Catalog
-from hasse.index.catalog.records import SegmentRecord, refuse_other_model
+from hasse.index.catalog.records import SegmentRecord, State, refuse_other_model
 from hasse.index.catalog.schema import CAPTIONS, FORMAT, IMAGES
 from hasse.index.creation import open_catalog
 from hasse.index.errors import BadQueryError, ShardUnreachableError
 from hasse.index.info import IndexInfo, resident_bytes
 from hasse.index.search.distinct import one_text
 from hasse.index.search.query import Answer, Query, checked_queries
-from hasse.index.segments.leases import take_lease
-from hasse.index.segments.loading import Deletions, Loader, deletions_of
+from hasse.index.segments.loading import Loader, leased_state
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.shards import ShardPlan, no_plan, read_plan, require_server
 from hasse.index.store import Index
 from hasse.index.types import KINDS, Ids, Kind, Points
 from hasse.service.cluster.merging import merge_answers, merge_texts
-from hasse.service.cluster.shard import SearchBatch, ShardView
+from hasse.service.cluster.shard import SearchBatch
 
 _ATTEMPTS = 8  # at a search, while the collection changes
 _SAMPLE = 10_000  # ids to draw examples from
@@ -44,11 +43,10 @@ class Shards(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ClusterSnapshot(Snapshot):
-    """A generation whose segments are on shards: the catalog, the records and the plan."""
+    """A generation whose segments are on shards: the catalog, the state and the plan."""
 
     catalog: Catalog
-    records: tuple[SegmentRecord, ...]
-    deleted: Deletions
+    state: State
     plan: ShardPlan
 
     def ids(self, kind: Kind) -> Ids:
@@ -58,11 +56,9 @@ class ClusterSnapshot(Snapshot):
             sampled = connection.execute(sql.select(column).limit(_SAMPLE)).scalars()
             return np.fromiter(sampled, np.int64)
 
-    def view(self, shard: int) -> ShardView:
+    def part(self, shard: int) -> State:
         """Return the part of the generation that one shard needs."""
-        return ShardView(
-            self.generation, self.model, self.plan.segments_of(shard, self.records), self.deleted
-        )
+        return replace(self.state, segments=self.plan.segments_of(shard, self.state.segments))
 
 
 class _ClusterLoader(Loader):
@@ -76,33 +72,31 @@ class _ClusterLoader(Loader):
         """Read the visible generation (BadShardsError: there is no plan for so many shards)."""
         known: dict[str, SegmentRecord] = {}
         if isinstance(before, ClusterSnapshot):
-            known = {record.name: record for record in before.records}
-        while True:
-            lease = take_lease(self._folder, self._catalog, self._catalog.generation())
-            plan = read_plan(self._catalog, self._shards)
-            since = before.generation if before else 0
-            state = self._catalog.state(known, since)
-            if before is not None:
-                refuse_other_model(before.model, state.model)
-            if state.generation != lease.generation:
-                lease.release()
-                continue
-            if plan is None:
-                raise no_plan(self._folder, self._shards)
-            deleted = deletions_of(state)
-            if isinstance(before, ClusterSnapshot):
-                # An id that was deleted twice stays twice, which means the same.
-                deleted = {kind: _join(before.deleted[kind], deleted[kind]) for kind in KINDS}
-            return ClusterSnapshot(
-                state.generation,
-                state.model,
-                (),
-                lease=lease,
-                catalog=self._catalog,
-                records=state.segments,
-                deleted=deleted,
-                plan=plan,
-            )
+            known = {record.name: record for record in before.state.segments}
+        lease, state, plan = leased_state(
+            self._folder,
+            self._catalog,
+            lambda: read_plan(self._catalog, self._shards),
+            known,
+            before.generation if before else 0,
+        )
+        if before is not None:
+            refuse_other_model(before.model, state.model)
+        if plan is None:
+            raise no_plan(self._folder, self._shards)
+        if isinstance(before, ClusterSnapshot):
+            # An id that was deleted twice stays twice, which means the same.
+            pairs = {kind: (before.state.deleted[kind], state.deleted[kind]) for kind in KINDS}
+            state = replace(state, deleted={kind: _join(*pair) for kind, pair in pairs.items()})
+        return ClusterSnapshot(
+            state.generation,
+            state.model,
+            (),
+            lease=lease,
+            catalog=self._catalog,
+            state=state,
+            plan=plan,
+        )
 
 
 def _join(first: tuple[Ids, Ids], second: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
@@ -176,8 +170,8 @@ class ClusterIndex(Index):
             snapshot.generation,
             counts["image"],
             counts["caption"],
-            sum(record.bytes for record in snapshot.records),
-            sum(resident_bytes(record) for record in snapshot.records),
+            sum(record.bytes for record in snapshot.state.segments),
+            sum(resident_bytes(record) for record in snapshot.state.segments),
             (),
         )
 
@@ -226,7 +220,7 @@ class ClusterIndex(Index):
             (
                 generation,
                 *arguments,
-                snapshot.view(at) if self._sent_generations[at] < generation else None,
+                snapshot.part(at) if self._sent_generations[at] < generation else None,
             )
             for at in range(self._count)
         ]
@@ -234,7 +228,7 @@ class ClusterIndex(Index):
         lacking = [at for at, part in enumerate(parts) if part is None]
         if lacking:
             repeated_calls = [
-                (generation, *arguments, snapshot.view(at)) if at in lacking else None
+                (generation, *arguments, snapshot.part(at)) if at in lacking else None
                 for at in range(self._count)
             ]
             for at, part in enumerate(self._shards.gather(method, repeated_calls)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hasse.index.catalog.records import SegmentRecord, State
@@ -17,24 +17,14 @@ from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import CompiledSearch
 from hasse.index.segments.cost_model import MEASURED
 from hasse.index.segments.leases import take_lease
-from hasse.index.segments.loading import Deletions, Loader, deletions_of
+from hasse.index.segments.loading import Loader, leased_state
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify
 from hasse.index.segments.snapshot import Snapshot
 from hasse.index.shards import no_plan, read_plan, require_server
-from hasse.index.types import Kind, ModelIdentity, Points
+from hasse.index.types import Kind, Points
 from hasse.service.cluster.copies import local_copy, remove_outdated
 
 _MAX_OPEN = 8  # generations, because front ends may lag behind each other
-
-
-@dataclass(frozen=True, slots=True)
-class ShardView:
-    """The part of a generation that one shard needs."""
-
-    generation: int
-    model: ModelIdentity
-    segments: tuple[SegmentRecord, ...]
-    deleted: Deletions
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +84,16 @@ class Shard:
         return sorted(self._snapshots)
 
     def search(
-        self, generation: int, batch: SearchBatch, view: ShardView | None = None
+        self, generation: int, batch: SearchBatch, state: State | None = None
     ) -> list[Answer] | None:
         """Answer each query over this part of a generation.
 
-        Returns None if the generation is not open and there is no `view` to open it by.
+        Returns None if the generation is not open and there is no `state` to open it by.
 
         Raises:
             DamagedIndexError: a segment was changed since it was written.
         """
-        snapshot = self._snapshot(generation, view)
+        snapshot = self._snapshot(generation, state)
         if snapshot is None:
             return None
         query = batch.query
@@ -115,10 +105,10 @@ class Shard:
         return list(self._narrowing.with_same(query, answers))
 
     def points(
-        self, generation: int, kind: Kind, ids: Sequence[int], view: ShardView | None = None
+        self, generation: int, kind: Kind, ids: Sequence[int], state: State | None = None
     ) -> dict[int, Points] | None:
         """Return the points of `ids` on this shard, by id; None as `search`."""
-        snapshot = self._snapshot(generation, view)
+        snapshot = self._snapshot(generation, state)
         return None if snapshot is None else snapshot.points(kind, ids)
 
     def renew_leases(self) -> None:
@@ -131,38 +121,32 @@ class Shard:
         self._catalog.close()
         self._workers.close()
 
-    def _snapshot(self, generation: int, view: ShardView | None) -> Snapshot | None:
+    def _snapshot(self, generation: int, state: State | None) -> Snapshot | None:
         snapshot = self._snapshots.get(generation)
-        if snapshot is None and view is not None:
-            snapshot = self._open(view)
+        if snapshot is None and state is not None:
+            snapshot = self._open(state)
         return snapshot
 
-    def _open(self, view: ShardView) -> Snapshot:
+    def _open(self, state: State) -> Snapshot:
         with self._opening:
-            snapshot = self._snapshots.get(view.generation)
+            snapshot = self._snapshots.get(state.generation)
             if snapshot is not None:
                 return snapshot
             # Until it is answered, the front end holds a lease of the generation too.
-            lease = take_lease(self._folder, self._catalog, view.generation)
-            state = State(view.model, view.generation, view.segments, ())
+            lease = take_lease(self._folder, self._catalog, state.generation)
             before = next(reversed(self._snapshots.values()), None)
-            snapshot = self._loader.open_snapshot(state, view.deleted, before, lease)
-            self._snapshots[view.generation] = snapshot
+            snapshot = self._loader.open_snapshot(state, before, lease)
+            self._snapshots[state.generation] = snapshot
             for old in sorted(self._snapshots)[:-_MAX_OPEN]:
                 del self._snapshots[old]
             if self._copies is not None:
                 remove_outdated(self._folder / SEGMENTS_FOLDER, self._copies)
             return snapshot
 
-    def _newest(self) -> ShardView:
-        while True:
-            generation = self._catalog.generation()
-            lease = take_lease(self._folder, self._catalog, generation)
-            plan = read_plan(self._catalog, self._shards)
-            if plan is None:
-                raise no_plan(self._folder, self._shards)
-            state = self._catalog.state()
-            if state.generation == generation:
-                segments = plan.segments_of(self._number, state.segments)
-                return ShardView(generation, state.model, segments, deletions_of(state))
-            lease.release()
+    def _newest(self) -> State:
+        _, state, plan = leased_state(
+            self._folder, self._catalog, lambda: read_plan(self._catalog, self._shards)
+        )
+        if plan is None:
+            raise no_plan(self._folder, self._shards)
+        return replace(state, segments=plan.segments_of(self._number, state.segments))

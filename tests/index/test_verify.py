@@ -29,7 +29,9 @@ def rows_of(folder: Path) -> list[object]:
             rows = [
                 tuple(row) for t in (IMAGES, CAPTIONS) for row in connection.execute(t.select())
             ]
-        return [catalog.state(), *rows]
+        state = catalog.state()
+        gone = {kind: [pair.tolist() for pair in pairs] for kind, pairs in state.deleted.items()}
+        return [state.model, state.generation, state.segments, gone, *rows]
     finally:
         catalog.close()
 
@@ -66,13 +68,12 @@ def test_verify_ignores_additions_made_while_the_catalog_is_read(
     state, waiting = Catalog.state, [40]
     with small_index(tmp_path / "i") as index:
 
-        def state_before_an_addition(catalog: Catalog, *known: Any) -> State:
-            found = state(catalog, *known)
+        def state_after_an_addition(catalog: Catalog, *known: Any) -> State:
             while waiting:
                 index.add(images([waiting.pop()]), np.zeros((1, 16)))
-            return found
+            return state(catalog, *known)
 
-        monkeypatch.setattr(Catalog, "state", state_before_an_addition)
+        monkeypatch.setattr(Catalog, "state", state_after_an_addition)
         report = verify(index.folder)
     assert report.findings == ()
     assert report.generation == 2
