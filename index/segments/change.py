@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hasse.index.catalog.validation import check_texts, checked_ids, checked_points
+from hasse.index.text.sources import TextSource
 from hasse.index.types import (
     CaptionRow,
     FolderRow,
@@ -48,7 +49,7 @@ class Change:
         unreadable: files that could not be decoded, by path; None deletes one.
         metadata: of images, by image id; for new images too.
         versions: hashes of pictures and the images that show the same one; for new images too.
-        keywords: all keywords that users gave an image here, by image id.
+        texts: all texts of an image from one source, by source and image id.
     """
 
     images: Sequence[ImageRow] = ()
@@ -66,7 +67,7 @@ class Change:
     unreadable: Mapping[str, UnreadableFile | None] = field(default_factory=dict)
     metadata: Mapping[int, Metadata] = field(default_factory=dict)
     versions: Sequence[VersionRow] = ()
-    keywords: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    texts: Mapping[TextSource, Mapping[int, Sequence[str]]] = field(default_factory=dict)
 
     def additions(self, kind: Kind) -> tuple[Sequence[ImageRow | CaptionRow], ArrayLike | None]:
         """Return the new rows of a kind, and their points."""

@@ -24,7 +24,6 @@ from hasse.index.segments.change import Change
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
 from hasse.index.segments.staging import STAGING, staged_model
-from hasse.index.text.sources import TextSource
 from hasse.index.types import (
     KINDS,
     FolderRow,
@@ -106,7 +105,8 @@ class Writer:
         new = [row for row in change.images if row.id not in replaced_ids]
         replaced = [row for row in change.images if row.id in replaced_ids]
         removed_ids = [*change.removed_images, *change.removed_by_name]
-        required = [*removed_ids, *(row.id for row in (*replaced, *change.rows)), *change.keywords]
+        with_texts = {image_id for texts in change.texts.values() for image_id in texts}
+        required = [*removed_ids, *(row.id for row in (*replaced, *change.rows)), *with_texts]
         with self._next_generation(required) as (connection, generation):
             mutations.remember_removed(connection, change.removed_by_name)
             touched = mutations.image_ids_of(connection, change.removed_captions)
@@ -115,7 +115,7 @@ class Writer:
             mutations.delete_points(connection, "image", sorted(replaced_ids), generation)
             captioned = {row.image_id for row in change.captions}
             touched |= captioned | {row.id for row in (*change.images, *change.rows)}
-            touched |= {*change.paths, *change.metadata, *change.keywords}
+            touched |= {*change.paths, *change.metadata, *with_texts}
             mutations.delete_generated_captions(connection, captioned | replaced_ids, generation)
             mutations.forget_versions(connection, sorted(replaced_ids))
             mutations.replace_texts(
@@ -126,7 +126,8 @@ class Writer:
             mutations.insert_images(connection, new)
             mutations.replace_paths(connection, change.paths)
             mutations.replace_metadata(connection, change.metadata)
-            mutations.replace_texts(connection, "added keyword", change.keywords)
+            for source, texts in change.texts.items():
+                mutations.replace_texts(connection, source, texts)
             mutations.replace_versions(connection, change.versions)
             mutations.insert_captions(connection, change.captions)
             mutations.remember_folders(connection, change.folders)
@@ -137,17 +138,6 @@ class Writer:
             mutations.replace_unreadable(connection, change.unreadable)
             mutations.insert_segments(connection, records, generation)
             documents.refresh(connection, touched)
-        return generation
-
-    def replace_texts(self, source: TextSource, texts: Mapping[int, Sequence[str]]) -> int:
-        """Replace the texts of one source of images, such as text in the picture.
-
-        Returns the generation. Images that no longer exist are skipped.
-        """
-        with self._next_generation() as (connection, generation):
-            present = mutations.existing_ids(connection, "image", list(texts))
-            mutations.replace_texts(connection, source, {id_: texts[id_] for id_ in present})
-            documents.refresh(connection, present)
         return generation
 
     def rebuild_text_index(self) -> int:

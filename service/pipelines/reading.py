@@ -13,6 +13,7 @@ from PIL import Image
 
 from hasse.index.catalog import documents
 from hasse.index.locking import locked
+from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError, pip_install
@@ -136,5 +137,5 @@ def _store_texts(index: Index, images: Sequence[ImageRow], texts: dict[int, list
         now = index.catalog.images(list(texts))
         unchanged = {row.id for row in images if row.id in now and now[row.id].sha256 == row.sha256}
         unchanged_texts = {id_: text for id_, text in texts.items() if id_ in unchanged}
-        writer.replace_texts(SOURCE, unchanged_texts)
+        writer.change(Change(texts={SOURCE: unchanged_texts}))
     index.announce()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from hasse.index.catalog import documents
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
+from hasse.index.text.sources import TextSource
 from hasse.index.types import CaptionRow, Points
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.writing.draft import Draft
@@ -63,8 +64,9 @@ class Annotations:
         }
         if not (self._draft.captions or self._removed_captions or keywords):
             return None
+        texts: Mapping[TextSource, Mapping[int, list[str]]] = {"added keyword": keywords}
         removed = sorted(self._removed_captions)
-        return replace(self._draft.make_change(), keywords=keywords, removed_captions=removed)
+        return replace(self._draft.make_change(), texts=texts, removed_captions=removed)
 
     def _load_texts(self, image_ids: Sequence[int]) -> None:
         catalog = self._index.catalog

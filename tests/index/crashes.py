@@ -176,8 +176,7 @@ def _add_described(index: Index) -> None:
 
 
 def _read_texts(index: Index) -> None:
-    with index.writing() as writer:
-        writer.replace_texts(_READ, {3: ["wifi password"], 50: ["exit"]})
+    index.change(Change(texts={_READ: {3: ["wifi password"], 50: ["exit"]}}))
 
 
 _DESCRIBING: tuple[Callable[[Index], object], ...] = (

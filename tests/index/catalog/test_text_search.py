@@ -169,8 +169,7 @@ def test_search_of_a_selection_finds_only_what_is_selected(index: Index) -> None
 
 
 def test_text_index_follows_changes(index: Index) -> None:
-    with index.writing() as writer:
-        writer.replace_texts("text in the picture", {10: ["Total 12,50 EUR"], 999: ["gone"]})
+    index.change(Change(texts={"text in the picture": {10: ["Total 12,50 EUR"]}}))
     assert found(index, "total eur").everything == (10,)
     index.change(Change(removed_captions=[1], metadata={8: Metadata()}))
     assert not found(index, "felix").everything
@@ -314,8 +313,7 @@ def test_merging_lists_leaves_one_for_each_word(tmp_path: Path) -> None:
     parts = sql.text("SELECT count(DISTINCT segid) FROM documents_words_idx")
     with filled(tmp_path / "index") as index:
         for id_ in range(20, 22):
-            with index.writing() as writer:
-                writer.replace_texts("text in the picture", {id_: ["a cat at sea"]})
+            index.change(Change(texts={"text in the picture": {id_: ["a cat at sea"]}}))
         before = found(index, "cat")
         with index.catalog.reading() as connection:
             assert connection.execute(parts).scalar_one() > 1

@@ -36,10 +36,14 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         points = np.full((2, dimension), 0.1, np.float32)
         paths = {1003: [PathRow(1003, f"{FOLDER}/IMG_2033.jpg", FOLDER)]}
         index.change(
-            Change(captions=captions, caption_points=points, paths=paths, metadata=METADATA)
+            Change(
+                captions=captions,
+                caption_points=points,
+                paths=paths,
+                metadata=METADATA,
+                texts={"text in the picture": {1006: ["TOTAL 12,50 EUR", "Thank you"]}},
+            )
         )
-        with index.writing() as writer:
-            writer.replace_texts("text in the picture", {1006: ["TOTAL 12,50 EUR", "Thank you"]})
     with Client(create_app(Settings(library=folder, device="cpu", deadline_seconds=60))) as client:
         yield client
 
