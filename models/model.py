@@ -84,17 +84,15 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         self._text_inference: TextInference | None = None
         self._correction: HubnessCorrection | None = None
 
-    def for_inference(self, dtype: torch.dtype = torch.float32, *, one_off: bool = False) -> None:
+    def for_inference(self, dtype: torch.dtype = torch.float32) -> None:
         """Prepare for encoding only: after this, weights and device may not change.
 
-        The network of pictures computes in `dtype`. `one_off` prepares for a few items.
+        The network of pictures computes in `dtype`.
         """
         if self.has_images:
             self.images.backbone = self.images.backbone.for_inference(dtype)
-        self._pack_texts = partial(text_inference, self.captions, one_off=one_off)
-        self._correction = None
-        if self.hubness is not None:
-            self._correction = self.hubness.correction(one_off=one_off)
+        self._pack_texts = partial(text_inference, self.captions)
+        self._correction = None if self.hubness is None else self.hubness.correction()
 
     @property
     def has_images(self) -> bool:

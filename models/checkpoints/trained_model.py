@@ -55,7 +55,7 @@ def load(
     if not to_learn:
         from hasse.models.encoders.mixed_precision import inference_dtype
 
-        model.for_inference(inference_dtype(runtime, device), one_off=one_off)
+        model.for_inference(inference_dtype(runtime, device))
     return model
 
 

@@ -34,11 +34,9 @@ class HubnessWeights(nn.Module):
         for fact in ("mean", "spread", "slope"):
             self.register_buffer(fact, torch.zeros(2))
 
-    def correction(self, *, one_off: bool = False) -> HubnessCorrection | None:
+    def correction(self) -> HubnessCorrection | None:
         """Return the correction with the current weights; None before `fit`."""
-        if not self.inverse_temperature:
-            return None
-        return self._current(one_off=one_off)
+        return self._current() if self.inverse_temperature else None
 
     @torch.no_grad()
     def fit(self, images: Tensor, captions: Tensor, inverse_temperature: float) -> None:
@@ -68,6 +66,6 @@ class HubnessWeights(nn.Module):
         for points in (self.images, self.captions):
             points.copy_(points[:, order])
 
-    def _current(self, *, one_off: bool = False) -> HubnessCorrection:
+    def _current(self) -> HubnessCorrection:
         weights = {name: value.cpu().numpy() for name, value in self.state_dict().items()}
-        return HubnessCorrection.of(self.score, weights, one_off=one_off)
+        return HubnessCorrection.of(self.score, weights)

@@ -12,7 +12,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from hasse.models.encoders.gru import GRU
 from hasse.models.encoders.model_config import CaptionPooling
-from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_inference import (
     Captions,
     Length,
@@ -111,15 +110,9 @@ class CaptionEncoder(nn.Module):
 
     def packed_encoder(self, *, halves: bool | None = None) -> PackedTextEncoder:
         """Return an encoder with the current weights, without torch."""
-        return PackedTextEncoder(*self._state(), halves=halves)
-
-    def plain_encoder(self) -> PlainTextEncoder:
-        """Return an encoder with the current weights for a few captions, without kernels."""
-        return PlainTextEncoder(*self._state())
-
-    def _state(self) -> tuple[dict[str, Points], ReadingOptions]:
         weights = {name: value.numpy().copy() for name, value in self.state_dict().items()}
-        return weights, ReadingOptions(self.pooling, self.signed, self.length, self.backwards)
+        reading = ReadingOptions(self.pooling, self.signed, self.length, self.backwards)
+        return PackedTextEncoder(weights, reading, halves=halves)
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
@@ -178,17 +171,12 @@ class Ensemble(nn.Module):
             encoder.renumber(part - at * len(part))
 
 
-def text_inference(
-    encoder: CaptionEncoder | Ensemble, *, one_off: bool = False
-) -> TextInference | None:
-    """Return an encoder with the current weights, without torch; None if there is none.
-
-    With `one_off` it is for a few captions.
-    """
+def text_inference(encoder: CaptionEncoder | Ensemble) -> TextInference | None:
+    """Return an encoder with the current weights, without torch; None if there is none."""
     members = encoder.encoders
     if not all(member.is_packable for member in members):
         return None
-    return TextInference([m.plain_encoder() if one_off else m.packed_encoder() for m in members])
+    return TextInference([member.packed_encoder() for member in members])
 
 
 @torch.inference_mode()

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from hasse.models.encoders.model_config import CaptionPooling
+from hasse.models.encoders.plain_text import PlainTextEncoder
 from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble, encode_captions
-from hasse.models.encoders.text_inference import Length, Points, TextInference
+from hasse.models.encoders.text_inference import Length, Points, ReadingOptions, TextInference
 from hasse.models.kernels import cpu_gru
 from tests.processors import printed
 
@@ -39,7 +40,9 @@ def packed(encoder: CaptionEncoder | Ensemble) -> TextInference:
 
 
 def plain(encoder: CaptionEncoder) -> TextInference:
-    return TextInference([encoder.plain_encoder()])
+    weights = {name: value.numpy() for name, value in encoder.state_dict().items()}
+    reading = ReadingOptions(encoder.pooling, encoder.signed, encoder.length, encoder.backwards)
+    return TextInference([PlainTextEncoder(weights, reading)])
 
 
 def expected(encoder: CaptionEncoder | Ensemble, captions: list[list[int]]) -> Points:
