@@ -12,12 +12,10 @@ docs/papers.md has every step from the downloads to here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.datasets import Dataset
@@ -133,7 +131,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", type=Path, nargs="+", help="checkpoint folders")
     parser.add_argument("--features", type=Path, nargs="*", default=(), help="of any of them")
     parser.add_argument("--split", default="test")
-    parser.add_argument("--json", action="store_true", help="print our rows as JSON instead")
     options = parser.parse_args(arguments)
 
     dataset = load_dataset(options.dataset).split(options.split)
@@ -144,15 +141,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say(f"captions beyond the first {CAPTIONS} of an image: {left_out:,}, left out")
     ours = [measured(load(folder), dataset, options.features) for folder in options.models]
     in_blocks, over_all = [one[0] for one in ours], [one[1] for one in ours]
-    if options.json:
-        report: dict[str, Any] = {
-            "images": len(dataset),
-            "captions_left_out": left_out,
-            "blocks": [asdict(one) for one in in_blocks],
-            "all": [asdict(one) for one in over_all],
-        }
-        print(json.dumps(report, indent=2))
-        return
     each = round(len(dataset) / BLOCKS)
     print(table(f"{each:,} test images, mean of five", PAPER_BLOCKS, in_blocks))
     print()

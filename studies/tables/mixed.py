@@ -11,7 +11,6 @@ picture's captions or implied by a noun of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -119,7 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--split", default="val", help="of datasets that have it; else all")
     parser.add_argument("--pictures", type=int, default=250, help="of a collection with phrases")
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
     options = parser.parse_args(arguments)
     checkpoint, lexicon = load(find(options.model)), Lexicon.read(options.wordnet)
     features = options.features or [None] * len(options.datasets)
@@ -130,9 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measured = table(checkpoint, part, ImageSource(cached), lexicon, options.pictures)
         for name, flags in measured.items():
             rows.append((part.name, name, *map(_percent, flags)))
-    if options.json:
-        print(json.dumps(rows, indent=2))
-        return
     print(markdown(("dataset", "collection", "by violation", "as served"), rows))
 
 

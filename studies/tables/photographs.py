@@ -11,7 +11,6 @@ word of the query.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,16 +99,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, default=Path("photographs"))
     parser.add_argument("--split", default="val", help="of datasets that have it; else all")
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
     options = parser.parse_args(arguments)
 
     checkpoint, lexicon = load(find(options.model)), Lexicon.read(options.wordnet)
     found = [load_dataset(folder) for folder in options.datasets]
     parts = [one.split(options.split) if options.split in one.splits() else one for one in found]
     rows = [row(checkpoint, part, lexicon) for part in parts]
-    if options.json:
-        print(json.dumps({"rows": rows}, indent=2))
-        return
     heads = (
         "pictures, captions",
         "rsum (95 %)",

@@ -12,7 +12,6 @@ side that is used, names that neither picture has are looked for too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -132,15 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import folder'")
     parser.add_argument("--model", type=Path, default=Path("photographs"))
     parser.add_argument("--pictures", type=int, default=200)
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
     options = parser.parse_args(arguments)
     model = load(find_model(options.model)).model
     if not isinstance(model, GroundedModel):
         parser.error(f"the model {options.model} is not grounded")
     rows = measure(model, pasted(load_dataset(options.dataset).images, options.pictures))
-    if options.json:
-        print(json.dumps(rows, indent=2))
-        return
     print(markdown(("box", "pointed", "intersection over union", "over a half"), rows))
 
 

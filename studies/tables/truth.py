@@ -12,7 +12,6 @@ answers are right.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import defaultdict
@@ -135,12 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("dataset", type=Path, help="made by 'hasse lab data import folder'")
     parser.add_argument("--model", type=Path, default=Path("photographs"))
     parser.add_argument("--skip", type=int, default=0, help="pictures of each name, the first")
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
     options = parser.parse_args(arguments)
     found = table(load(find(options.model)), options.dataset, options.skip)
-    if options.json:
-        print(json.dumps(found, indent=2))
-        return
     for name, (value, low, high) in found.items():
         print(f"| {name} | {value:.3f} ({low:.3f} to {high:.3f}) |")
 

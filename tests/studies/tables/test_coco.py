@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from hasse.models.checkpoints.checkpoint import load
+from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.registry import build_backbone
 from hasse.studies.tables import coco
 from tests.service.cli.shell import hasse
@@ -110,6 +113,11 @@ def evaluation(home: Path, dataset: Path, *options: object) -> dict[str, Any]:
     return found
 
 
+def row_of_all(home: Path, *features: Path) -> dict[str, Any]:
+    dataset = load_dataset(home / "data").split("test").first_captions(5)
+    return asdict(coco.measured(load(home / "order"), dataset, features)[1])
+
+
 def test_restval_is_learned_from_and_ids_are_cocos(home: Path) -> None:
     document = json.loads((home / "data" / "dataset.json").read_text())
     splits = [image["split"] for image in document["images"]]
@@ -137,11 +145,8 @@ def test_the_table_has_the_papers_rows_and_ours_as_evaluate_measures_them(
         assert [row for row in half.splitlines() if "**cosine (cosine)**" in row]
         assert {row.count("|") for row in half.strip().splitlines()[1:]} == {10}
 
-    coco.main([str(home / "data"), *models, *features, "--json"])
-    ours = json.loads(capsys.readouterr().out)
-    assert ours["captions_left_out"] == 10
     evaluated = evaluation(home, home / "data", "--captions-per-image", 5)
-    found = ours["all"][0]
+    found = row_of_all(home, home / "one", home / "ten")
     for side, name in (("captions", "caption_retrieval"), ("images", "image_retrieval")):
         assert found[side] == {key: evaluated[name][key] for key in ("r1", "r10", "median", "mean")}
     row = next(line for line in over_all.splitlines() if "**order (order)**" in line)
@@ -169,14 +174,9 @@ def test_captions_beyond_those_asked_for_are_left_out_as_if_they_were_not_there(
     assert "10 images, 50 captions (first 5 of each, 10 left out); true by" in shown
 
 
-def test_features_of_another_network_are_passed_over_for_the_pictures(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tables = []
-    for features in ([], [str(home / "one")], [str(home / "ten")]):
-        coco.main([str(home / "data"), str(home / "order"), "--features", *features, "--json"])
-        tables.append(json.loads(capsys.readouterr().out)["all"][0])
-    from_pictures, of_one_crop, of_ten_crops = tables
+def test_features_of_another_network_are_passed_over_for_the_pictures(home: Path) -> None:
+    from_pictures = row_of_all(home)
+    of_one_crop, of_ten_crops = (row_of_all(home, home / name) for name in ("one", "ten"))
     assert of_one_crop == from_pictures
     for side in ("captions", "images"):
         for name, value in from_pictures[side].items():

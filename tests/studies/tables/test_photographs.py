@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from hasse.models.checkpoints.checkpoint import load
 from hasse.models.datasets import Caption, Dataset, Image, save
 from hasse.studies.tables import photographs
 from hasse.studies.wordnet.lexicon import Lexicon
@@ -44,8 +45,8 @@ def test_table_measures_as_evaluate_does(
     model = tiny_checkpoint(tmp_path / "model")
     options = [str(data), "--model", str(model), "--wordnet"]
     options.append(str(write_wordnet(tmp_path / "wordnet")))
-    photographs.main([*options, "--json"])
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    lexicon = Lexicon.read(Path(options[-1]))
+    row = photographs.row(load(model), Dataset("five", images(tmp_path)), lexicon)
     shown = hasse("lab evaluate", data, "--model", model, "--split", "val", "--json")
     measured = json.loads(shown.out)
     assert row["rsum"] == pytest.approx(measured["rsum"])
