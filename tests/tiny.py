@@ -15,6 +15,7 @@ from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import Score
 from hasse.models.vocabulary import Vocabulary
+from tests.tiny_network import TINY
 
 WORDS = ["a", "the", "dog", "cat", "child", "person", "animal", "red", "blue", "runs", "in", "park"]
 DIMENSION = 16
@@ -25,12 +26,12 @@ CALIBRATION = Calibrations(
 )
 
 
-def tiny_model(score: Score = "order", seed: int = 0) -> OrderEmbedding:
-    """Build the model: 16 dimensions, ShuffleNet at 32 pixels."""
+def tiny_model(score: Score = "order", seed: int = 0, backbone: str = TINY) -> OrderEmbedding:
+    """Build the model: 16 dimensions, a network at 32 pixels."""
     torch.manual_seed(seed)
     config = ModelConfig(
         score=score,
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=backbone,
         dimension=DIMENSION,
         word_dimension=8,
     )
@@ -38,9 +39,11 @@ def tiny_model(score: Score = "order", seed: int = 0) -> OrderEmbedding:
     return model.eval()
 
 
-def tiny_checkpoint(folder: Path, score: Score = "order", seed: int = 0) -> Path:
+def tiny_checkpoint(
+    folder: Path, score: Score = "order", seed: int = 0, backbone: str = TINY
+) -> Path:
     """Save the model as the checkpoint `tiny` in `folder`, and return `folder`."""
-    checkpoint.save(folder, tiny_model(score, seed), "tiny", {}, CALIBRATION)
+    checkpoint.save(folder, tiny_model(score, seed, backbone), "tiny", {}, CALIBRATION)
     return folder
 
 

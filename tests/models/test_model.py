@@ -22,6 +22,7 @@ from hasse.models.model import OrderEmbedding
 from hasse.models.score import SCORES, Score, penalties
 from hasse.models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model
+from tests.tiny_network import FEATURES, TINY
 
 PICTURES = [Image.new("RGB", (60, 40), colour) for colour in ("red", "navy", "olive")]
 
@@ -32,7 +33,7 @@ def test_points_have_unit_length_and_order_points_no_negative_coordinate(score: 
     for points in (
         model.encode_captions(["a dog", "the red cat runs in the park"]),
         model.encode_images(PICTURES),
-        model.encode_features(np.random.default_rng(0).random((4, 1024), dtype=np.float32)),
+        model.encode_features(np.random.default_rng(0).random((4, FEATURES), dtype=np.float32)),
     ):
         assert points.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, rtol=1e-5)
@@ -54,7 +55,7 @@ def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
 ) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=TINY,
         dimension=DIMENSION,
         word_dimension=8,
         caption_pooling=pooling,
@@ -63,7 +64,7 @@ def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
     words = Vocabulary(["a", "red", "dog"])
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
     torch.nn.init.normal_(model.images.projection.bias)
-    features = torch.from_numpy(np.random.default_rng(0).random((4, 1024), dtype=np.float32))
+    features = torch.from_numpy(np.random.default_rng(0).random((4, FEATURES), dtype=np.float32))
     read = model.tokens(["a dog", "a red dog"])
 
     def points() -> tuple[torch.Tensor, ...]:
@@ -124,7 +125,7 @@ def test_directions_both_makes_every_second_member_read_backwards(
     size: int, directions: Literal["forward", "both"], backwards: list[bool]
 ) -> None:
     shape = ModelConfig(
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=TINY,
         dimension=12,
         word_dimension=8,
         ensemble=size,
@@ -205,7 +206,7 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
     torch.manual_seed(0)
     words = Vocabulary(["a", "red", "dog"])
     shape = ModelConfig(
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=TINY,
         dimension=DIMENSION,
         word_dimension=8,
         length="learned",
@@ -226,7 +227,7 @@ def test_the_penalty_of_an_ensemble_is_the_mean_of_its_members(score: Score) -> 
     torch.manual_seed(0)
     shape = ModelConfig(
         score=score,
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=TINY,
         dimension=12,
         word_dimension=8,
         ensemble=3,
@@ -259,7 +260,7 @@ def test_renumbered_coordinates_are_the_same_in_another_order(
     torch.manual_seed(0)
     shape = ModelConfig(
         score=score,
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=TINY,
         dimension=DIMENSION,
         word_dimension=8,
         length=length,  # type: ignore[arg-type]
@@ -291,7 +292,7 @@ def test_model_config_refuses_an_unknown_length() -> None:
 
 def test_the_map_from_features_begins_as_that_of_the_reference() -> None:
     projection = tiny_model().images.projection
-    most = math.sqrt(6 / (1024 + DIMENSION))
+    most = math.sqrt(6 / (FEATURES + DIMENSION))
     assert 0.99 * most < projection.weight.max() <= most
     assert -most <= projection.weight.min() < -0.99 * most
     assert not projection.bias.any()

@@ -20,6 +20,7 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
 from hasse.service.writing.indexing import identity_of
 from tests.tiny import tiny_checkpoint
+from tests.tiny_network import TINY
 
 IMAGES = 12
 CAPTIONS_EACH = 2
@@ -41,25 +42,28 @@ def png(seed: int = 3) -> bytes:
 
 
 @cache
-def _model() -> tuple[TemporaryDirectory[str], Checkpoint]:
+def _model(backbone: str) -> tuple[TemporaryDirectory[str], Checkpoint]:
     """Save and load the tiny model once for all collections of this process."""
     folder = TemporaryDirectory(prefix="hasse-tiny-")
-    return folder, checkpoint.load(tiny_checkpoint(Path(folder.name)))
+    return folder, checkpoint.load(tiny_checkpoint(Path(folder.name), backbone=backbone))
 
 
 @cache
-def _image_points() -> Points:
-    return _model()[1].model.encode_images([picture(at) for at in range(IMAGES)])
+def _image_points(backbone: str) -> Points:
+    return _model(backbone)[1].model.encode_images([picture(at) for at in range(IMAGES)])
 
 
 @cache
-def _caption_points(texts: tuple[str, ...]) -> Points:
-    return _model()[1].model.encode_captions(texts)
+def _caption_points(backbone: str, texts: tuple[str, ...]) -> Points:
+    return _model(backbone)[1].model.encode_captions(texts)
 
 
-def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH) -> Path:
-    """Write pictures, a checkpoint and an index below `folder`; return the index's folder."""
-    saved, loaded = _model()
+def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH, backbone: str = TINY) -> Path:
+    """Write pictures, a checkpoint and an index below `folder`; return the index's folder.
+
+    A service in a process of its own needs another network; see `tests.tiny_network`.
+    """
+    saved, loaded = _model(backbone)
     model_folder = shutil.copytree(saved.name, folder / "model")
     pictures = folder / "pictures"
     pictures.mkdir()
@@ -76,7 +80,7 @@ def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH) -> Path:
     identity = replace(identity_of(loaded), checkpoint=str(model_folder))
     texts = tuple(row.text for row in captions)
     with Index.create(folder / "index", identity, threads=1) as index:
-        index.add(images, _image_points(), captions, _caption_points(texts))
+        index.add(images, _image_points(backbone), captions, _caption_points(backbone, texts))
     return folder / "index"
 
 

@@ -5,9 +5,10 @@ import torch
 
 from hasse.models.encoders.backbone import Backbone
 from hasse.models.encoders.registry import build_backbone
+from tests.tiny_network import TINY
 
 
 @pytest.fixture(scope="module")
 def backbone() -> Backbone:
     torch.manual_seed(0)
-    return build_backbone("torchvision/shufflenet_v2_x0_5").eval()
+    return build_backbone(TINY).eval()

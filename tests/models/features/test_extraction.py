@@ -22,6 +22,7 @@ from hasse.models.features.feature_store import FeaturesError, FeatureStore
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Preprocessing
 from tests.models.features.noise import SMALL, content, pictures, refusal
+from tests.tiny_network import FEATURES, TINY, TINY_DROPPING
 
 
 @pytest.mark.parametrize("crops", [1, 10])
@@ -34,7 +35,7 @@ def test_features_are_the_networks_averaged_over_crops(
         dataset, backbone, how, tmp_path / "f", options=ExtractionOptions(batch_size=8, workers=1)
     )
     assert store.image_ids.tolist() == [image.id for image in dataset.images]
-    assert store.views()[:, 0].shape == (7, 1024)
+    assert store.views()[:, 0].shape == (7, FEATURES)
     with torch.inference_mode():
         for image, row in zip(dataset.images, store.views()[:, 0], strict=True):
             expected = backbone(torch.from_numpy(how.apply(open_picture(image.path)))).mean(0)
@@ -121,13 +122,10 @@ def test_another_network_weights_preprocessing_or_dataset_is_refused_and_named(
     out = tmp_path / "f"
     extract(dataset, backbone, SMALL, out)
     before = content(out)
-    assert (
-        "the network was torchvision/shufflenet_v2_x0_5 and is now torchvision/shufflenet_v2_x1_0"
-        in refusal(dataset, build_backbone("torchvision/shufflenet_v2_x1_0"), SMALL, out)
+    assert f"the network was {TINY} and is now {TINY_DROPPING}" in refusal(
+        dataset, build_backbone(TINY_DROPPING), SMALL, out
     )
-    assert "its weights (fingerprint) was" in refusal(
-        dataset, build_backbone("torchvision/shufflenet_v2_x0_5"), SMALL, out
-    )
+    assert "its weights (fingerprint) was" in refusal(dataset, build_backbone(TINY), SMALL, out)
     assert "the preprocessing was" in refusal(dataset, backbone, replace(SMALL, crop=30), out)
     renamed = replace(dataset.images[0], file_name="other.png")
     assert "is not other.png" in refusal(
@@ -142,15 +140,15 @@ def test_another_network_weights_preprocessing_or_dataset_is_refused_and_named(
 def test_features_that_are_not_finite_are_refused_with_the_image(
     backbone: Backbone, tmp_path: Path
 ) -> None:
-    broken = build_backbone("torchvision/shufflenet_v2_x0_5")
+    broken = build_backbone(TINY)
     dataset = pictures(tmp_path / "p", 2)
     with torch.no_grad():
-        broken.get_parameter("network.conv5.1.bias").fill_(1e6)
+        broken.get_parameter("network.features.4.bias").fill_(1e6)
     assert f"gives image {dataset.images[0].id} (000.png) features that are beyond" in refusal(
         dataset, broken, SMALL, tmp_path / "large"
     )
     with torch.no_grad():
-        broken.get_parameter("network.conv5.1.bias").fill_(torch.nan)
+        broken.get_parameter("network.features.4.bias").fill_(torch.nan)
     assert "features that are not numbers" in refusal(dataset, broken, SMALL, tmp_path / "nan")
 
 

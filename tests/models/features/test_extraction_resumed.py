@@ -21,6 +21,7 @@ from hasse.models.features.feature_store import Appender, FeatureStore
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.limits import PictureLimits
 from tests.models.features.noise import SMALL, content, overwrite, pictures, refusal
+from tests.tiny_network import FEATURES
 
 
 def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
@@ -31,7 +32,7 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     store = extract(
         dataset, backbone, SMALL, tmp_path / "whole", options=ExtractionOptions(views=3)
     )
-    assert store.views().shape == (5, 4, 1024)
+    assert store.views().shape == (5, 4, FEATURES)
     np.testing.assert_allclose(store.views()[:, 0], plain.views()[:, 0], rtol=2e-3, atol=2e-7)
     draw = np.random.default_rng(dataset.images[2].id)
     picture = open_picture(dataset.images[2].path)
@@ -251,11 +252,12 @@ from hasse.models.features.feature_store import FeatureStore
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.datasets import load
 from hasse.models.images.preprocessing import Preprocessing
+from tests.tiny_network import TINY
 
 dataset, out, whole = load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
 torch.set_num_threads(1)
 torch.manual_seed(0)
-backbone = build_backbone("torchvision/shufflenet_v2_x0_5").eval()
+backbone = build_backbone(TINY).eval()
 
 def run(folder, tell, last):
     def progress(done, total):

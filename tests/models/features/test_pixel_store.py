@@ -20,6 +20,7 @@ from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.model import OrderEmbedding
 from hasse.models.training.inputs import FeatureInput, ImageInput, PixelInput
 from tests.tiny import tiny_model
+from tests.tiny_network import FEATURES
 
 LOOKS = Preprocessing(resize=36, crop=32)
 
@@ -225,7 +226,7 @@ def test_in_mixed_precision_the_network_rounds_and_the_points_are_of_float32() -
 
 def test_features_are_projected_as_the_model_does() -> None:
     model = tiny_model()
-    features = np.random.default_rng(0).random((5, 1024)).astype(np.float16)
+    features = np.random.default_rng(0).random((5, FEATURES)).astype(np.float16)
     images = FeatureInput(np.arange(5), features)
     with torch.inference_mode():
         points = points_of(images, model, np.array([4, 1])).numpy()
@@ -234,7 +235,7 @@ def test_features_are_projected_as_the_model_does() -> None:
 
 def test_feature_input_reads_any_view_in_training_and_the_picture_otherwise() -> None:
     model = tiny_model()
-    views = np.random.default_rng(0).random((2, 3, 1024)).astype(np.float16)
+    views = np.random.default_rng(0).random((2, 3, FEATURES)).astype(np.float16)
     images = FeatureInput(np.arange(2), views[:, 0], views)
     rows = np.repeat([1], 60)
     with torch.inference_mode():

@@ -22,12 +22,13 @@ from hasse.models.training.lesson import Measurement
 from hasse.models.training.run import Progress
 from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import scene_and_captions
+from tests.tiny_network import FEATURES, TINY
 
 Report = Callable[[Progress[Measurement]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
 SHAPES = ("dark", "bright")
 CONFIG = TrainingConfig(
-    model=ModelConfig(backbone="torchvision/shufflenet_v2_x0_5", dimension=12, word_dimension=8),
+    model=ModelConfig(backbone=TINY, dimension=12, word_dimension=8),
     preprocessing=Preprocessing(resize=36, crop=32),
     epochs=4,
     batch_size=4,
@@ -53,7 +54,7 @@ def collection(count: int = 10) -> Dataset:
 def features(dataset: Dataset) -> FeatureInput:
     rng = np.random.default_rng(0)
     ids = np.array([image.id for image in dataset.images])
-    return FeatureInput(ids, rng.random((len(ids), 1024), dtype=np.float32))
+    return FeatureInput(ids, rng.random((len(ids), FEATURES), dtype=np.float32))
 
 
 def scenes(count: int = 10) -> Dataset:

@@ -9,6 +9,7 @@ import pytest
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.training.inputs import FeatureInput, dataset_points, rows_of, usable_dataset
 from tests.tiny import tiny_model
+from tests.tiny_network import FEATURES
 
 
 def collection(*captioned: bool) -> Dataset:
@@ -46,7 +47,7 @@ def test_images_are_found_in_any_order_and_one_that_is_not_there_is_named() -> N
 
 def test_a_datasets_points_are_in_its_order_however_many_are_read_at_one_time() -> None:
     model, dataset = tiny_model(), collection(True, True, True, True, True)
-    rows = np.random.default_rng(0).random((5, 1024), dtype=np.float32)
+    rows = np.random.default_rng(0).random((5, FEATURES), dtype=np.float32)
     images = FeatureInput(np.array([4, 2, 0, 1, 3]), rows)
     points, captions = dataset_points(model, dataset, images, batch_size=2)
     np.testing.assert_allclose(points, model.encode_features(rows[[2, 3, 1, 4, 0]]), atol=1e-6)

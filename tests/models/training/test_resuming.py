@@ -35,6 +35,7 @@ from tests.models.training.colours import (
     weights,
     with_hubness,
 )
+from tests.tiny_network import TINY, TINY_DROPPING
 
 
 def test_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
@@ -44,16 +45,16 @@ def test_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path
     assert weights(tmp_path / "a") != weights(tmp_path / "c")
 
 
-@pytest.mark.parametrize("kind", ["features", "pixels", "blocks left out", "scenes"])
+@pytest.mark.parametrize("kind", ["features", "pixels", "channels left out", "scenes"])
 def test_training_stopped_in_an_epoch_ends_with_the_same_weights(tmp_path: Path, kind: str) -> None:
     data: tuple[Dataset, ImageInput] = (collection(), features(collection()))
     model = replace(CONFIG.model, length="learned")
-    if kind in {"pixels", "blocks left out"}:
+    if kind in {"pixels", "channels left out"}:
         data = pixels(collection(), tmp_path / "pictures")
     elif kind == "scenes":
         data = (scenes(), features(scenes()))
-    if kind == "blocks left out":  # in training, some of the time
-        model = replace(model, backbone="torchvision/efficientnet_b0")
+    if kind == "channels left out":  # in training, some of the time
+        model = replace(model, backbone=TINY_DROPPING)
     config = replace(
         CONFIG,
         model=model,
@@ -206,7 +207,7 @@ def test_resuming_with_other_captions_or_another_network_is_refused(tmp_path: Pa
             CONFIG, tmp_path, TrainingInputs(data, data, backbone_weights=weights)
         ).train(stop=stop)
 
-    dataset, network = collection(), build_backbone("torchvision/shufflenet_v2_x0_5")
+    dataset, network = collection(), build_backbone(TINY)
     with pytest.raises(TrainingStopped):
         go_on(dataset, network, stop_after(1))
     # As many, so that every weight has the shape it had, and every word another one's vector.
@@ -216,7 +217,7 @@ def test_resuming_with_other_captions_or_another_network_is_refused(tmp_path: Pa
     with pytest.raises(TrainingError, match="another text"):
         go_on(reworded, network)
     with pytest.raises(TrainingError, match="another network"):
-        go_on(dataset, build_backbone("torchvision/shufflenet_v2_x0_5"))
+        go_on(dataset, build_backbone(TINY))
     go_on(dataset, network)
 
 

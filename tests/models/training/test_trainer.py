@@ -37,6 +37,7 @@ from tests.models.training.colours import (
     weights,
     with_hubness,
 )
+from tests.tiny_network import TINY
 
 
 def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_pa
 
 
 def test_frozen_backbone_keeps_its_weights(tmp_path: Path) -> None:
-    start = build_backbone("torchvision/shufflenet_v2_x0_5").state_dict()
+    start = build_backbone(TINY).state_dict()
     dataset = collection()
     data = (dataset, features(dataset))
     trained = RetrievalTraining(
@@ -236,7 +237,7 @@ def test_start_is_accepted_only_with_the_same_shape_and_words(
 def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded(
     tmp_path: Path,
 ) -> None:
-    start = dict(build_backbone("torchvision/shufflenet_v2_x0_5").state_dict())
+    start = dict(build_backbone(TINY).state_dict())
     data = (collection(), features(collection()))
     small = replace(CONFIG, epochs=1, saved_dtype="int8")
     first = RetrievalTraining(
@@ -256,7 +257,7 @@ def test_backbone_that_learns_starts_from_the_weights_of_the_start(tmp_path: Pat
     data = pixels(collection(), tmp_path / "pictures")
     still = replace(CONFIG, epochs=1, learning_rate=1e-12)
     first = RetrievalTraining(still, tmp_path / "first", TrainingInputs(data, data)).train()
-    other = dict(build_backbone("torchvision/shufflenet_v2_x0_5").state_dict())
+    other = dict(build_backbone(TINY).state_dict())
     then = RetrievalTraining(
         still, tmp_path / "then", TrainingInputs(data, data, backbone_weights=other, start=first)
     ).train()

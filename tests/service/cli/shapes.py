@@ -9,10 +9,11 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from tests.service.cli.shell import Outcome, hasse
+from tests.tiny_network import TINY
 
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square")
-TINY_FEATURES = ("--backbone", "torchvision/shufflenet_v2_x0_5", "--resize", "36", "--crop", "32")
+TINY_FEATURES = ("--backbone", TINY, "--resize", "36", "--crop", "32")
 
 
 def draw(folder: Path, colour: str, shape: str) -> Path:

@@ -9,10 +9,11 @@ from typer.testing import CliRunner
 
 from hasse.service.cli import app
 from hasse.service.runtime.logs import LOGGER
+from tests.tiny_network import TINY
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (
-    *("--backbone", "torchvision/shufflenet_v2_x0_5", "--batch-size", "6"),
+    *("--backbone", TINY, "--batch-size", "6"),
     *("--set", "dimension=16"),
     *("--set", "image_pooling=average", "--set", "resize=36", "--set", "crop=32"),
     *("--set", "word_dimension=8", "--device", "cpu"),

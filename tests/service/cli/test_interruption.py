@@ -17,6 +17,7 @@ import pytest
 
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
+from hasse.models.encoders.names import LITE
 from hasse.models.features.extraction import extract
 from hasse.models.files import lock_folder
 from hasse.service.cli.collection import additions
@@ -27,6 +28,7 @@ from hasse.service.writing.image_source import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
+from tests.tiny_network import TINY
 
 PICTURES = 24
 DAMAGED = (3, 9)
@@ -212,16 +214,9 @@ def test_features_go_on_where_ctrl_c_stopped_them(
     from hasse.models.encoders.registry import build_backbone
 
     weights = tmp_path / "weights.safetensors"
-    save_file(dict(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()), weights)
+    save_file(dict(build_backbone(TINY).network.state_dict()), weights)
     command = (
-        *(
-            "lab features",
-            dataset,
-            "--backbone",
-            "torchvision/shufflenet_v2_x0_5",
-            "--weights",
-            weights,
-        ),
+        *("lab features", dataset, "--backbone", TINY, "--weights", weights),
         *("--resize", 36, "--crop", 32, "--batch-size", 4, "--device", "cpu"),
         *("--out", tmp_path / "features"),
     )
@@ -286,7 +281,8 @@ def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "hasse", "lab", "train", str(dataset), *TINY_TRAINING),
-            *("--epochs", "100000", "--set", "patience=100000", "--out", str(tmp_path / "model")),
+            *("--backbone", LITE, "--out", str(tmp_path / "model")),
+            *("--epochs", "100000", "--set", "patience=100000"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from hasse.models.encoders.registry import build_backbone
 from tests.service.cli.shapes import TINY_FEATURES, done, draw, info
 from tests.service.cli.shell import TINY_TRAINING, hasse
+from tests.tiny_network import TINY
 
 
 def test_index_has_all_but_the_damaged_picture(home: Path) -> None:
@@ -50,7 +51,7 @@ def test_good_picture_is_not_left_out_because_too_many_files_are_open(
 
     done(hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "data"))
     save_file(
-        build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(),
+        build_backbone(TINY).network.state_dict(),
         tmp_path / "network.safetensors",
     )
     places: dict[str, object] = {
@@ -188,14 +189,14 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
 
     from hasse.models.encoders.registry import build_backbone
 
-    network = build_backbone("torchvision/shufflenet_v2_x0_5")
+    network = build_backbone(TINY)
     weights = tmp_path / "weights.safetensors"
     save_file(dict(network.network.state_dict()), weights)
     small = ("--resize", 36, "--crop", 32, "--device", "cpu")
     features = tmp_path / "features"
     made = done(
         hasse(
-            *("lab features", home / "data", "--backbone", "torchvision/shufflenet_v2_x0_5"),
+            *("lab features", home / "data", "--backbone", TINY),
             *("--weights", weights, "--out", features, *small),
         )
     )

@@ -18,6 +18,7 @@ from benchmarks.cluster.nodes import ROOT, FrontEnd, Nodes
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.datasets import save
+from hasse.models.encoders.names import LITE
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.features.feature_store import FeatureStore
 from hasse.service.app import create_app
@@ -64,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("cluster")
     with new_database() as url:
         place_catalog(folder / "index", url)
-        index = make_collection(folder)
+        index = make_collection(folder, backbone=LITE)
         with Index.open(index) as opened:  # so that there are two segments of each kind
             point = opened.points("image", [1000])[1000]
             rows = [ImageRow(1, "one.png", str(folder / "pictures/picture-0.png"), 64, 48, "test")]

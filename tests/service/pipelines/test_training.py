@@ -34,6 +34,7 @@ from hasse.service.pipelines.training_inputs import (
     note_weights,
 )
 from tests.tiny_clip import NAME, tiny_clip
+from tests.tiny_network import FEATURES, TINY
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    networks = [build_backbone("torchvision/shufflenet_v2_x0_5") for _ in range(2)]
+    networks = [build_backbone(TINY) for _ in range(2)]
     for name, network in zip(("theirs", "other"), networks, strict=True):
         save_file(dict(network.network.state_dict()), f"{name}.safetensors")
     Pillow.new("RGB", (40, 40)).save("a.png")
@@ -141,7 +142,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
 
     with pytest.raises(
         FeaturesError,
-        match="weights of torchvision/shufflenet_v2_x0_5 that are not noted beside them",
+        match=f"weights of {TINY} that are not noted beside them",
     ):
         read(None)
     note_weights(folder, Path("theirs.safetensors"))
@@ -149,7 +150,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
     monkeypatch.chdir("elsewhere")
     config, inputs = read(None)
     assert config.preprocessing == looks
-    assert config.model.backbone == "torchvision/shufflenet_v2_x0_5"
+    assert config.model.backbone == TINY
     assert inputs.backbone_weights is not None
     for key, value in networks[0].state_dict().items():
         assert inputs.backbone_weights[key].equal(value), key
@@ -180,7 +181,7 @@ def test_weights_that_lie_in_a_folder_are_read_again(tmp_path: Path) -> None:
 def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:
     torch.manual_seed(0)
     weights = tmp_path / "network.safetensors"
-    network = build_backbone("torchvision/shufflenet_v2_x0_5")
+    network = build_backbone(TINY)
     save_file(dict(network.network.state_dict()), weights)
     pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     Pillow.fromarray(pixels).save(tmp_path / "a.png")
@@ -194,11 +195,11 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
         options=ExtractionOptions(views=2),
     )
     whole = FeatureStore.open(tmp_path / "f").select([1], regions=False)
-    for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
+    for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, FEATURES))):
         _, inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
         for _, images in (inputs.training, inputs.validation):
             assert isinstance(images, FeatureInput)
-            assert images.features.shape == (1, 1024)
+            assert images.features.shape == (1, FEATURES)
             np.testing.assert_array_equal(images.features, whole)
             assert (None if images.views is None else images.views.shape) == views
 
@@ -206,7 +207,7 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
 def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path: Path) -> None:
     torch.manual_seed(0)
     weights = tmp_path / "network.safetensors"
-    network = build_backbone("torchvision/shufflenet_v2_x0_5")
+    network = build_backbone(TINY)
     save_file(dict(network.network.state_dict()), weights)
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     first, second, silent = (
@@ -224,7 +225,7 @@ def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path:
 
 def test_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    network = build_backbone("torchvision/shufflenet_v2_x0_5")
+    network = build_backbone(TINY)
     given = tmp_path / "network.safetensors"
     save_file(dict(network.network.state_dict()), given)
     shape, looks = ModelConfig(backbone=network.name), Preprocessing(resize=36, crop=32)

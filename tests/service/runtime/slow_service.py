@@ -17,6 +17,7 @@ from hasse.service.runtime import logs
 from hasse.service.runtime.server import run
 from hasse.service.runtime.sockets import listen
 from hasse.service.settings import Settings
+from tests import tiny_network  # noqa: F401 (the model of the collection has this network)
 
 
 def open_slow(*given: Any) -> Any:

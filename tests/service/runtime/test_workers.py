@@ -28,6 +28,7 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
+from hasse.models.encoders.names import LITE
 from hasse.service.http.access import fingerprint, new_key
 from hasse.service.runtime import logs
 from hasse.service.runtime.workers import Supervisor, cores_of
@@ -124,7 +125,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that looks for changes too seldom to find any by that."""
     folder = tmp_path_factory.mktemp("several")
     settings = ("open_writes=true", "refresh_seconds=600", "ready_seconds=0")
-    with serving(make_collection(folder), folder / "log", *settings) as service:
+    with serving(make_collection(folder, backbone=LITE), folder / "log", *settings) as service:
         yield service
 
 
@@ -254,7 +255,7 @@ def test_metrics_of_any_worker_cover_all(service: Service) -> None:
 
 @pytest.mark.slow
 def test_killed_worker_is_replaced_while_the_others_answer(tmp_path: Path) -> None:
-    index = make_collection(tmp_path)
+    index = make_collection(tmp_path, backbone=LITE)
     asked = 'hasse_requests_total{route="/version",status="200"}'
     with serving(index, tmp_path / "log") as service:
         for _ in range(20):
@@ -286,7 +287,7 @@ def test_killed_worker_is_replaced_while_the_others_answer(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_sigterm_answers_everything_in_flight_and_ends_all_workers(tmp_path: Path) -> None:
-    with serving(make_collection(tmp_path), tmp_path / "log") as service:
+    with serving(make_collection(tmp_path, backbone=LITE), tmp_path / "log") as service:
         workers = service.workers
         host, port = service.url.removeprefix("http://").split(":")
         ending = stop.stop(
@@ -303,7 +304,7 @@ def test_sigterm_answers_everything_in_flight_and_ends_all_workers(tmp_path: Pat
 
 @pytest.mark.slow
 def test_workers_stop_when_their_parent_is_killed(tmp_path: Path) -> None:
-    with serving(make_collection(tmp_path), tmp_path / "log") as service:
+    with serving(make_collection(tmp_path, backbone=LITE), tmp_path / "log") as service:
         workers = service.workers
         service.process.kill()
         until(lambda: not any(map(is_there, workers)))
@@ -312,7 +313,7 @@ def test_workers_stop_when_their_parent_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_stopped_worker_is_replaced_and_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    with serving(make_collection(tmp_path), tmp_path / "log") as service:
+    with serving(make_collection(tmp_path, backbone=LITE), tmp_path / "log") as service:
         os.kill(service.workers[0], signal.SIGSTOP)
         until(lambda: "process stands still" in service.log.read_text())
         until(lambda: service.log.read_text().count("info serving") == 3)
@@ -332,7 +333,7 @@ def test_service_that_cannot_start_says_why_once(tmp_path: Path, service: Servic
     assert "hasse add FOLDER" in error
     port = httpx.URL(service.url).port
     taken = subprocess.run(
-        command(make_collection(tmp_path), port=port or 0),
+        command(make_collection(tmp_path, backbone=LITE), port=port or 0),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -33,6 +33,7 @@ from hasse.studies.grounding.sentence_model import SentenceModelConfig
 from hasse.studies.labelled_pairs import Accuracy, Threshold, best_threshold
 from tests.studies.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint, tiny_model
+from tests.tiny_network import TINY
 
 SMALL = EntailmentTraining(
     SentenceConfig(dimension=24, word_dimension=12, word_range=1.0),
@@ -196,7 +197,7 @@ def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -
 def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_path: Path) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        backbone="torchvision/shufflenet_v2_x0_5",
+        backbone=TINY,
         dimension=12,
         word_dimension=8,
         caption_pooling="max",
@@ -217,9 +218,7 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
 
 
 def test_a_length_that_was_learned_stays_learned(tmp_path: Path) -> None:
-    shape = ModelConfig(
-        backbone="torchvision/shufflenet_v2_x0_5", dimension=4, word_dimension=8, length="learned"
-    )
+    shape = ModelConfig(backbone=TINY, dimension=4, word_dimension=8, length="learned")
     saved = OrderEmbedding(shape, Vocabulary(["a"]), Preprocessing(resize=36, crop=32)).eval()
     retrieval.save(tmp_path, saved, "learned", {})
     assert start_from(retrieval.load(tmp_path), SMALL).model.length == "learned"

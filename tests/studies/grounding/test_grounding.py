@@ -31,6 +31,7 @@ from hasse.studies.grounding.sentence_model import (
 )
 from hasse.studies.grounding.word_vectors import WordVectorLesson, WordVectors
 from tests.models.training.colours import CONFIG, collection, features, stop_after, weights
+from tests.tiny_network import FEATURES
 
 SIZE = 6
 GROUNDED = ("cap2img", "cap2cap", "cap2both", "cap2order")
@@ -57,7 +58,7 @@ def shape_of(config: TrainingConfig) -> SentenceModelConfig:
 def config(recipe: str, **changes: Any) -> TrainingConfig:
     start = named(recipe).config
     shape = shape_of(start)
-    dimension = {"identity": 1024, "none": 8, "linear": 12}[shape.image_map]
+    dimension = {"identity": FEATURES, "none": 8, "linear": 12}[shape.image_map]
     model = replace(
         shape,
         dropout=changes.pop("dropout", shape.dropout),
@@ -137,7 +138,7 @@ def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, rec
 
 def test_points_of_images_are_their_features_where_those_are_fixed(tmp_path: Path) -> None:
     model = training(tmp_path, config("cap2img")).model
-    rows = np.random.default_rng(0).random((2, 1024), dtype=np.float32)
+    rows = np.random.default_rng(0).random((2, FEATURES), dtype=np.float32)
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(model.encode_features(rows), expected, atol=1e-6)
 

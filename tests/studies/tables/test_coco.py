@@ -19,10 +19,11 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.encoders.registry import build_backbone
 from hasse.studies.tables import coco
 from tests.service.cli.shell import hasse
+from tests.tiny_network import TINY
 
 pytestmark = pytest.mark.slow
 
-NETWORK = "torchvision/shufflenet_v2_x0_5"
+NETWORK = TINY
 # Karpathy's four splits, and how many pictures each has here.
 SPLITS = {"train": 10, "restval": 6, "val": 5, "test": 10}
 SMALL = ("--set", "dimension=16", "--set", "word_dimension=8", "--batch-size", 8, "--epochs", 2)

@@ -21,9 +21,10 @@ from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.pipelines.training_inputs import WEIGHTS_NOTE
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
+from tests.tiny_network import TINY
 
 # A network that is made in no time, which the usual one is not.
-SMALL = ("--download-weights", "--backbone", "torchvision/shufflenet_v2_x0_5")
+SMALL = ("--download-weights", "--backbone", TINY)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +96,11 @@ def test_features_are_made_as_the_options_say(
 def test_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
     home: Path, tmp_path: Path
 ) -> None:
-    network = build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()
+    network = build_backbone(TINY).network.state_dict()
     save_file(network, tmp_path / "weights.safetensors")
     other = (
         "--backbone",
-        "torchvision/shufflenet_v2_x0_5",
+        TINY,
         "--weights",
         tmp_path / "weights.safetensors",
     )
@@ -170,7 +171,7 @@ def test_pictures_left_out_and_read_again_are_told(home: Path, tmp_path: Path) -
 
 def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Path) -> None:
     weights = tmp_path / "weights.safetensors"
-    save_file(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(), weights)
+    save_file(build_backbone(TINY).network.state_dict(), weights)
     images = [Image(at, f"{at}.png", tmp_path / f"{at}.png") for at in (1, 2, 3)]
     for image in images[:2]:
         image.path.write_bytes(png(image.id))
@@ -179,7 +180,7 @@ def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Pa
             "lab features",
             tmp_path,
             "--backbone",
-            "torchvision/shufflenet_v2_x0_5",
+            TINY,
             "--weights",
             weights,
         ),

@@ -22,6 +22,7 @@ from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.tiny import tiny_checkpoint
 from tests.tiny_clip import NAME, tiny_clip
+from tests.tiny_network import TINY
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +112,7 @@ def test_models_are_listed_shown_and_removed(tmp_path: Path, home: Path) -> None
     assert "'hasse lab model calibrate' measures it" in done(hasse("lab model", "show", "mine")).out
     trained = tiny_checkpoint(tmp_path / "trained")
     shown = json.loads(done(hasse("lab model", "show", trained, "--json")).out)
-    assert shown["encoder"] == "torchvision/shufflenet_v2_x0_5"
+    assert shown["encoder"] == TINY
 
     assert (
         "there is a model 'mine'"

@@ -18,6 +18,7 @@ from hasse.models.training.config import TrainingConfig
 from hasse.models.training.recipe import Recipe, find
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import TINY_TRAINING, hasse
+from tests.tiny_network import TINY
 from tests.torchrun import torchrun
 
 
@@ -150,7 +151,7 @@ def test_train_refuses_another_training_before_it_replaces_pictures(
     home: Path, tmp_path: Path
 ) -> None:
     network = tmp_path / "network.safetensors"
-    save_file(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(), network)
+    save_file(build_backbone(TINY).network.state_dict(), network)
     whole = load(home / "data")
     save(replace(whole, images=whole.images[1:]), tmp_path / "fewer")
     shutil.copytree(home / "model", tmp_path / "model")
@@ -197,7 +198,7 @@ def test_train_pools_a_named_backbone_by_average_unless_asked(
     home: Path, tmp_path: Path, named: tuple[str, ...]
 ) -> None:
     *before, last = named
-    network = (*before, f"{last}=torchvision/shufflenet_v2_x0_5")
+    network = (*before, f"{last}={TINY}")
     asked = ("--set", "dimension=16", "--set", "word_dimension=8", "--set", "resize=36")
     learn = ("lab train", home / "data", *network, *asked, "--set", "crop=32", "--epochs", 1)
     for recipe in ("scenes", "hasse"):

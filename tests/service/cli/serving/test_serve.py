@@ -17,6 +17,7 @@ import pytest
 
 from hasse.index.store import Index
 from hasse.models.checkpoints import checkpoint, named_models
+from hasse.models.encoders.names import LITE
 from hasse.service.cli.collection import additions
 from hasse.service.cli.serving import demo as demo_command
 from hasse.service.cli.terminal.configuration import parse_pairs
@@ -24,7 +25,7 @@ from hasse.service.settings import Settings
 from hasse.service.writing.indexing import identity_of
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
-from tests.service.collection import picture
+from tests.service.collection import make_collection, picture
 from tests.tiny import tiny_checkpoint
 
 
@@ -249,7 +250,8 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
     assert not collection.with_name(f"{collection.name}-scenes").exists()
 
 
-def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
+def test_serve_answers_and_ctrl_c_exits_with_status_0(tmp_path: Path) -> None:
+    library = make_collection(tmp_path, backbone=LITE)
     process = subprocess.Popen(
         [
             sys.executable,
@@ -257,7 +259,7 @@ def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
             "hasse",
             "serve",
             "--library",
-            str(collection),
+            str(library),
             "--port",
             "0",
         ],
