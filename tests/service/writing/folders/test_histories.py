@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 # The number of histories, and the first one's seed.
-HISTORIES = [(10, 7), pytest.param(20, 100, marks=pytest.mark.slow)]
+HISTORIES = [(5, 7), pytest.param(20, 100, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize(("count", "seed"), HISTORIES)
