@@ -70,7 +70,7 @@ def _tool_of(question: Question[Any, Any]) -> Tool:
 
 async def _picture(engine: Engine, request: PictureRequest) -> tuple[Fields, bytes]:
     record = await records.image(engine, request.image_id)
-    _, jpeg = await records.reduced(engine, request.image_id, None, lambda version: False)
+    _, jpeg = await records.scaled_picture(engine, request.image_id, None, lambda version: False)
     return _for_agents(record.model_dump()), jpeg
 
 

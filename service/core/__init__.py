@@ -1,1 +1,1 @@
-"""The engine: admission, batching, encoding and searching, free of HTTP."""
+"""The engine: admission, batching, encoding and searching, without HTTP."""

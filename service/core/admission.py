@@ -1,4 +1,4 @@
-"""Admission: bounds the searches in flight and those that wait, and refuses the rest."""
+"""Admission: bounds the searches in flight and in the queue, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
 
-# Weight of the newest search in the running mean of how long one takes.
+# Weight of the newest search in the running mean of durations.
 _WEIGHT = 0.1
-# A search that would probably take more than this share of the deadline is refused.
-_SAFE = 0.8
+# Refuse a search whose expected duration exceeds this share of the deadline.
+_SHARE = 0.8
 
-# Cost (hits, times their parts) beyond which a search is costly: making its answer takes longer
-# than the event loop may be held up.
+# A search of a larger cost (hits times parts) is costly: building its answer would block the event
+# loop for too long.
 PLAIN_COST = 250
-_MADE_TOGETHER = 2  # Python makes one answer at a time; another is searched for meanwhile
+_COSTLY_CAPACITY = 2  # Python builds one answer at a time; the next is searched for meanwhile
 
 
 class Admission:
     """A bounded number of searches in flight, and a bounded queue before them.
 
-    A search that finds the queue full is refused at once; one that cannot be answered within the
-    deadline is cancelled. Costly ones have a queue of their own before that, and few of them are in
-    flight, so that others are answered meanwhile. Belongs to one event loop.
+    A search is refused at once if the queue is full, and cancelled at the deadline. Costly searches
+    first pass a queue of their own, which lets few of them in at a time, so that others are
+    answered meanwhile. Belongs to one event loop.
 
     Args:
         capacity: maximum number of searches in flight.
         queued: maximum number of searches that wait.
-        deadline: seconds from a search's arrival within which it is answered.
+        deadline: maximum seconds from the arrival of a search to its answer.
         clock: returns the time in seconds.
-        costly: the queue of costly searches; without it they are like others.
+        costly: the queue of costly searches; None treats all searches alike.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Admission:
         self._clock = clock
         self._costly = costly
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._arriving = 0  # let in by `refusal` in this turn of the loop
+        self._arriving = 0  # admitted by `refusal` in this turn of the event loop
         self._mean_seconds = 0.0
 
     @classmethod
     def of(cls, settings: Settings) -> Admission:
-        """Return the admission of searches that settings describe."""
+        """Return the admission of searches with the limits of the settings."""
         return cls(
             settings.in_flight,
             settings.queued,
@@ -69,11 +69,11 @@ class Admission:
 
     @classmethod
     def one_by_one(cls, settings: Settings) -> Admission:
-        """Return the admission of what Python makes one by one, whatever the number of threads."""
-        return cls(_MADE_TOGETHER, settings.queued, settings.deadline_seconds)
+        """Return the admission of work that Python does one by one, in any number of threads."""
+        return cls(_COSTLY_CAPACITY, settings.queued, settings.deadline_seconds)
 
     def resize(self, queued: int, deadline: float, capacity: int | None = None) -> None:
-        """Take other limits; whoever has a place, or waits for one, keeps it."""
+        """Change the limits; searches in flight and in the queue stay there."""
         self._queued, self._deadline = queued, deadline
         self._capacity = capacity or self._capacity
         if self._costly is not None:
@@ -84,14 +84,14 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Count the searches that wait for their turn."""
+        """Number of waiting searches."""
         return len(self._waiting) + (self._costly.waiting if self._costly else 0)
 
     def refusal(self) -> ServiceError | None:
-        """Return the error for a search whose head has come, or None to let it in.
+        """Return the error for a search whose request head has arrived, or None to admit it.
 
-        It enters only when the loop runs its task. Until then it counts as arriving, so that not
-        all that come in one turn of the loop are let in for the same free place.
+        The search enters only when the event loop runs its task. Until then it counts as arriving,
+        so that searches of one turn of the loop are not all admitted for the same free place.
         """
         if not self._has_room(self._arriving):
             return self._busy()
@@ -106,11 +106,11 @@ class Admission:
 
         Args:
             stages: counts the wait as `queue`.
-            cost: number of hits that are made, times their parts.
+            cost: number of hits times number of parts.
 
         Raises:
-            ServiceError: `busy` when the queue is full or the turn did not come before the
-                deadline, `late` when the deadline passed during the work.
+            ServiceError: `busy` if the queue is full or the deadline passes in the queue; `late` if
+                the deadline passes during the work.
         """
         if self._costly is not None and cost > PLAIN_COST:
             async with self._costly.enter(stages), self.enter(stages):
@@ -126,7 +126,7 @@ class Admission:
                     stages.wait("admission", arrived, start)
                 try:
                     if has_waited and start - arrived + self._mean_seconds > self._deadline:
-                        raise self._busy()  # it would be given up before its answer
+                        raise self._busy()  # it would miss the deadline
                     admitted = True
                     yield
                 finally:
@@ -144,7 +144,7 @@ class Admission:
             raise self._busy() from None
 
     async def _acquire(self) -> bool:
-        """Return when there is a place, and whether it had to be waited for."""
+        """Wait for a place; return whether there was a wait."""
         if self.in_flight < self._capacity and not self._waiting:
             self.in_flight += 1
             return False
@@ -156,14 +156,14 @@ class Admission:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._release()  # the turn came in the same instant: hand it on
+                self._release()  # the place was assigned in the same instant: pass it on
             elif turn in self._waiting:
                 self._waiting.remove(turn)
             raise
         return True
 
     def _release(self) -> None:
-        """Give the place to the first that waits and still wants it."""
+        """Give the place to the first search in the queue that is not cancelled."""
         while self._waiting and self.in_flight <= self._capacity:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -178,10 +178,10 @@ class Admission:
         ahead = len(self._waiting) + arriving - (self._capacity - self.in_flight)
         if ahead < 0:
             return True
-        return ahead < self._queued and self._expected_seconds(ahead) <= _SAFE * self._deadline
+        return ahead < self._queued and self._expected_seconds(ahead) <= _SHARE * self._deadline
 
     def _expected_seconds(self, ahead: int) -> float:
-        # Its turn comes when those ahead had theirs, and then it takes its own time.
+        # First the searches ahead take their time, then it takes its own.
         return self._mean_seconds * ((ahead + 1) / self._capacity + 1)
 
     def _retry_after(self) -> int:

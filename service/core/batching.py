@@ -1,11 +1,11 @@
-"""Dynamic batching: threads take the items that wait, as many as fit into a batch.
+"""Dynamic batching: threads take as many waiting items as fit into a batch.
 
-No item waits for others: a batch is what came while the one before it was worked on.
-Items with the same key may share a batch (captions of like length, searches with the same options).
-A batch that raises is repeated item by item, so that only the item at fault fails. The future of a
-client that disconnected is cancelled, and its item is skipped.
+No item waits for a batch to fill: a batch has the items that arrived while the one before it ran.
+Items with the same key may share a batch: captions of similar length, searches with the same
+options. A batch that raises is repeated item by item, so that only the faulty item fails. When a
+client disconnects, its future is cancelled and its item is skipped.
 
-Items go between the event loop and a thread many at a time: each handover makes threads wait for
+The event loop and the threads exchange many items at a time. Each handover makes threads wait for
 each other, since Python runs one of them at a time.
 """
 
@@ -32,17 +32,17 @@ Result = TypeVar("Result")
 
 
 class WorkerStoppedError(ServiceError):
-    """The threads of that name, which did this work, are gone."""
+    """The threads of a batcher have stopped."""
 
     def __init__(self, name: str) -> None:
         super().__init__("not_ready", f"the {name} has stopped")
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[Result]):
-    """A result, and when its item was submitted and its batch ran, by `perf_counter`.
+class BatchResult(Generic[Result]):
+    """The result of an item, and the times of its submission and of its batch, by `perf_counter`.
 
-    `batch` is the span of the batch, where one of its items is traced.
+    `batch` is the span of the batch, if one of its items is traced.
     """
 
     result: Result
@@ -53,7 +53,7 @@ class Done(Generic[Result]):
 
     @property
     def waited(self) -> float:
-        """How long the item waited, in seconds."""
+        """Seconds that the item waited for its batch."""
         return self.started - self.submitted
 
 
@@ -63,7 +63,7 @@ class _Job(Generic[Key, Item, Result]):
 
     key: Key
     item: Item
-    future: asyncio.Future[Done[Result]]
+    future: asyncio.Future[BatchResult[Result]]
     loop: asyncio.AbstractEventLoop
     number: int = 0
     submitted: float = field(default_factory=perf_counter)
@@ -74,13 +74,13 @@ class Batcher(Generic[Key, Item, Result]):
     """Threads that run `run(key, items) -> results`, one batch of one key at a time.
 
     Args:
-        name: what the threads are called.
-        run: gets a key and its items, returns as many results in the same order. Runs in the
-            threads of this batcher only, one call at a time in each.
-        size: most items of a batch, by key.
+        name: name of the threads.
+        run: takes a key and its items, returns one result for each in the same order. Runs only
+            in the threads of this batcher, one call at a time in each.
+        size: maximum number of items in a batch, by key.
         workers: number of threads; 1 makes the thread the owner of what `run` uses.
-        together: exceptions that are no item's fault: they fail the whole batch at once.
-        on_death: called when a thread ends otherwise than by `close`.
+        batch_errors: exceptions that no single item causes: they fail the whole batch at once.
+        on_death: called when a thread ends without `close`.
     """
 
     def __init__(
@@ -90,16 +90,16 @@ class Batcher(Generic[Key, Item, Result]):
         *,
         size: Callable[[Key], int],
         workers: int = 1,
-        together: tuple[type[Exception], ...] = (),
+        batch_errors: tuple[type[Exception], ...] = (),
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._run = run
         self._size = size
-        self._together = together
+        self._batch_errors = batch_errors
         self._on_death = on_death
-        # What came in this turn of the loop; only the loop's.
-        self._coming: list[_Job[Key, Item, Result]] = []
+        # Submitted in this turn of the event loop; only the loop uses it.
+        self._submitted: list[_Job[Key, Item, Result]] = []
         self._jobs: dict[Key, deque[_Job[Key, Item, Result]]] = {}
         self._numbers = itertools.count()
         self._changed = threading.Condition()
@@ -113,7 +113,7 @@ class Batcher(Generic[Key, Item, Result]):
         for thread in self._threads:
             thread.start()
 
-    async def submit(self, key: Key, item: Item) -> Done[Result]:
+    async def submit(self, key: Key, item: Item) -> BatchResult[Result]:
         """Wait for the result of one item.
 
         Raises:
@@ -122,17 +122,17 @@ class Batcher(Generic[Key, Item, Result]):
         """
         loop = asyncio.get_running_loop()
         job = _Job(key, item, loop.create_future(), loop)
-        if not self._coming or self._coming[0].loop is not loop:
-            self._coming = []  # nobody waits for the items of a loop that has ended
+        if not self._submitted or self._submitted[0].loop is not loop:
+            self._submitted = []  # nobody waits for the items of a closed loop
             loop.call_soon(self._hand_over)
-        self._coming.append(job)
+        self._submitted.append(job)
         return await job.future
 
     @property
     def waiting(self) -> int:
         """Count the items that no batch has taken yet."""
         with self._changed:
-            return len(self._coming) + sum(len(jobs) for jobs in self._jobs.values())
+            return len(self._submitted) + sum(len(jobs) for jobs in self._jobs.values())
 
     @property
     def alive(self) -> bool:
@@ -140,12 +140,12 @@ class Batcher(Generic[Key, Item, Result]):
         return not self._dead and all(thread.is_alive() for thread in self._threads)
 
     def busy_seconds(self) -> float:
-        """Return how long the batch that has run longest is running already."""
+        """Return the seconds since the oldest of the running batches began."""
         started = list(self._busy_since.values())
         return perf_counter() - min(started) if started else 0.0
 
     def close(self, timeout: float = 5.0) -> None:
-        """Finish the batches being run, fail what waits, and end the threads."""
+        """Finish the running batches, fail the waiting items, and end the threads."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -154,8 +154,8 @@ class Batcher(Generic[Key, Item, Result]):
         self._fail_waiting()
 
     def _hand_over(self) -> None:
-        """Let jobs wait for their batches, or fail them where the threads are gone."""
-        jobs, self._coming = self._coming, []
+        """Queue jobs for their batches, or fail them if the threads have stopped."""
+        jobs, self._submitted = self._submitted, []
         with self._changed:
             if not (self._closing or self._dead):
                 for job in jobs:
@@ -167,10 +167,10 @@ class Batcher(Generic[Key, Item, Result]):
 
     def _work(self) -> None:
         try:
-            while (batch := self._take()) is not None:
+            while (batch := self._next_batch()) is not None:
                 self._busy_since[threading.get_ident()] = perf_counter()
                 try:
-                    self._do(*batch)
+                    self._run_batch(*batch)
                 finally:
                     self._busy_since.pop(threading.get_ident(), None)
         except BaseException as error:
@@ -179,7 +179,7 @@ class Batcher(Generic[Key, Item, Result]):
             self._fail_waiting()
             self._on_death()
 
-    def _take(self) -> tuple[Key, list[_Job[Key, Item, Result]]] | None:
+    def _next_batch(self) -> tuple[Key, list[_Job[Key, Item, Result]]] | None:
         with self._changed:
             while True:
                 if self._closing:
@@ -194,36 +194,36 @@ class Batcher(Generic[Key, Item, Result]):
                     del self._jobs[key]
                 return key, batch
 
-    def _do(self, key: Key, batch: list[_Job[Key, Item, Result]]) -> None:
+    def _run_batch(self, key: Key, batch: list[_Job[Key, Item, Result]]) -> None:
         batch = [job for job in batch if not job.future.cancelled()]
         if not batch:
             return
         try:
             self._deliver(batch, self._timed(key, batch))
         except Exception as error:
-            if len(batch) == 1 or isinstance(error, self._together):
+            if len(batch) == 1 or isinstance(error, self._batch_errors):
                 self._refuse(batch, error)
                 return
             for job in batch:
-                self._do(key, [job])
+                self._run_batch(key, [job])
         except BaseException:
             self._refuse(batch, WorkerStoppedError(self.name))
             raise
 
-    def _timed(self, key: Key, batch: list[_Job[Key, Item, Result]]) -> list[Done[Result]]:
+    def _timed(self, key: Key, batch: list[_Job[Key, Item, Result]]) -> list[BatchResult[Result]]:
         start = perf_counter()
         spans = [job.span for job in batch if job.span is not None]
-        # A part of the first traced request, and linked to all.
-        part = (
+        # A child span of the first traced request, linked to all of them.
+        batch_span = (
             spans[0].begin(f"batch {self.name}", spans, size=len(batch)) if spans else nullcontext()
         )
-        with part as span:
+        with batch_span as span:
             results = self._run(key, [job.item for job in batch])
         ended = perf_counter()
         if len(results) != len(batch):
-            raise ValueError(f"{self.name} got {len(results)} results for {len(batch)} items")
+            raise ValueError(f"{self.name} returned {len(results)} results for {len(batch)} items")
         return [
-            Done(result, job.submitted, start, ended, span)
+            BatchResult(result, job.submitted, start, ended, span)
             for job, result in zip(batch, results, strict=True)
         ]
 
@@ -233,11 +233,13 @@ class Batcher(Generic[Key, Item, Result]):
             self._jobs.clear()
         self._refuse(jobs, WorkerStoppedError(self.name))
 
-    def _deliver(self, batch: list[_Job[Key, Item, Result]], results: list[Done[Result]]) -> None:
+    def _deliver(
+        self, batch: list[_Job[Key, Item, Result]], results: list[BatchResult[Result]]
+    ) -> None:
         def settle() -> None:
-            for job, done in zip(batch, results, strict=True):
+            for job, result in zip(batch, results, strict=True):
                 if not job.future.done():
-                    job.future.set_result(done)
+                    job.future.set_result(result)
 
         _on_loop(batch[0].loop, settle)
 

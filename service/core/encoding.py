@@ -1,4 +1,4 @@
-"""Queue of captions and pictures to encode, in batches, by the one thread that owns the device."""
+"""Queue of captions and pictures; the one thread that owns the device encodes them in batches."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
 
 class EncodeKey(NamedTuple):
-    """What may be encoded together: pictures, or captions of about as many words."""
+    """Key of a batch: pictures, or captions with about the same number of words."""
 
     kind: Literal["caption", "picture", "enlarged picture"]
     words: int = 0
 
 
-class Sought(NamedTuple):
-    """An enlarged picture, and phrases whose places in it are wanted."""
+class BoxQuery(NamedTuple):
+    """An enlarged picture, and the phrases to find boxes for."""
 
     pixels: Pixels
     phrases: tuple[Phrase, ...]
 
 
-Item: TypeAlias = str | Pixels | Sought
+Item: TypeAlias = str | Pixels | BoxQuery
 
 
-# Captions up to this many words are encoded together; above it limits double, since a batch takes
-# as long as its longest caption. Together, short and long take no longer than one after the other:
+# Captions up to this many words share a batch; above it limits double, since a batch takes as long
+# as its longest caption. One batch of short and long captions takes no longer than two batches:
 # fifteen of up to 14 words 0.8 ms, one of 60 0.9 ms, all of them 1.6 ms on a core.
-_SHORT = 64
-_NAMED = 10  # words of a query that an error names
+_SHORT_WORDS = 64
+_WORDS_IN_ERROR = 10  # unknown words that an error lists
 
 
 def check_caption(caption: str, settings: Settings, field: str = "caption") -> None:
-    """Refuse a caption to ask by that is out of bounds: one to store, or of too many words.
+    """Refuse a caption of a query that is too long or blank.
 
     Raises:
         ServiceError: `invalid`, which names the field.
@@ -59,9 +59,9 @@ def check_caption(caption: str, settings: Settings, field: str = "caption") -> N
 
 
 def check_stored_caption(caption: str, settings: Settings, field: str) -> None:
-    """Refuse a caption to store that is out of bounds; raises as `check_caption`.
+    """Refuse a caption of an image that is too long or blank; raises as `check_caption`.
 
-    It may have any number of words: it is stored and shown whole, and a model reads the first.
+    It may have any number of words: it is stored and shown whole, but models read the first ones.
     """
     if len(caption) > settings.caption_characters:
         raise invalid(field, f"more than {settings.caption_characters:,} characters")
@@ -72,7 +72,7 @@ def check_stored_caption(caption: str, settings: Settings, field: str) -> None:
 
 
 def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "caption") -> None:
-    """Refuse a caption that is out of bounds, or without a word that the model knows.
+    """Refuse a caption that is too long or blank, or has no word that the model knows.
 
     All captions without a known word have the same point, so their hits mean nothing.
 
@@ -85,20 +85,20 @@ def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "
     unknown = vocabulary.unknown_words(text)
     if not unknown:
         raise invalid(field, f"Hasse reads words, and there are none in “{shortened(text)}”")
-    *most, last = [f"“{shortened(word)}”" for word in unknown[:_NAMED]]
-    named = f"words {', '.join(most)} and {last}" if most else f"word {last}"
-    raise invalid(field, f"Hasse has never seen the {named}: say it in other words")
+    *first_words, last = [f"“{shortened(word)}”" for word in unknown[:_WORDS_IN_ERROR]]
+    words = f"words {', '.join(first_words)} and {last}" if first_words else f"word {last}"
+    raise invalid(field, f"Hasse has never seen the {words}: say it in other words")
 
 
 class NotFiniteError(HasseError):
-    """The model gave a point with coordinates that are not numbers."""
+    """The model returned a point with coordinates that are not finite."""
 
 
 class EncodingQueue:
-    """Both encoders of a model, behind one queue.
+    """Queue of items for both encoders of a model.
 
-    All methods raise ServiceError: `encoding_failed` when the model raises for this item,
-    `not_ready` when the owner thread is gone.
+    All methods raise ServiceError: `encoding_failed` if the model raises for this item, `not_ready`
+    if the thread has stopped.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class EncodingQueue:
     async def encode(self, item: Item, stages: Stages) -> Points:
         """Return the point of a caption, or of a preprocessed picture: (N,) float32.
 
-        For `Sought`, return the boxes of `hasse.models.grounding.boxes.find_boxes`.
+        For `BoxQuery`, return the boxes of `hasse.models.grounding.boxes.find_boxes`.
         """
         done = await self.batcher.submit(_key_of(item), item)
         stages.wait("encoder", done.submitted, done.started)
@@ -135,21 +135,21 @@ class EncodingQueue:
         if not texts:
             return np.empty((0, self._model.config.dimension), np.float32)
         submit = self.batcher.submit
-        each = await asyncio.gather(*(submit(_key_of(text), text) for text in texts))
-        # They ran beside each other: the longest counts.
-        waited = max(each, key=lambda done: done.waited)
-        ran = max(each, key=lambda done: done.ended - done.started)
-        stages.wait("encoder", waited.submitted, waited.started)
-        stages.add("encode", ran.started, ran.ended, ran.batch)
-        return np.stack([done.result for done in each])
+        results = await asyncio.gather(*(submit(_key_of(text), text) for text in texts))
+        # They waited and ran concurrently: the longest counts.
+        longest_wait = max(results, key=lambda done: done.waited)
+        longest_run = max(results, key=lambda done: done.ended - done.started)
+        stages.wait("encoder", longest_wait.submitted, longest_wait.started)
+        stages.add("encode", longest_run.started, longest_run.ended, longest_run.batch)
+        return np.stack([done.result for done in results])
 
     def _run(self, key: EncodeKey, items: list[Item]) -> list[Points]:
         if self._batch_size is not None:
             self._batch_size.labels(key.kind).observe(len(items))
         try:
             points = self._points(key, items)
-            if not all(np.isfinite(one).all() for one in points):
-                raise NotFiniteError("the model gave coordinates that are not finite")
+            if not all(np.isfinite(point).all() for point in points):
+                raise NotFiniteError("the model returned coordinates that are not finite")
         except Exception as error:
             raise ServiceError(
                 "encoding_failed", f"the model could not encode this {key.kind}"
@@ -165,13 +165,15 @@ class EncodingQueue:
             return list(self._model.encode_pixels(pictures))
         from hasse.models.grounding.boxes import find_boxes
 
-        return [find_boxes(self._model, *item) for item in items if isinstance(item, Sought)]
+        return [find_boxes(self._model, *item) for item in items if isinstance(item, BoxQuery)]
 
 
 def _key_of(item: Item) -> EncodeKey:
-    if isinstance(item, Sought):
+    if isinstance(item, BoxQuery):
         return EncodeKey("enlarged picture")
     if not isinstance(item, str):
         return EncodeKey("picture")
     count = item.count(" ") + 1
-    return EncodeKey("caption", _SHORT if count <= _SHORT else 1 << (count - 1).bit_length())
+    return EncodeKey(
+        "caption", _SHORT_WORDS if count <= _SHORT_WORDS else 1 << (count - 1).bit_length()
+    )

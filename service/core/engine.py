@@ -1,4 +1,4 @@
-"""The engine: a model, an index, and the queues and threads that answer questions with them."""
+"""The engine: a model and an index, with the queues and threads that answer questions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import on_processor
 from hasse.service.core.admission import Admission
+from hasse.service.core.caption_order import CaptionOrder
 from hasse.service.core.encoding import EncodingQueue
-from hasse.service.core.leading import Leading
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, reaching_catalog, writing_catalog
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class Engine:
-    """Holds the parts that `hasse.service.questions.pipeline` and the writes use.
+    """The parts that questions and writes use.
 
     Its coroutines belong to one event loop; its work runs in threads.
 
@@ -51,11 +51,11 @@ class Engine:
         checkpoint, index, settings: its parts.
         vocabulary: the words that the model knows.
         admission, pictures, encoder, searcher, writing: its queues.
-        paths: how answers show where files lie.
+        paths: the paths of files in answers.
         upkeep: merges segments in the background.
-        text_counts: how many images say the words that were searched.
+        text_counts: number of images for each word of earlier searches.
         checks: compares large segments with their checksums in the background.
-        stage_seconds: histograms of the stages of answers, if these are counted.
+        stage_seconds: histograms of the stages of answers; empty without metrics.
         probe_seconds: maximum time of a probe for readiness.
     """
 
@@ -87,7 +87,7 @@ class Engine:
         self.searcher = SearchQueue(
             index,
             settings,
-            leading=Leading(checkpoint),
+            caption_order=CaptionOrder(checkpoint),
             admission=admission,
             batch_size=batch_size,
             on_death=on_death,
@@ -122,23 +122,23 @@ class Engine:
         absolute_paths: bool = False,
         load: loading.Load = loading.model_and_index,
     ) -> Engine:
-        """Load the checkpoint, open the index it made, and encode once to be warm.
+        """Load the checkpoint, open its index, and encode once to warm up.
 
         With `absolute_paths`, for clients on this machine, answers show absolute paths and
-        `path_prefix` names them. `load` does the first two.
+        `path_prefix` names them. `load` loads the model and the index.
 
         Raises:
-            models.checkpoints.model_folder.CheckpointError: the checkpoint cannot be used.
-            index.errors.HasseIndexError: the index cannot be used, or another model made it.
+            models.checkpoints.model_folder.CheckpointError: the checkpoint is not usable.
+            index.errors.HasseIndexError: the index is not usable, or belongs to another model.
             service.runtime.device.DeviceError: this machine has no such device.
         """
         loaded, index = load(settings)
         with loading.close_on_failure(index):
-            writer = loading.prepare(loaded, index, settings)
+            captioner = loading.prepare(loaded, index, settings)
         engine = cls(
             loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
         )
-        engine.writer = writer
+        engine.captioner = captioner
         return engine
 
     @classmethod
@@ -147,8 +147,8 @@ class Engine:
     ) -> Engine:
         """Open without warming up, and without the image encoder unless `with_pictures`.
 
-        Its paths are absolute. `one_off` is false for a question that encodes many captions. It
-        raises what `open` does.
+        Its paths are absolute. `one_off` is false for a question that encodes many captions. Raises
+        as `open`.
         """
         loader = loading.ModelLoader(settings, with_pictures, one_off)
         loaded, index = loader.with_index()
@@ -156,7 +156,7 @@ class Engine:
 
     @cached_property
     def pictures(self) -> PictureReader:
-        """Decodes pictures, which a search by words does without."""
+        """The reader of pictures, created on first use: a search by words needs none."""
         from hasse.service.core.pictures import PictureReader
         from hasse.service.core.previews import FOLDER, PreviewCache
 
@@ -166,7 +166,7 @@ class Engine:
 
     @cached_property
     def writing(self) -> WriteQueue:
-        """The queue of writes, which starts with the first of them."""
+        """The queue of writes, created on first use."""
         from hasse.service.core.write_queue import WriteQueue
 
         return WriteQueue(
@@ -175,30 +175,30 @@ class Engine:
             self.pictures,
             self.settings,
             self.paths,
-            on_change=self._changed,
+            on_change=self._after_write,
             batch_size=self._batch_size,
             on_death=self._on_death,
         )
 
     @cached_property
-    def writer(self) -> Describer | None:
+    def captioner(self) -> Describer | None:
         """The captioner with its encoder, if there is one; raises CheckpointError."""
         return loading.load_captioner(self.settings, self.checkpoint)
 
     @property
     def info(self) -> IndexInfo:
-        """What the index held when it was last read."""
+        """The counts of the index, as of its last refresh."""
         return self._info
 
     def recalibrate(self, checkpoint: Checkpoint) -> None:
-        """Judge from now on as another calibration of the same model does."""
-        self.checkpoint, self.searcher.leading = checkpoint, Leading(checkpoint)
+        """Use another calibration of the same model from now on."""
+        self.checkpoint, self.searcher.caption_order = checkpoint, CaptionOrder(checkpoint)
 
     async def keep_fresh(self) -> None:
-        """Follow the generations that other processes make, until cancelled; merge segments.
+        """Load new generations of other processes until cancelled; start merges and checks.
 
         Raises:
-            DamagedIndexError: a file was changed since it was written.
+            DamagedIndexError: a file no longer has its checksum.
         """
         self.upkeep.start()
         self.checks.start()
@@ -207,26 +207,26 @@ class Engine:
             if self.checks.damage is not None:
                 raise self.checks.damage
             try:
-                await self._apart(self._refresh)
+                await self._in_thread(self._refresh)
             except Exception as error:
                 event("refresh failed", logging.ERROR, error=str(error))
 
     def _refresh(self) -> None:
         self.index.refresh()
-        self._look()
+        self._update_info()
 
-    def _changed(self) -> None:
-        # Before the change is acknowledged: its client may ask another process next.
+    def _after_write(self) -> None:
+        # Before the write is acknowledged: its client may send the next request to another process.
         self.index.announce()
-        self._look()
+        self._update_info()
 
-    def _look(self) -> None:
+    def _update_info(self) -> None:
         if self.index.generation != self._info.generation:
             self._info = self.index.info()
             self.checks.notify()
 
     async def probe(self) -> str | None:
-        """Encode a caption and a picture and search for both; return what fails, or None."""
+        """Encode a caption and a picture and search for both; return the failure, or None."""
         for batcher in (self.encoder.batcher, self.searcher.batcher):
             if not batcher.alive:
                 return f"the {batcher.name} has stopped"
@@ -267,7 +267,7 @@ class Engine:
         with reaching_catalog():
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._apart(read)
+                    return await self._in_thread(read)
             except TimeoutError:
                 raise CatalogUnreachableError(f"no answer in {seconds} seconds") from None
 
@@ -275,10 +275,10 @@ class Engine:
         """Run a write of the catalog outside the event loop; raises as `writing_catalog`."""
         async with self.writing.admission.enter(Stages()):
             with writing_catalog():
-                return await self._apart(write)
+                return await self._in_thread(write)
 
-    async def _apart(self, work: Callable[[], Result]) -> Result:
-        run = copy_context().run  # what is read is part of the request's trace
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        run = copy_context().run  # the trace of the request
         return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, run, work)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a picture beside what it shows: date, camera, place, folder, size, keywords."""
+"""Details of a picture for display: date, camera, place, folder, size and keywords."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from hasse.index.text.sources import TextSource
 from hasse.index.types import ImageRow, Metadata
 
-_NEAR_KILOMETRES = 10  # around a picture, to find others taken there
+_NEAR_KILOMETRES = 10  # radius of the filter for pictures taken nearby
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is known, and the filters that select pictures of which the same holds."""
+    """A labelled detail, and the filters that select other pictures with the same value."""
 
     label: str
     value: str
@@ -24,13 +24,13 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a picture.
+class PictureDetails:
+    """The details of a picture.
 
     Attributes:
-        facts: in the order in which they are shown.
-        keywords: those in its file, and in a sidecar.
-        added_keywords: those that people added here.
+        facts: in display order.
+        keywords: from its file and its sidecar.
+        added_keywords: from users of this library.
     """
 
     facts: Sequence[Fact] = ()
@@ -38,15 +38,15 @@ class Known:
     added_keywords: Sequence[str] = ()
 
 
-def known_of(row: ImageRow, path: Path, shown: str, metadata: Metadata) -> Known:
-    """Return what is known of a picture at `path`, which is shown as `shown`.
+def picture_details(row: ImageRow, path: Path, shown: str, metadata: Metadata) -> PictureDetails:
+    """Return the details of the picture at `path`; `shown` is its path in answers.
 
     `metadata` has all texts of the picture.
     """
     texts = dict[TextSource, list[str]]()
     for source, text in metadata.texts:
         texts.setdefault(source, []).append(text)
-    return Known(
+    return PictureDetails(
         list(_facts(row, path, shown, metadata, texts)),
         list(dict.fromkeys(texts.get("keyword", ()))),
         texts.get("added keyword", []),
@@ -74,8 +74,8 @@ def _facts(
     if lens:
         yield Fact("Lens", lens[0])
     if metadata.latitude is not None and metadata.longitude is not None:
-        named = texts.get("place") or [coordinates(metadata.latitude, metadata.longitude)]
-        yield Fact("Place", named[-1], {"near": near(metadata.latitude, metadata.longitude)})
+        place_names = texts.get("place") or [coordinates(metadata.latitude, metadata.longitude)]
+        yield Fact("Place", place_names[-1], {"near": near(metadata.latitude, metadata.longitude)})
     elif "place" in texts:
         yield Fact("Place", "; ".join(dict.fromkeys(texts["place"])))
     if folder := shown.rpartition("/")[0]:
@@ -93,13 +93,13 @@ def near(latitude: float, longitude: float) -> str:
 
 
 def coordinates(latitude: float, longitude: float) -> str:
-    """Return a place in words: "52.5° N, 13.4° E"."""
+    """Return coordinates for display: "52.5° N, 13.4° E"."""
     north, east = "N" if latitude >= 0 else "S", "E" if longitude >= 0 else "W"
     return f"{abs(latitude):.1f}° {north}, {abs(longitude):.1f}° {east}"
 
 
 def _moment(taken: int | None) -> datetime | None:
-    """Return the clock on the wall where a picture was taken."""
+    """Return the local time at the place where the picture was taken."""
     if taken is not None:
         with suppress(OverflowError, ValueError, OSError):
             return datetime.fromtimestamp(taken / 1000, UTC)
@@ -108,7 +108,7 @@ def _moment(taken: int | None) -> datetime | None:
 
 def _bytes(path: Path) -> str:
     try:
-        found = path.stat().st_size
+        size = path.stat().st_size
     except OSError:
         return ""
-    return f"{found / 1e6:.1f} MB" if found >= 1e6 else f"{max(1, round(found / 1e3))} kB"
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"

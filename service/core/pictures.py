@@ -1,4 +1,4 @@
-"""Decodes pictures, sent or stored, a bounded number at a time; caches thumbnails, previews."""
+"""Decodes uploaded and stored pictures, a bounded number at a time; caches thumbnails."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
 
 Result = TypeVar("Result")
-Work: TypeAlias = Callable[[Cancellation], Result]
+PictureTask: TypeAlias = Callable[[Cancellation], Result]
 Decode: TypeAlias = Callable[[bytes | Path, PictureLimits, int, Cancellation], DecodedPicture]
 
 _REASONS: Mapping[Reason, str] = {
@@ -47,18 +47,18 @@ _REASONS: Mapping[Reason, str] = {
     "too_many_pixels": "too_many_pixels",
     "damaged": "damaged_picture",
 }
-QUICK_SECONDS = 0.5  # a picture that takes longer gives its place to others
-_PIECE = 1 << 18  # bytes of a file that are read at a time
+QUICK_SECONDS = 0.5  # a picture that takes longer moves to the slow places
+_PIECE = 1 << 18  # bytes per read of a file
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 
 
 class PictureReader:
     """Decodes pictures and caches thumbnails. Belongs to one event loop.
 
-    Sent pictures and stored ones have places of their own, `decode_workers` each, so that no
-    thumbnail waits for what others send. A picture that takes longer than `QUICK_SECONDS` leaves
-    its place. It goes on in a slow place, or starts again when one is free. Each place holds one
-    decoded picture, so memory is bounded by the number of places and the limit on pixels.
+    Uploaded and stored pictures have separate places, `decode_workers` each, so that no thumbnail
+    waits for uploads. A picture that takes longer than `QUICK_SECONDS` leaves its place. It
+    continues in a slow place, or starts again when one is free. Each place holds one decoded
+    picture, so memory is bounded by the number of places and the limit on pixels.
     """
 
     def __init__(
@@ -83,21 +83,22 @@ class PictureReader:
         self._previews = previews
 
     async def pixels(
-        self, source: bytes | Path, stages: Stages, looks: Preprocessing | None = None
+        self, source: bytes | Path, stages: Stages, preprocessing: Preprocessing | None = None
     ) -> Pixels:
-        """Decode a picture into the input of a model, or as `looks` has it: (crops, 3, H, W).
+        """Decode a picture into the input of a model: (crops, 3, H, W).
+
+        `preprocessing` is that of the model if it is None.
 
         Raises:
             ServiceError: `not_a_picture`, `too_many_pixels`, `damaged_picture`; for a stored
                 picture `picture_missing`; `busy` if too many wait.
         """
         with stages.measure("decode"):
-            return await self._in_turn(
-                source, lambda stop: self._pixels(source, looks or self._preprocessing, stop)
-            )
+            prepare = preprocessing or self._preprocessing
+            return await self._in_turn(source, lambda stop: self._pixels(source, prepare, stop))
 
     async def inspected(self, picture: bytes, stages: Stages) -> tuple[InspectedPicture, bytes]:
-        """Inspect a picture that is to be added, and return its JPEG thumbnail too.
+        """Inspect a picture to add; return it with its JPEG thumbnail.
 
         Raises:
             ServiceError: as `pixels`.
@@ -105,8 +106,8 @@ class PictureReader:
         with stages.measure("decode"):
             return await self._in_turn(picture, lambda stop: self._inspected(picture, stop))
 
-    async def thumbnail_of_sent(self, picture: bytes) -> bytes:
-        """Return the JPEG thumbnail of a picture that a client sent; it is not cached.
+    async def thumbnail_of_upload(self, picture: bytes) -> bytes:
+        """Return the JPEG thumbnail of an uploaded picture; it is not cached.
 
         Raises:
             ServiceError: as `pixels`.
@@ -126,7 +127,7 @@ class PictureReader:
         return cached
 
     async def preview(self, path: Path, size: PreviewSize, version: str) -> bytes:
-        """Return a preview of a stored picture as WebP, from the cache on disk if it is there.
+        """Return a preview of a stored picture as WebP, from the cache on disk if possible.
 
         Raises:
             ServiceError: `picture_missing`, or `busy` if too many wait.
@@ -150,7 +151,7 @@ class PictureReader:
             running.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    async def _in_turn(self, source: bytes | Path, work: Work[Result]) -> Result:
+    async def _in_turn(self, source: bytes | Path, work: PictureTask[Result]) -> Result:
         if self._waiting >= self._settings.in_flight + self._settings.queued:
             raise ServiceError("busy", "too many pictures wait to be decoded", retry_after=1)
         self._waiting += 1
@@ -158,18 +159,18 @@ class PictureReader:
             async with self._places[bytes if isinstance(source, bytes) else Path]:
                 attempt = asyncio.create_task(self._attempt(work))
                 quick = await _finished(attempt)
-                again = not quick and self._slow_places.locked()
-                if again:
+                restart = not quick and self._slow_places.locked()
+                if restart:
                     attempt.cancel()
             if quick:
                 return attempt.result()
             async with self._slow_places:
-                return await (self._attempt(work) if again else attempt)
+                return await (self._attempt(work) if restart else attempt)
         finally:
             self._waiting -= 1
 
-    async def _attempt(self, work: Work[Result]) -> Result:
-        """Run in a thread. The picture is no longer decoded when this is cancelled."""
+    async def _attempt(self, work: PictureTask[Result]) -> Result:
+        """Run in a thread; cancelling this stops the decoding."""
         cancellation = Cancellation()
         self._running.add(cancellation)
         try:
@@ -178,15 +179,15 @@ class PictureReader:
             cancellation.cancel()
             self._running.discard(cancellation)
 
-    def _pixels(self, source: bytes | Path, looks: Preprocessing, stop: Cancellation) -> Pixels:
-        return looks.apply(self._decode(source, looks.resize, stop).image)
+    def _pixels(self, source: bytes | Path, prepare: Preprocessing, stop: Cancellation) -> Pixels:
+        return prepare.apply(self._decode(source, prepare.resize, stop).image)
 
     def _inspected(self, picture: bytes, stop: Cancellation) -> tuple[InspectedPicture, bytes]:
         decoded = self._decode(picture, self._preprocessing.resize, stop)
         try:
             inspected = inspect(picture, decoded, self._preprocessing)
         except OSError as error:
-            raise unopened(error) from None
+            raise open_error(error) from None
         large = max(decoded.image.size) >= min(self._settings.thumbnail_size, max(decoded.size))
         return inspected, self._scaled(decoded.image) if large else self._thumbnail(picture, stop)
 
@@ -194,8 +195,8 @@ class PictureReader:
         return self._scaled(self._decode(source, self._settings.thumbnail_size, stop).image)
 
     def _preview(self, path: Path, size: PreviewSize, version: str, stop: Cancellation) -> bytes:
-        found = self._decode(path, SHORTEST[size], stop)
-        content = encode_preview(found.image, *preview_size(*found.size, size))
+        decoded = self._decode(path, SHORTEST[size], stop)
+        content = encode_preview(decoded.image, *preview_size(*decoded.size, size))
         if self._previews is not None:
             self._previews.put(version, content)
         return content
@@ -211,11 +212,11 @@ class PictureReader:
         try:
             return self._decode_picture(source, self._settings.picture_limits, at_least, stop)
         except OSError as error:
-            raise unopened(error) from None
+            raise open_error(error) from None
         except PictureError as error:
             if isinstance(source, Path):
                 raise picture_missing() from None
-            # The decoder's own message, in parentheses, stays inside.
+            # Do not send the message of the decoder, in parentheses, to clients.
             message = str(error).partition(" (")[0]
             reason = _REASONS[error.reason]
             raise ServiceError(reason, f"image: {message}", errors=(("image", message),)) from None
@@ -240,18 +241,18 @@ class ThumbnailCache:
         self._cached: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, version: str) -> bytes | None:
-        """Return a thumbnail that is cached."""
+        """Return a cached thumbnail, or None."""
         if version in self._cached:
             self._cached.move_to_end(version)
         return self._cached.get(version)
 
     def put(self, version: str, thumbnail: bytes) -> None:
-        """Cache a thumbnail, and drop others until all fit."""
+        """Cache a thumbnail, and evict the oldest until all fit."""
         self._size += len(thumbnail) - len(self._cached.pop(version, b""))
         self._cached[version] = thumbnail
         while self._size > self._capacity:
-            _, dropped = self._cached.popitem(last=False)
-            self._size -= len(dropped)
+            _, evicted = self._cached.popitem(last=False)
+            self._size -= len(evicted)
 
 
 def picture_missing() -> ServiceError:
@@ -262,8 +263,8 @@ def picture_missing() -> ServiceError:
     )
 
 
-def unopened(error: OSError) -> ServiceError:
-    """Return the error for a picture that cannot be opened: the file's fault, or the system's."""
+def open_error(error: OSError) -> ServiceError:
+    """Return the error for a picture that cannot be opened: `picture_missing` or `busy`."""
     if not is_system_error(error):
         return picture_missing()
     cause = (error.strerror or "").lower()
@@ -279,21 +280,21 @@ def version_of(path: Path, *parts: int) -> str:
     try:
         facts = path.stat()
     except OSError as error:
-        raise unopened(error) from None
+        raise open_error(error) from None
     text = f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0{parts}"
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class OriginalPicture:
-    """The file of a stored picture, open for reading. It is closed with the last reference."""
+    """The open file of a stored picture. The last reference closes it."""
 
     file: IO[bytes]
     size: int
     format: Format
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes that the file had when it was opened, and close it."""
+        """Yield the bytes up to the size at opening, and close the file."""
         with self.file:
             left = self.size
             while left > 0 and (piece := self.file.read(min(left, _PIECE))):
@@ -305,18 +306,18 @@ def open_original(path: Path) -> OriginalPicture:
     """Open the file of a stored picture.
 
     Raises:
-        ServiceError: `picture_missing` if there is no regular file, or its format is not one we
-            read; `busy` if the system can open no more files.
+        ServiceError: `picture_missing` if there is no regular file of a supported format; `busy` if
+            the system can open no more files.
     """
     with ExitStack() as opened:
         try:
             file = opened.enter_context(open_regular(path))
             stored_format = format_of(file)
         except OSError as error:
-            raise unopened(error) from None
+            raise open_error(error) from None
         if stored_format is None:
             raise picture_missing()
         original = OriginalPicture(file, os.fstat(file.fileno()).st_size, stored_format)
-        # A client may leave before the first piece, and nothing of it is read then.
+        # A client may disconnect before the first piece, and then `pieces` never closes the file.
         finalize(original, opened.pop_all().close)
     return original

@@ -1,4 +1,4 @@
-"""Previews of stored pictures: how large they are, and their cache on disk, bounded in bytes."""
+"""Previews of stored pictures: their sizes, and their cache on disk, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PREVIEW_SIZES: tuple[PreviewSize, ...] = get_args(PreviewSize)
 PREVIEW_MEDIA_TYPE = "image/webp"
 FOLDER = "previews"
 
-# Most pixels. Sides would not do: of a panorama they would leave a thread. A picture that is fitted
-# into a screen of 3840 x 2160 has at most as many pixels as the screen.
+# Maximum number of pixels. A limit on the sides would shrink panoramas to a thin strip. A picture
+# that fits into a screen of 3840 x 2160 has at most as many pixels as the screen.
 _PIXELS: Mapping[PreviewSize, int] = {"medium": 1_200_000, "large": 3840 * 2160}
 # The shortest side of a preview is at most that of a square.
 SHORTEST: Mapping[PreviewSize, int] = {size: isqrt(most) for size, most in _PIXELS.items()}
 _LONGEST = 16_383  # side of a WebP
 _SUFFIX = ".webp"
-# The folder is read again, and old files leave it, after so much of the capacity was written: so
-# several processes together stay near it.
-_LOOKED_AFTER = 1 / 16
+# After this share of the capacity is written, a process reads the folder again and deletes old
+# files, so that several processes together stay near the capacity.
+_SCAN_SHARE = 1 / 16
 
 
 def preview_size(width: int, height: int, size: PreviewSize) -> tuple[int, int]:
@@ -38,9 +38,9 @@ def preview_size(width: int, height: int, size: PreviewSize) -> tuple[int, int]:
 
 
 def encode_preview(picture: Image.Image, width: int, height: int) -> bytes:
-    """Return a picture as a WebP of this size, or of its own if that is smaller.
+    """Return a picture as a WebP of this size, or of its own size if that is smaller.
 
-    The quickest method: the usual one takes three times as long for a sixth fewer bytes.
+    The fastest method: the default takes three times as long and saves a sixth of the bytes.
     """
     if picture.width > width:
         picture = picture.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -50,42 +50,42 @@ def encode_preview(picture: Image.Image, width: int, height: int) -> bytes:
 
 
 class PreviewCache:
-    """Files by version, the least recently used of which leave when they take too many bytes.
+    """Least-recently-used cache of files by version, bounded in bytes.
 
-    Threads and processes may share the folder. Where it cannot be written, nothing is kept.
+    Threads and processes may share the folder. If it cannot be written, nothing is cached.
     """
 
     def __init__(self, folder: Path, capacity: int) -> None:
         self._folder = folder
         self._capacity = capacity
         self._total = 0  # bytes in the folder when it was read
-        self._unseen = capacity  # bytes written since then
+        self._written = capacity  # bytes written since then
         self._lock = threading.Lock()
 
     def get(self, version: str) -> bytes | None:
-        """Return a preview that is kept whole."""
+        """Return a cached preview, or None if it is missing or incomplete."""
         path = self._path(version)
         try:
             content = path.read_bytes()
-            os.utime(path)  # it was used
+            os.utime(path)  # marks it as used
         except OSError:
             return None
         return content if _is_whole(content) else None
 
     def has(self, version: str) -> bool:
-        """Return whether a preview is kept."""
+        """Return whether a preview is cached."""
         return self._path(version).exists()
 
     def is_full(self) -> bool:
-        """Return whether another preview would soon drop one that is kept."""
+        """Return whether the next previews would soon evict cached ones."""
         with self._lock:
-            if self._unseen > _LOOKED_AFTER * self._capacity:
+            if self._written > _SCAN_SHARE * self._capacity:
                 self._total = sum(size for _, size, _ in self._files())
-                self._unseen = 0
-            return self._total + self._unseen > self._capacity * (1 - 2 * _LOOKED_AFTER)
+                self._written = 0
+            return self._total + self._written > self._capacity * (1 - 2 * _SCAN_SHARE)
 
     def put(self, version: str, content: bytes) -> None:
-        """Keep a preview, and drop others until all fit."""
+        """Cache a preview, and evict the oldest until all fit."""
         if len(content) > self._capacity:
             return
         path = self._path(version)
@@ -98,25 +98,25 @@ class PreviewCache:
             finally:
                 partial.unlink(missing_ok=True)
         with self._lock:
-            self._unseen += len(content)
-            if self._unseen > _LOOKED_AFTER * self._capacity:
-                self._drop_oldest()
-                self._unseen = 0
+            self._written += len(content)
+            if self._written > _SCAN_SHARE * self._capacity:
+                self._evict_oldest()
+                self._written = 0
 
     def _files(self) -> list[tuple[int, int, Path]]:
-        """Return when each file was last used, its size and its path."""
-        found = []
+        """Return the time of last use, the size and the path of each file."""
+        files = []
         for path in self._folder.glob("*/*"):
             with suppress(OSError):
                 facts = path.stat()
-                found.append((facts.st_mtime_ns, facts.st_size, path))
-        return found
+                files.append((facts.st_mtime_ns, facts.st_size, path))
+        return files
 
-    def _drop_oldest(self) -> None:
-        found = self._files()
-        self._total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if self._total <= self._capacity * (1 - _LOOKED_AFTER):
+    def _evict_oldest(self) -> None:
+        files = self._files()
+        self._total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if self._total <= self._capacity * (1 - _SCAN_SHARE):
                 break
             with suppress(OSError):
                 path.unlink()
@@ -127,5 +127,5 @@ class PreviewCache:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Return whether a WebP has the length that its head names: a power cut may shorten it."""
+    """Return whether a WebP has the length in its header: a power cut may truncate it."""
     return content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content)

@@ -1,4 +1,4 @@
-"""Images and captions by their ids: their records, their paths and their pictures."""
+"""Records, details and picture files of images and captions, by their ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hasse.index.types import CaptionRow, DescribedImage, ImageRow, Metadata
 from hasse.service.addresses import image_url, thumbnail_url
-from hasse.service.core.metadata import Known, known_of
+from hasse.service.core.metadata import PictureDetails, picture_details
 from hasse.service.core.pictures import picture_missing, version_of
 from hasse.service.core.previews import PREVIEW_SIZES, PreviewSize
 from hasse.service.core.searching import ShownPaths
@@ -38,10 +38,10 @@ async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
 
 
 async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
-    """Return the picture file of an image and its name.
+    """Return the path of the picture file of an image, and its file name.
 
     Raises:
-        ServiceError: `not_found`, or `picture_missing` where a link leads out of its folder.
+        ServiceError: `not_found`, or `picture_missing` if a link leads out of its folder.
     """
     rows = await engine.in_catalog(lambda: engine.index.catalog.images([image_id]))
     row = _row(rows, image_id)
@@ -52,12 +52,12 @@ async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
 
 
 async def picture_source(engine: Engine, picture: bytes | int) -> bytes | Path:
-    """Return a picture that was sent, or the file of an image; raises as `picture_file`."""
+    """Return the uploaded bytes, or the file of a stored image; raises as `picture_file`."""
     return picture if isinstance(picture, bytes) else (await picture_file(engine, picture))[0]
 
 
-async def known(engine: Engine, record: ImageRecord) -> Known:
-    """Return what is known of an image; nothing where a link leads out of its folder."""
+async def details(engine: Engine, record: ImageRecord) -> PictureDetails:
+    """Return the details of an image; none if a link leads out of its folder."""
     catalog, image_id = engine.index.catalog, record.image_id
 
     def read() -> tuple[ImageRow, Metadata]:
@@ -65,20 +65,22 @@ async def known(engine: Engine, record: ImageRecord) -> Known:
 
     row, metadata = await engine.in_catalog(read)
 
-    def look() -> Known:
+    def read_file() -> PictureDetails:
         path = engine.index.path_of(row)
         if engine.index.locations.leads_out(str(path)):
-            return Known()
-        return known_of(row, path, record.path, metadata)
+            return PictureDetails()
+        return picture_details(row, path, record.path, metadata)
 
-    # Not in a thread of the catalog: the disk of the picture may take its time.
-    return await asyncio.to_thread(look)
+    # Not in a thread of the catalog: the disk of the picture may be slow.
+    return await asyncio.to_thread(read_file)
 
 
-async def reduced(
-    engine: Engine, image_id: int, size: PreviewSize | None, known: Callable[[str], bool]
+async def scaled_picture(
+    engine: Engine, image_id: int, size: PreviewSize | None, is_cached: Callable[[str], bool]
 ) -> tuple[str, bytes]:
-    """Return the version of an image's preview, or of its thumbnail, and the bytes unless `known`.
+    """Return the version of a preview, or of the thumbnail without `size`, and its bytes.
+
+    There are no bytes if the client has this version already (`is_cached`).
 
     Raises:
         ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
@@ -87,20 +89,20 @@ async def reduced(
     pictures = engine.pictures
     if size is None:
         version = version_of(path, engine.settings.thumbnail_size)
-        return version, b"" if known(version) else await pictures.thumbnail(path, version)
+        return version, b"" if is_cached(version) else await pictures.thumbnail(path, version)
     version = version_of(path, PREVIEW_SIZES.index(size))
-    return version, b"" if known(version) else await pictures.preview(path, size, version)
+    return version, b"" if is_cached(version) else await pictures.preview(path, size, version)
 
 
 def caption_record(row: CaptionRow) -> CaptionRecord:
-    """Return a caption as it goes over the wire."""
+    """Return the public record of a caption."""
     return CaptionRecord(
         caption_id=row.id, image_id=row.image_id, caption=row.text, written_by=row.written_by
     )
 
 
 def image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
-    """Return an image as it goes over the wire."""
+    """Return the public record of an image."""
     row = image.row
     shown = paths.shown(row.file_name, [(file.path, file.folder) for file in image.paths])
     return ImageRecord(
@@ -119,12 +121,12 @@ def image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
 
 
 def added_image(image: DescribedImage, paths: ShownPaths, *, created: bool) -> AddedImage:
-    """Return an image that was uploaded as it goes over the wire."""
+    """Return the public record of an uploaded image."""
     return AddedImage(**dict(image_record(image, paths)), created=created)
 
 
 def instant(milliseconds: int) -> str:
-    """Return a time since 1970 as RFC 3339 has it."""
+    """Return milliseconds since 1970 as an RFC 3339 date and time."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -1,4 +1,4 @@
-"""Queue of searches: those with the same options run together and bring the rows of their hits."""
+"""Queue of searches: searches with the same options run as one batch and load their hits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hasse.index.types import CaptionHitRow, ImageHitRow, Points
 from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
-from hasse.service.core.leading import Leading
+from hasse.service.core.caption_order import CaptionOrder
 from hasse.service.core.stages import Stages
 from hasse.service.errors import UNREADABLE, ServiceError, reaching_catalog
 from hasse.service.settings import Settings
@@ -25,24 +25,24 @@ from hasse.service.settings import Settings
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
-# Searches for one answer, when the collection loses hits faster than they can be described.
+# Maximum number of searches for one answer, if hits are deleted before their rows are read.
 _ATTEMPTS = 8
-_TOGETHER = 8  # searches of a batch that may be more than half of those in flight
+_SMALL_BATCH = 8  # searches of a batch that may be more than half of those in flight
 
 
 class SearchKey(NamedTuple):
-    """Searches that may run together."""
+    """Key of a batch: the options that its searches share."""
 
     query: Query
     offset: int = 0
-    points: int = 1  # of each item
-    joint: bool = False  # the points of an item are the parts of one search
-    leads: bool = False  # captions that are likely true and say most come first
+    points: int = 1  # number of points of each item
+    joint: bool = False  # whether the points of an item are the parts of one search
+    specific_first: bool = False  # whether `CaptionOrder` sorts the captions
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPaths:
-    """How answers show where files lie: by absolute paths, or relative to followed folders.
+    """Paths of files in answers: absolute, or relative to followed folders.
 
     A service never sends absolute paths to clients. A file outside followed folders is shown by
     its file name.
@@ -52,13 +52,13 @@ class ShownPaths:
     absolute: bool
 
     def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
-        """Return the paths of the files of an image, at least one, of pairs as in `ImageHitRow`."""
+        """Return the paths of an image, at least one, from pairs as in `ImageHitRow`."""
         name = self._name
-        each = [name(path) or file_name for path, _ in paths]
-        return list(dict.fromkeys(each)) or [file_name]
+        names = dict.fromkeys(name(path) or file_name for path, _ in paths)
+        return list(names) or [file_name]
 
     def of_hits(self, rows: Mapping[int, ImageHitRow | CaptionHitRow]) -> dict[int, list[str]]:
-        """Return the paths of the files of each hit, by its id."""
+        """Return the paths of each hit, by its id."""
         name = self._name
         names = {path: name(path) for row in rows.values() for path, _ in row.paths}
         return {
@@ -76,11 +76,11 @@ class ShownPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A ranking of the index with the catalog's rows of its hits.
+class SearchResult:
+    """A ranking of the index with the catalog rows of its hits.
 
-    The first `offset` hits are left out. `removal` is the generation that last removed one of the
-    batch's hits. If it is later than the search, a hit has no row, or that of another image.
+    Answers skip the first `offset` hits. `removal` is the generation that last removed one of the
+    hits of the batch. If it is later than the search, a hit has no row, or that of another image.
     """
 
     ranking: Answer
@@ -98,17 +98,17 @@ class Found:
         """Return the fields of an `ImageHit` for each image."""
         rows = (
             (row, violation, probability)
-            for image_id, violation, probability in self._wanted(probabilities)
+            for image_id, violation, probability in self._page(probabilities)
             if (row := self.images.get(image_id)) is not None
         )
-        return image_hits(
-            rows, shown, self.offset, versions_of_hits(self.ranking.same, self.images, shown)
+        return image_hit_fields(
+            rows, shown, self.offset, version_fields(self.ranking.same, self.images, shown)
         )
 
-    def only(self, image_ids: Collection[int]) -> Found:
-        """Return this with some of its hits."""
-        kept = np.isin(self.ranking.ids, list(image_ids))
-        ids, violations = self.ranking.ids[kept], self.ranking.violations[kept]
+    def only(self, image_ids: Collection[int]) -> SearchResult:
+        """Return this result with these hits only."""
+        is_kept = np.isin(self.ranking.ids, list(image_ids))
+        ids, violations = self.ranking.ids[is_kept], self.ranking.violations[is_kept]
         return replace(self, ranking=replace(self.ranking, ids=ids, violations=violations))
 
     def caption_hits(
@@ -117,7 +117,7 @@ class Found:
         """Return the fields of a `CaptionHit` for each caption."""
         hits: list[dict[str, Any]] = []
         paths_of = shown.of_hits(self.captions)
-        for caption_id, violation, probability in self._wanted(probabilities):
+        for caption_id, violation, probability in self._page(probabilities):
             if (row := self.captions.get(caption_id)) is not None:
                 paths = paths_of[row.id]
                 hits.append(
@@ -141,7 +141,7 @@ class Found:
         return hits
 
     def facts(self, model: str) -> dict[str, Any]:
-        """Return the fields that all answers to searches by a model have beside their hits."""
+        """Return the fields that all answers to searches have besides their hits."""
         ranking = self.ranking
         return {
             "mode": ranking.mode,
@@ -154,22 +154,22 @@ class Found:
             "generation": ranking.generation,
         }
 
-    def _wanted(
+    def _page(
         self, probabilities: Sequence[float | None] | None
     ) -> Iterator[tuple[int, float, float | None]]:
         """Yield the id, the violation and the probability of each hit after the offset."""
-        ids, violations = self.ranking.ids.tolist(), map(plain, self.ranking.violations)
-        each = zip(ids, violations, probabilities or repeat(None), strict=False)
-        return islice(each, self.offset, None)
+        ids, violations = self.ranking.ids.tolist(), map(shortest_decimal, self.ranking.violations)
+        scored = zip(ids, violations, probabilities or repeat(None), strict=False)
+        return islice(scored, self.offset, None)
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the captions that were found; "" for one that was removed since."""
+        """The texts of the captions; "" for a caption that was removed since."""
         rows = self.captions
         return [rows[hit].text if hit in rows else "" for hit in self.ranking.ids.tolist()]
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every hit has its own row."""
         rows = self.images or self.captions
         return self.removal <= self.ranking.generation and all(
@@ -177,10 +177,10 @@ class Found:
         )
 
 
-def versions_of_hits(
+def version_fields(
     same: Mapping[int, Sequence[int]], images: Mapping[int, ImageHitRow], shown: ShownPaths
 ) -> dict[int, list[dict[str, Any]]]:
-    """Return the fields of the other versions of each hit that has some, by its id."""
+    """Return the fields of the other versions of hits, by the id of the hit."""
     paths_of = shown.of_hits(images) if same else {}
     return {
         hit: [
@@ -190,7 +190,7 @@ def versions_of_hits(
     }
 
 
-def image_hits(
+def image_hit_fields(
     rows: Iterable[tuple[ImageHitRow, float | None, float | None]],
     shown: ShownPaths,
     offset: int,
@@ -198,12 +198,12 @@ def image_hits(
 ) -> list[dict[str, Any]]:
     """Return the fields of an `ImageHit` for each row with its violation and probability.
 
-    All hits of an answer are made at once, which takes less than one by one.
+    One call for all hits of an answer is faster than one call for each.
     """
-    every = list(rows)
-    root_path, paths_of = ROOT_PATH.get(), shown.of_hits({row.id: row for row, *_ in every})
+    all_rows = list(rows)
+    root_path, paths_of = ROOT_PATH.get(), shown.of_hits({row.id: row for row, *_ in all_rows})
     hits: list[dict[str, Any]] = []
-    for rank, (row, violation, probability) in enumerate(every, offset + 1):
+    for rank, (row, violation, probability) in enumerate(all_rows, offset + 1):
         paths = paths_of[row.id]
         hits.append(
             {
@@ -220,8 +220,8 @@ def image_hits(
                 if violation is None
                 else {"violation": violation, "probability": probability},
                 "says": [],
-                "captions": [text for text, by in row.captions if by is None],
-                "written_captions": [text for text, by in row.captions if by is not None],
+                "captions": [text for text, writer in row.captions if writer is None],
+                "written_captions": [text for text, writer in row.captions if writer is not None],
                 "versions": versions.get(row.id, []),
                 "image_url": root_path + IMAGE_URL % row.id,
                 "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
@@ -230,21 +230,20 @@ def image_hits(
     return hits
 
 
-def plain(violation: np.float32) -> float:
-    """Return a violation as the decimal that a person would write."""
-    # The shortest decimal that names the float32: 0.0123, not 0.012299999594688416.
+def shortest_decimal(violation: np.float32) -> float:
+    """Return the shortest decimal that is this float32: 0.0123, not 0.012299999594688416."""
     return float(str(violation))
 
 
 class SearchQueue:
-    """The index, behind one queue.
+    """Queue of searches in an index.
 
     Args:
         index: the index to search.
-        settings: how many points are searched for together, and by how many threads.
-        leading: puts captions that are likely true and say most first.
+        settings: the maximum size of a batch, and the number of threads.
+        caption_order: sorts likely and specific captions first.
         admission: counts the searches in flight.
-        batch_size: counts the sizes of batches.
+        batch_size: histogram of the sizes of batches.
         on_death: see `Batcher`.
     """
 
@@ -253,29 +252,29 @@ class SearchQueue:
         index: Index,
         settings: Settings,
         *,
-        leading: Leading,
+        caption_order: CaptionOrder,
         admission: Admission,
         batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
-        self._index, self.leading = index, leading
+        self._index, self.caption_order = index, caption_order
         self._batch_size = batch_size
-        self.batcher: Batcher[SearchKey, Points, list[Found]] = Batcher(
+        self.batcher: Batcher[SearchKey, Points, list[SearchResult]] = Batcher(
             "search",
             self._run,
             size=lambda key: max(
                 1, batch_limit(settings.search_batch, admission.in_flight) // key.points
             ),
             workers=settings.search_workers,
-            together=UNREADABLE,
+            batch_errors=UNREADABLE,
             on_death=on_death,
         )
 
-    async def search(self, key: SearchKey, points: Points, stages: Stages) -> list[Found]:
-        """Return the best rows for each of some points (P, N), or for all of them jointly.
+    async def search(self, key: SearchKey, points: Points, stages: Stages) -> list[SearchResult]:
+        """Return the best rows for each of P points (P, N), or for all of them jointly.
 
         Raises:
-            ServiceError: `not_ready` when the threads are gone.
+            ServiceError: `not_ready` if the threads have stopped.
         """
         with reaching_catalog():
             done = await self.batcher.submit(key, points)
@@ -288,19 +287,19 @@ class SearchQueue:
         stages.add("metadata", described, done.ended, done.batch)
         return done.result
 
-    def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
+    def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[SearchResult]]:
         if self._batch_size is not None:
             self._batch_size.labels(f"search-{key.query.kind}").observe(len(blocks))
-        rankings = self._found(key, blocks)
+        results = self._search(key, blocks)
         for _ in range(_ATTEMPTS):
-            if all(one.is_whole for one in rankings):
+            if all(result.is_complete for result in results):
                 break
-            # A hit was deleted after the search: ask the generation without it, so that an
-            # answer is of one generation and not of two. Its id may be another's already.
+            # A hit was deleted after the search, and its id may belong to another image already.
+            # Search the generation without it, so that an answer is of one generation only.
             self._refresh()
-            rankings = self._found(key, blocks)
-        each = 1 if key.joint else key.points
-        return [rankings[at : at + each] for at in range(0, len(rankings), each)]
+            results = self._search(key, blocks)
+        size = 1 if key.joint else key.points
+        return [results[at : at + size] for at in range(0, len(results), size)]
 
     def _refresh(self) -> None:
         try:
@@ -312,14 +311,14 @@ class SearchQueue:
                 "not_ready", "the collection was changed and cannot be loaded yet", retry_after=1
             ) from error
 
-    def _found(self, key: SearchKey, blocks: list[Points]) -> list[Found]:
-        read = self._index.snapshot  # while it is held, no deletion after it is forgotten
+    def _search(self, key: SearchKey, blocks: list[Points]) -> list[SearchResult]:
+        snapshot = self._index.snapshot  # keeps the record of later deletions
         start = perf_counter()
         rankings: Sequence[Answer]
         if key.joint:
             rankings = [self._index.search_jointly(key.query, block) for block in blocks]
-        elif key.leads:
-            rankings = self.leading.search(self._index, key.query, np.concatenate(blocks))
+        elif key.specific_first:
+            rankings = self.caption_order.search(self._index, key.query, np.concatenate(blocks))
         else:
             rankings = self._index.search_batch(key.query, np.concatenate(blocks))
         searched = perf_counter()
@@ -333,15 +332,17 @@ class SearchQueue:
         else:
             captions, removal = self._index.catalog.caption_hits(ids)
         described = perf_counter()
-        del read
+        del snapshot
         results = []
         for ranking in rankings:
-            # The index counts the time of a ranking; a client waited for the whole batch.
-            whole = ranking.seconds.prefilter + ranking.seconds.rerank
-            prefilter = (searched - start) * (ranking.seconds.prefilter / whole if whole else 0.0)
+            # The index times each ranking, but the client waits for the whole batch.
+            total = ranking.seconds.prefilter + ranking.seconds.rerank
+            prefilter = (searched - start) * (ranking.seconds.prefilter / total if total else 0.0)
             rerank, metadata = searched - start - prefilter, described - searched
             results.append(
-                Found(ranking, key.offset, images, captions, removal, prefilter, rerank, metadata)
+                SearchResult(
+                    ranking, key.offset, images, captions, removal, prefilter, rerank, metadata
+                )
             )
         return results
 
@@ -349,7 +350,7 @@ class SearchQueue:
 def batch_limit(batch: int, in_flight: int) -> int:
     """Largest batch: half of the searches in flight, at most `batch`.
 
-    While one half is searched, the other is answered and its clients send again. All together
-    would make the search wait for the event loop, and the event loop for the search.
+    While one half is searched, the other half is answered and its clients send again. With all in
+    one batch, the search and the event loop would wait for each other.
     """
-    return min(batch, max(_TOGETHER, in_flight // 2))
+    return min(batch, max(_SMALL_BATCH, in_flight // 2))

@@ -1,4 +1,4 @@
-"""How long each stage of a request took: `Server-Timing`, the histograms, and spans of a trace."""
+"""Durations of the stages of a request, for `Server-Timing`, histograms and traces."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ _UNTRACED = nullcontext()
 
 
 class Span(Protocol):
-    """A piece of work that a trace records; `hasse.service.runtime.traces` makes them."""
+    """A span of a trace; `hasse.service.runtime.traces` implements it."""
 
     def add(self, name: str, start: float, end: float, batch: Span | None = None) -> None:
-        """Add a part that has ended, by the clock of `perf_counter`, and link it to its batch."""
+        """Add a child span that has ended, by `perf_counter`; link it to that of its batch."""
 
     def begin(
         self, name: str, linked: Sequence[Span] = (), **facts: Any
     ) -> AbstractContextManager[Span]:
-        """Add a part that takes as long as a block, whose current span it is."""
+        """Add a child span for the time of a block; it is the current span of the block."""
 
     def headers(self) -> Mapping[str, str]:
-        """Return what lets another process go on with the trace (W3C Trace Context)."""
+        """Return the headers that continue the trace in another process (W3C Trace Context)."""
 
 
-# The span that the work of this task or thread is part of; None where nothing is traced.
+# The current span of this task or thread; None without tracing.
 SPAN: ContextVar[Span | None] = ContextVar("span", default=None)
 
 
 def traced(name: str) -> AbstractContextManager[object]:
-    """Make a block a part of the current span, if there is one."""
+    """Record a block as a child of the current span, if there is one."""
     span = SPAN.get()
     return _UNTRACED if span is None else span.begin(name)
 
 
 @dataclass(slots=True)
 class Stages:
-    """A stopwatch with one hand for each stage. Each time it takes is also a span, if traced.
+    """Stopwatch with a total for each stage. Each duration is also a span, if traced.
 
     Attributes:
-        started: when it was made.
-        seconds: of each stage so far; a stage that happens twice is the sum of both.
+        started: time of creation, by `perf_counter`.
+        seconds: total duration of each stage; durations of repeated stages add up.
     """
 
     started: float = field(default_factory=perf_counter)
@@ -54,7 +54,7 @@ class Stages:
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
-        """Add the time that a block takes, also when it raises."""
+        """Add the duration of a block, also when it raises."""
         start = perf_counter()
         try:
             with traced(stage):
@@ -63,17 +63,17 @@ class Stages:
             self.seconds[stage] += perf_counter() - start
 
     def add(self, stage: str, start: float, end: float, batch: Span | None = None) -> None:
-        """Add a time that has passed, in a batch if it was shared."""
+        """Add a duration that has ended; `batch` is the span of the shared batch, if any."""
         self.seconds[stage] += end - start
         if (span := SPAN.get()) is not None:
             span.add(stage, start, end, batch)
 
     def wait(self, queue: str, start: float, end: float) -> None:
-        """Add a time in a queue, which the span names."""
+        """Add the time spent in a queue; the span has the name of the queue."""
         self.seconds["queue"] += end - start
         if (span := SPAN.get()) is not None:
             span.add(f"queue {queue}", start, end)
 
     def header(self) -> str:
-        """Return the value of a `Server-Timing` header: milliseconds, of each stage."""
+        """Return the value of a `Server-Timing` header: milliseconds of each stage."""
         return _HEADER % tuple([1e3 * seconds for seconds in self.seconds.values()])

@@ -1,4 +1,4 @@
-"""Queue of writes to the collection: images are added, annotated or removed."""
+"""Queue of writes to the collection: add, annotate and remove images."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _BATCH = 64
 class WriteQueue:
     """Adds, annotates and removes images, batched by one writer thread, on one event loop.
 
-    All methods raise ServiceError: `busy` and `late` under load, `disk_full` and `write_failed`
-    when the write could not be made; nothing of it was then.
+    All methods raise ServiceError: `busy` and `late` under load; `disk_full` and `write_failed`
+    if the write failed, and then nothing of it is stored.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class WriteQueue:
             "writer",
             self._run,
             size=lambda operation: _BATCH,
-            # Each took its full wait for a lock already, so items are not retried one by one.
-            together=(CatalogUnreachableError, IndexLockedError),
+            # The batch has already waited the full time for a lock, so do not retry item by item.
+            batch_errors=(CatalogUnreachableError, IndexLockedError),
             on_death=on_death,
         )
 
     async def add(self, picture: bytes, file_name: str, fields: UploadFields) -> AddedImage:
-        """Add a picture, or captions to a stored one; durable on return.
+        """Add a picture, or add captions to a stored one; durable on return.
 
-        Without an id the picture gets the next one.
+        Without an id the picture gets the next free id.
 
         Raises:
             ServiceError: also `invalid`, what `PictureReader.pixels` raises, and `conflict` if
@@ -109,10 +109,10 @@ class WriteQueue:
         return added_image(stored.image, self._paths, created=stored.created)
 
     async def annotate(self, fields: AnnotationFields) -> None:
-        """Give images captions and keywords that they lack; durable on return.
+        """Add captions and keywords to images that lack them; durable on return.
 
         Raises:
-            ServiceError: also `invalid`, and `not_found` if one of the images is not there.
+            ServiceError: also `invalid`, and `not_found` if one of the images does not exist.
         """
         stages = Stages()
         captions = self._texts(fields.captions, "captions")
@@ -121,7 +121,7 @@ class WriteQueue:
             await self._submit("annotate", self._annotation(fields, captions, points))
 
     async def unannotate(self, fields: AnnotationFields) -> None:
-        """Take captions of people, and keywords that were added here, from images.
+        """Remove human captions, and keywords that users added here, from images.
 
         Raises:
             ServiceError: as `annotate`.
@@ -151,11 +151,11 @@ class WriteQueue:
         )
 
     def _texts(self, texts: Sequence[str], field: str) -> list[str]:
-        """Return texts as they are stored, each once; raises ServiceError `invalid`."""
-        spaced = [" ".join(text.split()) for text in texts]
-        for at, text in enumerate(spaced):
+        """Return texts with normalized spaces, each once; raises ServiceError `invalid`."""
+        normalized = [" ".join(text.split()) for text in texts]
+        for at, text in enumerate(normalized):
             check_stored_caption(text, self._settings, f"{field}.{at}")
-        return list(dict.fromkeys(spaced))
+        return list(dict.fromkeys(normalized))
 
     def _run(self, operation: Operation, writes: Sequence[Write]) -> list[WriteResult]:
         if self._batch_size is not None:

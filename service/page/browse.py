@@ -6,7 +6,7 @@ import numpy as np
 
 from hasse.index.catalog.selection import Selection
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import image_hits
+from hasse.service.core.searching import image_hit_fields
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View
 from hasse.service.plural import count
@@ -39,4 +39,4 @@ def _read(engine: Engine, query: PageQuery, selection: Selection) -> tuple[int, 
     rows, _ = index.catalog.image_hits(wanted)
     # Nothing was asked of them, so there is no violation and no probability.
     shown = ((rows[image_id], None, None) for image_id in wanted if image_id in rows)
-    return len(ids), image_hits(shown, engine.paths, query.offset, {})
+    return len(ids), image_hit_fields(shown, engine.paths, query.offset, {})

@@ -248,7 +248,7 @@ async def _search(
 
 async def _preview(engine: Engine, file: FormField) -> ShownPicture:
     try:
-        preview = await engine.pictures.thumbnail_of_sent(file.content)
+        preview = await engine.pictures.thumbnail_of_upload(file.content)
     except ServiceError as error:
         # Say which of several pictures is at fault.
         errors = [("pictures", file.file_name)]

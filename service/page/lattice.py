@@ -76,7 +76,7 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     caption = _caption(engine, fields.get("hypothesis", ""))
     asked = EntailsQuery(premise=picture, hypothesis=caption, where=True)
     answer = await ask(engine, table.ENTAILS, asked, stages)
-    shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_sent(picture))
+    shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_upload(picture))
     url = query.upload_url(fields.get("upload", ""), caption)
     return await render(request, query, _claim(shown, caption, answer, stages, url))
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from hasse.service.addresses import address, preview_url, thumbnail_url
-from hasse.service.core.answering import beside_loop
+from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import FILTERS, PageQuery
@@ -153,7 +153,7 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
     if view.error is not None:  # small, and the answer of a full queue
         return HTMLResponse(render_template(), status, headers)
     async with services.rendering.enter(Stages()):
-        body = await beside_loop(render_template)
+        body = await run_in_thread(render_template)
     return HTMLResponse(body, status, headers)
 
 

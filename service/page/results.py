@@ -9,7 +9,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from hasse.index.search.distinct import one_text
 from hasse.service.addresses import preview_url
-from hasse.service.core.metadata import Known
+from hasse.service.core.metadata import PictureDetails
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
@@ -65,11 +65,11 @@ class ShownPicture:
     link: str = ""
     image_id: int | None = None
     pixels: tuple[int | None, int | None] = (None, None)  # width and height
-    known: Known = field(default_factory=Known)  # what its file says of it
+    known: PictureDetails = field(default_factory=PictureDetails)  # what its file says of it
 
     @classmethod
     def stored(
-        cls, record: ImageRecord, query: PageQuery, known: Known | None = None
+        cls, record: ImageRecord, query: PageQuery, known: PictureDetails | None = None
     ) -> ShownPicture:
         """Return a picture of the collection."""
         people = tuple(one.caption for one in record.captions if one.written_by is None)
@@ -85,7 +85,7 @@ class ShownPicture:
             link=query.image_url(record.image_id),
             image_id=record.image_id,
             pixels=(record.width, record.height),
-            known=known or Known(),
+            known=known or PictureDetails(),
         )
 
     @classmethod

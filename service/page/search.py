@@ -105,7 +105,7 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     fields = request.state.fields = dict(form.texts)
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
-    shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_sent(picture))
+    shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_upload(picture))
     view = await _picture(engine, query, picture, shown)
     return await render(
         request, query, replace(view, url=query.upload_url(fields.get("upload", "")))
@@ -123,7 +123,7 @@ def _is_unfinished(engine: Engine, typed: str) -> bool:
 async def _stored(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:
     """Return a stored picture with what is known of it."""
     record = await records.image(engine, image_id)
-    return ShownPicture.stored(record, query, await records.known(engine, record))
+    return ShownPicture.stored(record, query, await records.details(engine, record))
 
 
 def _more(query: PageQuery, answer: ImageAnswer) -> str:
@@ -181,7 +181,7 @@ async def _picture(
     stages = Stages()
     written: Sequence[WrittenCaption] = ()
     if query.similar is None:
-        if engine.writer is not None and not shown.captions:
+        if engine.captioner is not None and not shown.captions:
             # No captions of its own, as an upload never has.
             described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
             written = [one for one in described.captions if is_true(one.probability)]

@@ -31,7 +31,7 @@ async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Maki
     Raises:
         ServiceError: also `no_captioner` where there is none.
     """
-    writer = engine.writer
+    writer = engine.captioner
     if writer is None:
         raise ServiceError(
             "no_captioner",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hasse.index.types import Points
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import plain
+from hasse.service.core.searching import shortest_decimal
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import Fields, Making, encode
 from hasse.service.questions.requests import EmbedQuery, Part
@@ -33,7 +33,7 @@ def _fields(engine: Engine, request: EmbedQuery, points: Points) -> Fields:
 def _embedding(engine: Engine, part: Part, point: Points) -> Fields:
     words = engine.vocabulary
     return {
-        "embedding": [plain(coordinate) for coordinate in point],
+        "embedding": [shortest_decimal(coordinate) for coordinate in point],
         "known": not isinstance(part, str) or words.knows(part),
         "unknown_words": words.unknown_words(part) if isinstance(part, str) else [],
     }

@@ -10,9 +10,9 @@ import numpy as np
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.score import penalties_of
-from hasse.service.core.encoding import Sought
+from hasse.service.core.encoding import BoxQuery
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import plain
+from hasse.service.core.searching import shortest_decimal
 from hasse.service.core.stages import Stages
 from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import Fields, Making, calibration_of, encode, unknown_words
@@ -49,7 +49,7 @@ async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Makin
         source = await records.picture_source(engine, premise)
         looks = engine.checkpoint.model.preprocessing.enlarged(ENLARGED)
         pixels = await engine.pictures.pixels(source, stages, looks)
-        boxes = await engine.encoder.encode(Sought(pixels, phrases), stages)
+        boxes = await engine.encoder.encode(BoxQuery(pixels, phrases), stages)
     return lambda: found | {"where": _places(phrases, boxes)}
 
 
@@ -136,7 +136,7 @@ def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.f
     if calibration and all(not isinstance(part, str) or knows(part) for part in parts):
         probability = round(float(calibration.for_text(hypothesis).probability(violation)), 4)
     return {
-        "violation": plain(np.float32(violation)),
+        "violation": shortest_decimal(np.float32(violation)),
         "probability": probability,
         "entailed": None if probability is None else is_true(probability),
         "unknown_words": unknown_words(model, parts),

@@ -21,7 +21,13 @@ from hasse.index.text.query import Term, TextQuery, fold
 from hasse.index.types import ImageHitRow, Points, SourcedText
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import Found, SearchKey, image_hits, plain, versions_of_hits
+from hasse.service.core.searching import (
+    SearchKey,
+    SearchResult,
+    image_hit_fields,
+    shortest_decimal,
+    version_fields,
+)
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
@@ -117,7 +123,7 @@ class _Search:
         key = key_of(engine, "image", request, query=query)._replace(offset=0)
         return cls(engine, request, stages, query, key, known and request.evidence != "says")
 
-    async def both(self) -> tuple[Found | None, Said]:
+    async def both(self) -> tuple[SearchResult | None, Said]:
         """Search by the picture and by the text at once; where one fails, the other ends too."""
         if self.request.evidence == "shows":
             return await self.shown(), Said()
@@ -134,7 +140,7 @@ class _Search:
             return found, await self.said()
         return found, said_by.result()
 
-    async def shown(self) -> Found | None:
+    async def shown(self) -> SearchResult | None:
         """Search by the picture; leave out hits that show what is excluded."""
         if not self.by_picture:
             return None
@@ -175,7 +181,7 @@ class _Search:
         with self.stages.measure("text"):
             return await self.engine.in_catalog(make)
 
-    def merged(self, found: Found | None, said_by: Said) -> list[_Hit]:
+    def merged(self, found: SearchResult | None, said_by: Said) -> list[_Hit]:
         """Return the hits of both kinds, the best first."""
         violations = {} if found is None else _violations(found)
         by_order = list(violations)
@@ -222,7 +228,7 @@ class _Search:
     def fields(
         self,
         page: Sequence[_Hit],
-        found: Found | None,
+        found: SearchResult | None,
         said_by: Said,
         texts: Texts,
     ) -> Fields:
@@ -232,11 +238,11 @@ class _Search:
         violations = [hit.violation for hit in page]
         probabilities = caption_probabilities(engine, query.caption, violations)
         rows = [self.rows[hit.image_id] for hit in page]
-        made = image_hits(
+        made = image_hit_fields(
             zip(rows, violations, probabilities, strict=True),
             engine.paths,
             self.request.offset,
-            versions_of_hits(self.versions, self.rows, engine.paths),
+            version_fields(self.versions, self.rows, engine.paths),
         )
         facts = self._facts() if found is None else found.facts(engine.checkpoint.name)
         phrases = [Resolved(Term(one, one), one, "word", known=False) for one in query.phrases]
@@ -275,7 +281,7 @@ class _Search:
     def _violations_of(self, image_ids: Sequence[int], text: str) -> dict[int, float]:
         """Return the violations of images with a text that was encoded."""
         found = self.engine.index.violations(image_ids, self.points[text])
-        return {id_: plain(violation) for id_, violation in found.items()}
+        return {id_: shortest_decimal(violation) for id_, violation in found.items()}
 
     def _beside(self, image_ids: Sequence[int]) -> dict[int, float]:
         """Return the violations of images that were found by text, of those that may be hits."""
@@ -316,9 +322,9 @@ class _Search:
         return sorted((id_ for id_ in ids if id_ in violations), key=lambda id_: violations[id_])
 
 
-def _violations(found: Found) -> dict[int, float]:
+def _violations(found: SearchResult) -> dict[int, float]:
     ranking = found.ranking
-    return dict(zip(ranking.ids.tolist(), map(plain, ranking.violations), strict=True))
+    return dict(zip(ranking.ids.tolist(), map(shortest_decimal, ranking.violations), strict=True))
 
 
 def _fused(*rankings: Sequence[int]) -> list[int]:

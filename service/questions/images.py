@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import Found
+from hasse.service.core.searching import SearchResult
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     Fields,
@@ -25,7 +25,7 @@ async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> Making
     return lambda: {"answers": [_fields(engine, *pair) for pair in pairs]}
 
 
-def _fields(engine: Engine, caption: str, found: Found) -> Fields:
+def _fields(engine: Engine, caption: str, found: SearchResult) -> Fields:
     violations = found.ranking.violations.tolist()
     probabilities = caption_probabilities(engine, caption, violations)
     return {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hasse.index.types import Kind
 from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import Found, plain
+from hasse.service.core.searching import SearchResult, shortest_decimal
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     Fields,
@@ -67,7 +67,7 @@ async def _jointly(
     return make
 
 
-def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int, Fields]:
+def _each(found: SearchResult, calibrations: Sequence[Calibration | None]) -> dict[int, Fields]:
     """Return, by the id of the hit, the violations of all parts and their least probability."""
     ranking = found.ranking
     if ranking.parts is None:
@@ -81,7 +81,7 @@ def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int,
     ]
     return {
         hit: {
-            "parts": [plain(violation) for violation in violations],
+            "parts": [shortest_decimal(violation) for violation in violations],
             "probability": None if None in probabilities else min(probabilities),
         }
         for hit, violations, *probabilities in zip(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from hasse.index.types import Points
 from hasse.models.analogy import feedback_point, is_single_word, reword_captions, substitute
-from hasse.service.core.answering import beside_loop
+from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
@@ -107,7 +107,7 @@ async def _in_captions(
     )
     found = await search(engine, "caption", start[None], options, stages)
     texts = [text for text in found.texts if text]
-    return await beside_loop(lambda: expand_words(texts, plus, minus))
+    return await run_in_thread(lambda: expand_words(texts, plus, minus))
 
 
 def expand_words(

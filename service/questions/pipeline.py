@@ -18,10 +18,10 @@ from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.admission import PLAIN_COST
-from hasse.service.core.answering import Made, beside_loop
+from hasse.service.core.answer_threads import Result, run_in_thread
 from hasse.service.core.encoding import check_caption, check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import Found, SearchKey
+from hasse.service.core.searching import SearchKey, SearchResult
 from hasse.service.core.stages import Stages, traced
 from hasse.service.errors import invalid, no_image
 from hasse.service.questions.requests import (
@@ -65,8 +65,8 @@ async def run(
     answering: Answering[Asked],
     request: Asked,
     stages: Stages,
-    make: Callable[[Fields], Made],
-) -> Made:
+    make: Callable[[Fields], Result],
+) -> Result:
     """Answer a request: return what `make` makes of the fields of the answer.
 
     Validating an answer takes as long as writing it, so a route writes these fields as they are.
@@ -82,7 +82,7 @@ async def run(
         fields = await answering(engine, request, stages)
         with traced("answer"):
             if cost > PLAIN_COST:
-                made = await beside_loop(lambda: make(fields()))
+                made = await run_in_thread(lambda: make(fields()))
             else:
                 made = make(fields())
     stages.seconds["total"] = perf_counter() - stages.started
@@ -181,7 +181,7 @@ async def search(
     *,
     joint: bool = False,
     spare: int = 0,
-) -> Found:
+) -> SearchResult:
     """Return the best rows for a point (1, N), or those that fit the worst of some (P, N) best.
 
     `spare` rows more than the options ask for are searched.
@@ -271,7 +271,7 @@ def _milliseconds(name: str, instant: str) -> int:
     return milliseconds(_ZONE.sub("Z", instant) if name.startswith("taken") else instant)
 
 
-def caption_hits(engine: Engine, found: Found) -> list[Fields]:
+def caption_hits(engine: Engine, found: SearchResult) -> list[Fields]:
     """Return the fields of a `CaptionHit` for each caption that was found.
 
     All captions without a word that the model knows have one point, which says nothing about them.

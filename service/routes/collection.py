@@ -135,7 +135,7 @@ async def image_preview(
 async def _send_reduced(
     services: Services, image_id: int, size: PreviewSize | None, if_none_match: str | None
 ) -> Response:
-    version, content = await records.reduced(
+    version, content = await records.scaled_picture(
         services.engine, image_id, size, lambda version: _matches(if_none_match, version)
     )
     if not content:

@@ -25,7 +25,7 @@ from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
-from hasse.service.core.leading import Leading
+from hasse.service.core.caption_order import CaptionOrder
 from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.bootstrap import interval
@@ -83,9 +83,9 @@ def first_right(
     """Return for each picture whether the first text is right: by the violation, and as served."""
     points = checkpoint.model.encode_captions(texts.texts)
     violations = penalties_between(checkpoint.model.config.score, images, points)
-    leading = Leading(checkpoint)
+    caption_order = CaptionOrder(checkpoint)
     rows, nearest = np.arange(len(images)), violations.argmin(1)
-    keys = np.stack([leading.keys(texts.texts, row) for row in violations])
+    keys = np.stack([caption_order.keys(texts.texts, row) for row in violations])
     led = np.where(np.isfinite(keys.min(1)), keys.argmin(1), nearest)
     return texts.right[rows, nearest], texts.right[rows, led]
 

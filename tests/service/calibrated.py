@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hasse.models.evaluation.calibration import Calibrations
-from hasse.service.core.leading import Leading
+from hasse.service.core.caption_order import CaptionOrder
 from tests.service.client import Client
 
 
@@ -16,7 +16,7 @@ def calibrate(client: Client, monkeypatch: pytest.MonkeyPatch, known: Calibratio
     engine = client.engine
     checkpoint = replace(engine.checkpoint, calibration=known)
     monkeypatch.setattr(engine, "checkpoint", checkpoint)
-    monkeypatch.setattr(engine.searcher, "leading", Leading(checkpoint))
+    monkeypatch.setattr(engine.searcher, "caption_order", CaptionOrder(checkpoint))
 
 
 def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hasse.service.core.batching import Batcher, Done, WorkerStoppedError
+from hasse.service.core.batching import Batcher, BatchResult, WorkerStoppedError
 
 
 class Recorder:
@@ -38,7 +38,7 @@ class Recorder:
 
 async def behind_a_closed_gate(
     recorder: Recorder, batcher: Batcher[str, int, int]
-) -> asyncio.Task[Done[int]]:
+) -> asyncio.Task[BatchResult[int]]:
     """Keep the worker busy with one item, so that those that follow wait together."""
     recorder.gate.clear()
     first = asyncio.create_task(batcher.submit("a", 0))
@@ -94,7 +94,7 @@ def test_item_at_fault_fails_alone() -> None:
         await settled()
         recorder.gate.set()
         results = await asyncio.gather(first, *rest, return_exceptions=True)
-        assert [r.result for r in results if isinstance(r, Done)] == [0, 2, 6]
+        assert [r.result for r in results if isinstance(r, BatchResult)] == [0, 2, 6]
         assert isinstance(results[2], ValueError)
         assert batcher.alive
         assert (await batcher.submit("a", 7)).result == 14
@@ -111,7 +111,7 @@ def test_error_that_is_no_items_fault_fails_the_whole_batch() -> None:
             runs.append(items)
             raise ConnectionError("the database is away")
 
-        batcher = Batcher("test", run, size=lambda _: 4, together=(ConnectionError,))
+        batcher = Batcher("test", run, size=lambda _: 4, batch_errors=(ConnectionError,))
         work = [batcher.submit("a", at) for at in range(4)]
         found = await asyncio.gather(*work, return_exceptions=True)
         assert [type(error) for error in found] == [ConnectionError] * 4

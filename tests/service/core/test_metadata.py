@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hasse.index.types import ImageRow, Metadata
-from hasse.service.core.metadata import Fact, known_of
+from hasse.service.core.metadata import Fact, picture_details
 
 
 def test_facts_name_date_camera_place_folder_and_size_with_their_filters(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_facts_name_date_camera_place_folder_and_size_with_their_filters(tmp_pat
         ("place", "Schlachtensee, Berlin"),
     )
     metadata = Metadata(texts, "Nikon Z 6", 4, 52.5, 13.4)  # type: ignore[arg-type]
-    known = known_of(row, tmp_path / "a.jpg", "trips/lake/a.jpg", metadata)
+    known = picture_details(row, tmp_path / "a.jpg", "trips/lake/a.jpg", metadata)
     days = {"taken_from": "2026-05-28", "taken_before": "2026-05-29"}
     assert known.facts == [
         Fact("Title", "Two swans"),
@@ -40,7 +40,7 @@ def test_facts_leave_out_what_is_not_known(tmp_path: Path) -> None:
     plain = ImageRow(1, "a.jpg", "a.jpg")
 
     def facts(row: ImageRow, name: str, **found: float) -> list[tuple[str, str]]:
-        known = known_of(row, tmp_path / name, "a.jpg", Metadata(**found))  # type: ignore[arg-type]
+        known = picture_details(row, tmp_path / name, "a.jpg", Metadata(**found))  # type: ignore[arg-type]
         return [(fact.label, fact.value) for fact in known.facts]
 
     assert facts(plain, "gone.jpg") == []

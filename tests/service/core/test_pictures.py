@@ -108,9 +108,9 @@ def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
 
     async def main() -> None:
         pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), slowly)
-        first = asyncio.create_task(pictures.thumbnail_of_sent(b"first"))
+        first = asyncio.create_task(pictures.thumbnail_of_upload(b"first"))
         await asyncio.to_thread(begun.wait, 60)
-        second = asyncio.create_task(pictures.thumbnail_of_sent(Sent(b"second")))
+        second = asyncio.create_task(pictures.thumbnail_of_upload(Sent(b"second")))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.wait([second])
@@ -132,14 +132,14 @@ def test_preview_beyond_the_queue_is_busy() -> None:
 
     async def main() -> None:
         pictures = PictureReader(Settings(in_flight=1, queued=1), Preprocessing(), slowly)
-        waiting = [asyncio.create_task(pictures.thumbnail_of_sent(png(at))) for at in range(2)]
+        waiting = [asyncio.create_task(pictures.thumbnail_of_upload(png(at))) for at in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(ServiceError) as refused:
-            await pictures.thumbnail_of_sent(png(2))
+            await pictures.thumbnail_of_upload(png(2))
         assert (refused.value.reason, refused.value.retry_after) == ("busy", 1)
         gate.set()
         await asyncio.gather(*waiting)
-        assert await pictures.thumbnail_of_sent(png(2))  # a finished one makes room
+        assert await pictures.thumbnail_of_upload(png(2))  # a finished one makes room
         pictures.close()
 
     asyncio.run(main())
@@ -156,10 +156,12 @@ def test_slow_pictures_leave_their_places_to_others(tmp_path: Path) -> None:
 
     async def main() -> None:
         pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), decode)
-        slow = [asyncio.create_task(pictures.thumbnail_of_sent(b"slow %d" % at)) for at in range(2)]
+        slow = [
+            asyncio.create_task(pictures.thumbnail_of_upload(b"slow %d" % at)) for at in range(2)
+        ]
         await asyncio.sleep(0)
         assert await pictures.thumbnail(tmp_path / "stored.png", "1"), "stored ones do not wait"
-        assert await pictures.thumbnail_of_sent(b"quick"), "each slow one leaves its place"
+        assert await pictures.thumbnail_of_upload(b"quick"), "each slow one leaves its place"
         assert not any(task.done() for task in slow)
         gate.set()
         assert all(await asyncio.gather(*slow))
@@ -184,7 +186,7 @@ def test_preview_that_is_cancelled_ends_its_decoder() -> None:
 
     async def main() -> None:
         pictures = PictureReader(Settings(), Preprocessing(), decode)
-        waiting = asyncio.create_task(pictures.thumbnail_of_sent(b"slow"))
+        waiting = asyncio.create_task(pictures.thumbnail_of_upload(b"slow"))
         await asyncio.to_thread(begun.wait, 60)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -235,7 +237,7 @@ def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection:
         )
         assert Image.open(io.BytesIO(small.content)).size == (16, 12)
         engine = other.engine
-        preview = other.run(engine.pictures.thumbnail_of_sent(encoded(picture(1, (4, 8)), "PNG")))
+        preview = other.run(engine.pictures.thumbnail_of_upload(encoded(picture(1, (4, 8)), "PNG")))
         assert Image.open(io.BytesIO(preview)).size == (4, 8)
 
 

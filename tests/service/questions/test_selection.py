@@ -12,7 +12,7 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow, Points
 from hasse.service.app import create_app
-from hasse.service.core.batching import Done
+from hasse.service.core.batching import BatchResult
 from hasse.service.core.encoding import EncodeKey, EncodingQueue
 from hasse.service.core.records import instant
 from hasse.service.core.stages import Stages
@@ -224,8 +224,8 @@ def test_captions_encoded_beside_each_other_take_the_time_of_the_slowest(
 ) -> None:
     encoder: EncodingQueue = client.engine.encoder
 
-    async def submit(_: EncodeKey, text: str) -> Done[Points]:
-        return Done(np.zeros(4, np.float32), 0.0, 1.0, 1.0 + float(text))
+    async def submit(_: EncodeKey, text: str) -> BatchResult[Points]:
+        return BatchResult(np.zeros(4, np.float32), 0.0, 1.0, 1.0 + float(text))
 
     monkeypatch.setattr(encoder.batcher, "submit", submit)
     stages = Stages()

@@ -122,10 +122,10 @@ def test_reload_takes_another_calibration_of_the_model(service: Service, tmp_pat
     folder = shutil.copytree(engine.checkpoint.folder, tmp_path / "model")
     engine.checkpoint = replace(engine.checkpoint, folder=folder)
     checkpoint.write_calibration(folder, Calibrations())
-    before = engine.searcher.leading
+    before = engine.searcher.caption_order
     assert service.reload()["changed"] == "calibration"
     assert np.isfinite(before.keys(["a dog"], np.zeros(1, np.float32))).all()
-    assert np.isinf(engine.searcher.leading.keys(["a dog"], np.zeros(1, np.float32))).all()
+    assert np.isinf(engine.searcher.caption_order.keys(["a dog"], np.zeros(1, np.float32))).all()
     headers = {"X-API-Key": KEYS["ann"]}
     question = {"caption": "a dog", "k": 1, "evidence": "shows"}
     answer = service.client.post("/search/images", json=question, headers=headers)

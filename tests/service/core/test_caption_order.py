@@ -15,7 +15,7 @@ from hasse.index.types import CaptionRow, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.evaluation.calibration import Calibration, Calibrations, further_words
 from hasse.models.vocabulary import Vocabulary
-from hasse.service.core.leading import DEPTH, Leading
+from hasse.service.core.caption_order import DEPTH, CaptionOrder
 from hasse.service.verdict import SHOWS
 
 CURVE = Calibration((0.1, 0.4), (0.99, 0.01), 0.25, pairs=2, true=1, word_weight=0.01)
@@ -44,15 +44,15 @@ class Captions:
         return [Answer(*found)] * len(points)
 
 
-def leading(calibration: Calibration | None = CURVE) -> Leading:
+def caption_order(calibration: Calibration | None = CURVE) -> CaptionOrder:
     vocabulary = Vocabulary(["word"])
     known = SimpleNamespace(calibration=Calibrations(calibration), vocabulary=vocabulary)
-    return Leading(cast(Checkpoint, known))
+    return CaptionOrder(cast(Checkpoint, known))
 
 
 def led(captions: Captions, k: int, calibration: Calibration | None = CURVE) -> list[int]:
     point = np.zeros((1, 1), np.float32)
-    (answer,) = leading(calibration).search(cast(Index, captions), Query("caption", k), point)
+    (answer,) = caption_order(calibration).search(cast(Index, captions), Query("caption", k), point)
     ids: list[int] = answer.ids.tolist()
     assert answer.violations.tolist() == captions.violations[ids].tolist()
     return ids

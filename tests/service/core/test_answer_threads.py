@@ -11,7 +11,7 @@ import pytest
 from pydantic_core import to_json
 
 from hasse.service.core.admission import PLAIN_COST
-from hasse.service.core.answering import beside_loop
+from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.page import rendering, static_files
 from hasse.service.questions import requests
 from hasse.service.questions.pipeline import cost_of
@@ -26,7 +26,7 @@ def test_beside_loop_runs_in_a_thread_in_the_context_of_the_request() -> None:
 
     async def main() -> None:
         name.set("mine")
-        made = await beside_loop(lambda: (name.get(), threading.current_thread().name))
+        made = await run_in_thread(lambda: (name.get(), threading.current_thread().name))
         assert made[0] == "mine"
         assert made[1].startswith("answer")
 
@@ -38,15 +38,15 @@ def test_beside_loop_makes_nothing_for_a_request_that_was_cancelled() -> None:
     go_on = threading.Event()
 
     async def main() -> None:
-        first = [asyncio.create_task(beside_loop(lambda: go_on.wait(60))) for _ in range(2)]
+        first = [asyncio.create_task(run_in_thread(lambda: go_on.wait(60))) for _ in range(2)]
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(beside_loop(lambda: made.append(1)))
+        waiting = asyncio.create_task(run_in_thread(lambda: made.append(1)))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         go_on.set()
         await asyncio.gather(*first)
-        await asyncio.gather(*(beside_loop(lambda: None) for _ in range(4)))
+        await asyncio.gather(*(run_in_thread(lambda: None) for _ in range(4)))
         assert made == []
 
     asyncio.run(main())
