@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,19 @@ Points = NDArray[np.float32]
 # Pictures in a batch of a network on a processor. Activations of 32 pictures are too large for the
 # allocator's cache, and allocating memory from the system takes a third of the time.
 PIXEL_BATCH = 4
+
+
+class TextTraits(NamedTuple):
+    """What the probability of a text depends on, beside its violation.
+
+    Attributes:
+        mass: the largest violation of a text that only names things, else 0.
+        untaught: the share of its words, without function words, that are nouns of which the model
+            has seen no picture, or unknown: "a unicorn" has 1.
+    """
+
+    mass: float = 0.0
+    untaught: float = 0.0
 
 
 class Words(Protocol):
@@ -98,8 +111,8 @@ class EmbeddingModel(Protocol):
         """Return the points of captions, in their order: (B, N)."""
         ...
 
-    def mass(self, text: str) -> float:
-        """Return the largest violation of a text that only names things, else 0."""
+    def traits(self, text: str) -> TextTraits:
+        """Return what the probability of a text depends on."""
         ...
 
     def as_premises(self, points: Points) -> Points:
@@ -137,9 +150,9 @@ class EncodesPictures:
 class Ungrounded:
     """Base class of models whose coordinates do not stand for things."""
 
-    def mass(self, text: str) -> float:
-        """Return 0: without demands, no text is known to only name things."""
-        return 0.0
+    def traits(self, text: str) -> TextTraits:
+        """Return no traits: only a grounded model knows what its words name."""
+        return TextTraits()
 
     def as_premises(self, points: Points) -> Points:
         """Return the points unchanged: (B, N)."""

@@ -216,7 +216,7 @@ def load(
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
-    calibration = calibration.with_mass(model.mass)
+    calibration = calibration.with_traits(model.traits)
     return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
 
 
@@ -234,7 +234,7 @@ def reload_calibration(loaded: Checkpoint) -> Checkpoint:
         raise CheckpointError(f"{path} cannot be read ({error}): restore it") from error
     if (read_sums(loaded.folder) or {}).get(CALIBRATION) != hashlib.sha256(content).hexdigest():
         raise CheckpointError(f"{path} is not what its checksum says: restore it")
-    return replace(loaded, calibration=calibrations.with_mass(loaded.model.mass))
+    return replace(loaded, calibration=calibrations.with_traits(loaded.model.traits))
 
 
 def write_calibration(folder: Path, calibration: Calibrations) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hasse.models.datasets import Dataset
-from hasse.models.embedding_model import Points
+from hasse.models.embedding_model import Points, TextTraits
 from hasse.models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
@@ -60,9 +60,11 @@ class Calibration:
             curve is for texts of one word. Points of texts have one length, so general texts
             violate as much as specific ones, though they are true more often.
         things: the calibration of texts that only name things; None if the model is not grounded.
-        mass: returns the largest violation of a text that only names things, else 0.
+        traits: returns the traits of a text; None if the model is not grounded.
         mass_weight: added to a violation for each unit of mass below `LARGE_MASS`. A text that
             demands little is violated little, also where it is false.
+        untaught_weight: added to a violation times the share of untaught words. Pictures hardly
+            violate such words less where the thing is there.
     """
 
     violations: tuple[float, ...]
@@ -72,8 +74,9 @@ class Calibration:
     true: int
     word_weight: float = 0.0
     things: Calibration | None = None
-    mass: Callable[[str], float] | None = field(default=None, repr=False, compare=False)
+    traits: Callable[[str], TextTraits] | None = field(default=None, repr=False, compare=False)
     mass_weight: float = 0.0
+    untaught_weight: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a curve of probabilities that does not fall (ValueError)."""
@@ -96,10 +99,11 @@ class Calibration:
 
     def shift(self, text: str) -> Shift:
         """Return whether a text only names things, and the number to add to its violations."""
-        mass = 0.0 if self.things is None or self.mass is None else self.mass(text)
-        if self.things is not None and mass:
-            return True, mass_added(self.things.mass_weight, mass)
-        return False, self.word_weight * further_words(text)
+        traits = TextTraits() if self.traits is None else self.traits(text)
+        if self.things is not None and traits.mass:
+            return True, mass_added(self.things.mass_weight, traits.mass)
+        added = self.word_weight * further_words(text)
+        return False, added + self.untaught_weight * traits.untaught
 
     def shifted_probabilities(self, shifts: Sequence[Shift], violations: ArrayLike) -> Floats:
         """Return the probabilities that texts are true, by their shifts and violations: (T,)."""
@@ -112,7 +116,7 @@ class Calibration:
 
     def _with_added(self, added: float) -> Calibration:
         """Return the calibration that adds a number to each violation first."""
-        if not (added or self.word_weight or self.mass_weight):
+        if not (added or self.word_weight or self.mass_weight or self.untaught_weight):
             return self
         return replace(
             self,
@@ -120,6 +124,7 @@ class Calibration:
             threshold=max(0.0, self.threshold - added),
             word_weight=0.0,
             mass_weight=0.0,
+            untaught_weight=0.0,
         )
 
     def rounded_probabilities(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
@@ -129,10 +134,11 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        document = asdict(replace(self, mass=None))
-        del document["mass"]
-        if not self.mass_weight:
-            del document["mass_weight"]
+        document = asdict(replace(self, traits=None))
+        del document["traits"]
+        for weight in ("mass_weight", "untaught_weight"):
+            if not document[weight]:
+                del document[weight]
         if self.things is None:
             del document["things"]
         else:
@@ -151,6 +157,7 @@ class Calibration:
             float(document.get("word_weight", 0.0)),
             None if document.get("things") is None else cls.from_json(document["things"]),
             mass_weight=float(document.get("mass_weight", 0.0)),
+            untaught_weight=float(document.get("untaught_weight", 0.0)),
         )
 
 
@@ -176,10 +183,10 @@ class Calibrations:
     image: Calibration | None = None
     caption: Calibration | None = None
 
-    def with_mass(self, mass: Callable[[str], float]) -> Self:
-        """Return these calibrations for a model that gives a text this mass."""
+    def with_traits(self, traits: Callable[[str], TextTraits]) -> Self:
+        """Return these calibrations for a model that gives texts these traits."""
         curves = (
-            None if curve is None else replace(curve, mass=mass)
+            None if curve is None else replace(curve, traits=traits)
             for curve in (self.image, self.caption)
         )
         return type(self)(*curves)

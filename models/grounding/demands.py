@@ -45,10 +45,12 @@ class Demand:
     Attributes:
         row: (K,), between 0 and 1.
         names_things: whether the text only names things that are classes or above them.
+        untaught: the share of its words that are untaught; see `TextTraits`.
     """
 
     row: Row
     names_things: bool
+    untaught: float
 
 
 class Phrase(NamedTuple):
@@ -96,7 +98,8 @@ class Demands:
         beside: the row of each phrase beside the classes.
         nouns: phrases that demand nothing.
         skipped: words between things, such as "a" and "on".
-        words: single words whose base forms are not looked up.
+        words: single words whose base forms are not looked up: the vocabulary.
+        taught: words of captions of pictures that the model learned from; empty if not recorded.
         senses: the senses of words that have several, the likeliest first.
         cues: the domains of each cue.
     """
@@ -108,6 +111,7 @@ class Demands:
     nouns: frozenset[str]
     skipped: frozenset[str]
     words: frozenset[str] = frozenset()
+    taught: frozenset[str] = frozenset()
     senses: Mapping[str, tuple[Sense, ...]] = field(default_factory=dict)
     cues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -122,7 +126,22 @@ class Demands:
         for span in spans:
             level = BESIDE if span.is_beside else 1.0
             row[list(span.coordinates)] = np.maximum(row[list(span.coordinates)], level)
-        return Demand(row if names_things else row * np.float32(WITHIN), names_things)
+        untaught = self._untaught(text_words, spans, covered)
+        share = len(untaught.intersection(content)) / max(1, len(content))
+        return Demand(row if names_things else row * np.float32(WITHIN), names_things, share)
+
+    def _untaught(self, text_words: list[str], spans: list[_Span], covered: set[int]) -> set[int]:
+        """Return the positions of untaught nouns and of unknown words."""
+        if not self.taught:
+            return set()
+        nouns = {at for span in spans for at in range(span.start, span.end)}
+        untaught = set()
+        for at in set(range(len(text_words))) - covered:
+            spellings = (text_words[at], *forms(text_words[at]))
+            is_unknown = self.words.isdisjoint(spellings)
+            if (at in nouns or is_unknown) and self.taught.isdisjoint(spellings):
+                untaught.add(at)
+        return untaught
 
     def phrases(self, text: str) -> list[Phrase]:
         """Return the phrases of a text that demand something, each once, in their order."""
@@ -197,6 +216,7 @@ class Demands:
                 "beside": self.beside,
                 "nouns": sorted(self.nouns),
                 "skipped": sorted(self.skipped),
+                "taught": sorted(self.taught),
                 "senses": self.senses,
                 "cues": self.cues,
             },
@@ -232,4 +252,5 @@ class Demands:
         cues = {
             str(word): tuple(map(str, values)) for word, values in document.get("cues", {}).items()
         }
-        return cls(size, rows, classes, beside, nouns, skipped, frozenset(vocabulary), senses, cues)
+        known, taught = frozenset(vocabulary), frozenset(document.get("taught", ()))
+        return cls(size, rows, classes, beside, nouns, skipped, known, taught, senses, cues)

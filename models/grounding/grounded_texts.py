@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.embedding_model import Points
+from hasse.models.embedding_model import Points, TextTraits
 from hasse.models.encoders.model_config import ImagePooling
 from hasse.models.grounding.demands import Demands
 from hasse.models.score import Score
@@ -91,12 +91,12 @@ class GroundedTexts:
             points[row, len(self.learned_coordinates) :] = demand.row * np.float32(SCALE)
         return points
 
-    def mass(self, text: str) -> float:
-        """Return the largest violation of a text that only names things; else 0."""
+    def traits(self, text: str) -> TextTraits:
+        """Return what the probability of a text depends on."""
         demand = self.demands.of(text)
         if not demand.names_things:
-            return 0.0
-        return NAMING_LENGTH**2 + SCALE**2 * float(np.square(demand.row).sum())
+            return TextTraits(untaught=demand.untaught)
+        return TextTraits(NAMING_LENGTH**2 + SCALE**2 * float(np.square(demand.row).sum()))
 
     def as_premises(self, points: Points) -> Points:
         """Return the points of captions as premises of other captions: (B, N).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,9 +34,11 @@ from hasse.models.evaluation.calibration import (
 )
 from hasse.models.grounding.evidence import Evidence, classifier_of
 from hasse.models.grounding.grounded_model import GroundedModel
+from hasse.models.grounding.grounded_texts import GroundedTexts
 from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
+from hasse.service.verdict import SHOWS
 from hasse.studies.new_model import new_model
 from hasse.studies.photographs.chain_calibration import WORD_WEIGHTS, ChainedImages
 from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau
@@ -47,8 +49,11 @@ KEPT = 640  # coordinates of the trained model, of which a few hundred say next 
 _SHOWN = 30  # fewest pictures that tell how captions use a word
 _LEAST_AUC = 0.65  # of evidence for pictures whose captions have a word, against others
 _NEAREST = 5  # classes to a phrase beside them, of which it has to demand one
+_TAUGHT_BY = 5  # captions of pictures that teach what a word looks like
 # Chosen by the AUC of names that are there against names left out, on pictures that calibrate.
 MASS_WEIGHT = 0.1
+UNTAUGHT_WEIGHTS = tuple(step / 100 for step in range(31))
+_MOST_CALLED = 0.2  # of untaught names left out that have a picture called likely
 
 LEAST_TAU = 0.3  # of generality and probability, on chains made by rules
 
@@ -132,6 +137,12 @@ def misused(
     return found
 
 
+def taught_words(captions: Iterable[str]) -> set[str]:
+    """Return the words that enough captions have for a model to learn what they look like."""
+    counts = Counter(word for caption in captions for word in set(words(caption)))
+    return {word for word, number in counts.items() if number >= _TAUGHT_BY}
+
+
 def unlike(
     things: Things, vocabulary: Iterable[str], encode: Callable[[Sequence[str]], Points]
 ) -> set[str]:
@@ -179,7 +190,7 @@ def ground(
             trained,
             most_varying(trained, captions),
             things.matrix(),
-            things.demands(known, without),
+            things.demands(known, without, taught_words(captions)),
             classifier_of(trained.config.backbone),
         )
         _save(out, loaded, model, name)
@@ -220,7 +231,8 @@ def calibrate_grounded(
     Each kind of pictures counts equally. Things are calibrated on pictures of classes too, most of
     whose pairs are false: a collection has to say that something is not there. The word weight of
     other texts grows until general texts are more probable than specific ones that are as true: on
-    the chains of the first pictures, Kendall's tau is at least `LEAST_TAU`.
+    the chains of the first pictures, Kendall's tau is at least `LEAST_TAU`. Then the weight of
+    untaught words grows until most of their names, left out, are called likely of no picture.
 
     Raises:
         DatasetError: the model is not grounded, or the images have too few chains.
@@ -237,8 +249,17 @@ def calibrate_grounded(
                 "all pairs of the chains are true, or all are false: give more chains"
             )
         things = replace(things, mass_weight=MASS_WEIGHT)
-        found = replace(others, word_weight=weight, things=things, mass=grounded.mass)
+        found = replace(others, word_weight=weight, things=things, traits=grounded.traits)
         if mean_tau(shown[0].pairs, shown[0].probability(others, things, weight)) >= LEAST_TAU:
+            break
+    untaught = [_untaught_pairs(grounded, one) for one in named]
+    for untaught_weight in UNTAUGHT_WEIGHTS:
+        found = replace(found, untaught_weight=untaught_weight)
+        likely = [
+            found.probability(np.where(true, np.inf, violations).min(0) + untaught_weight) >= SHOWS
+            for violations, true in untaught
+        ]
+        if np.concatenate(likely).mean() <= _MOST_CALLED:
             break
     return found
 
@@ -262,7 +283,7 @@ class ChainPairs:
     def of(cls, model: GroundedModel, chained: ChainedImages) -> Self:
         """Compare the pictures and texts of chains."""
         pairs, violations, further = chained.pairs(model.encode_captions, "order")
-        mass = np.array([model.mass(text) for text in pairs.texts])[pairs.text_rows]
+        mass = np.array([model.traits(text).mass for text in pairs.texts])[pairs.text_rows]
         return cls(pairs, violations, further, mass)
 
     def of_things(self) -> Block:
@@ -287,12 +308,32 @@ class ChainPairs:
 
 def _name_pairs(model: GroundedModel, named: NamedPictures) -> Block:
     """Return the pairs of named pictures and all names that only name things."""
-    texts = {synset: text for synset, text in named.names.items() if model.mass(text)}
-    mass = np.array([model.mass(text) for text in texts.values()])
+    texts = {synset: text for synset, text in named.names.items() if model.traits(text).mass}
+    mass = np.array([model.traits(text).mass for text in texts.values()])
     points = model.encode_captions(list(texts.values()))
     violations = penalties_between("order", named.points, points).astype(np.float64)
     true = np.array([[synset in known for synset in texts] for known in named.synsets])
     return violations + mass_added(MASS_WEIGHT, mass), true
+
+
+def _untaught_pairs(model: GroundedModel, named: NamedPictures) -> Block:
+    """Return the pairs of pictures and names of what they show, as if no class were known.
+
+    Only names whose last word is untaught are paired: violations are by the learned part alone.
+    """
+    known = model.demands
+    nouns = known.nouns.union(known.classes, known.beside, known.senses)
+    ungrounded = replace(known, classes={}, beside={}, senses={}, nouns=nouns)
+    texts = {
+        synset: text
+        for synset, text in named.names.items()
+        if ungrounded.of(text).untaught == 1 and model.traits(text).mass
+    }
+    points = GroundedTexts(model.base, model.learned_coordinates, ungrounded).encode_captions(
+        list(texts.values())
+    )
+    true = np.array([[synset in known for synset in texts] for known in named.synsets])
+    return penalties_between("order", named.points, points).astype(np.float64), true
 
 
 def _auc(missing: Floats, own: NDArray[np.bool_]) -> float:

@@ -135,7 +135,7 @@ def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> Calibrat
     """Calibrate whether a text follows from another; None where all pairs are of one kind."""
     found = violations(model, pairs)
     true = np.array([one.follows for one in pairs])
-    named = np.array([model.mass(one.hypothesis) > 0 for one in pairs])
+    named = np.array([model.traits(one.hypothesis).mass > 0 for one in pairs])
     things = calibrate([(found[named], true[named])])
     others = calibrate([(found[~named], true[~named])])
     return None if things is None or others is None else replace(others, things=things)

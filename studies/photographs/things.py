@@ -208,11 +208,17 @@ class Things:
             return named and not (word.endswith("ing") and 2 * described < times)
         return noun >= 0.7 * max(others)
 
-    def demands(self, vocabulary: Iterable[str], without: Collection[str] = ()) -> Demands:
+    def demands(
+        self,
+        vocabulary: Iterable[str],
+        without: Collection[str] = (),
+        taught: Collection[str] = (),
+    ) -> Demands:
         """Return what the words of a vocabulary and phrases of WordNet demand.
 
         Args:
             without: lemmas that captions use in another sense, which demand nothing.
+            taught: words of captions of pictures that the model learned from.
         """
         known = list(vocabulary)
         rows: dict[Classes, int] = {}
@@ -237,6 +243,7 @@ class Things:
             frozenset(nouns),
             SKIPPED,
             frozenset(known),
+            frozenset(taught),
             senses,
             DOMAINS,
         )

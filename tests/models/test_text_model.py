@@ -40,4 +40,4 @@ def test_a_model_that_is_compared_by_the_cosine_encodes_texts_alike(tmp_path: Pa
     points = alone.encode_captions(TEXTS)
     np.testing.assert_array_equal(points, whole.encode_captions(TEXTS))
     assert alone.as_premises(points) is points
-    assert alone.mass("a dog") == 0
+    assert alone.traits("a dog") == (0, 0)

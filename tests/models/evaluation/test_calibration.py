@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import hasse.service.pipelines  # noqa: F401 (registers the reader of scenes' meanings)
 from hasse.models.datasets import Caption, Dataset, Image
+from hasse.models.embedding_model import TextTraits
 from hasse.models.evaluation.calibration import (
     BINS,
     Calibration,
@@ -137,13 +138,26 @@ def test_each_further_word_takes_from_the_probability() -> None:
 def test_what_demands_little_has_to_be_violated_less() -> None:
     masses = {"a dog": 1.0, "a poodle": 2.0, "a dog runs": 0.0}
     things = replace(CERTAIN, mass_weight=0.1)
-    known = replace(CERTAIN, things=things, mass=masses.__getitem__)
+    known = replace(CERTAIN, things=things, traits=lambda text: TextTraits(masses[text]))
     # 0.2 and 0.1 are added to the violations of the first two, which lack 2 and 1 to a mass of 3.
     assert known.rounded_probabilities(list(masses), [0.0, 0.0, 0.2]) == [0.5, 0.8, 0.5]
     assert known.for_text("a dog").threshold == pytest.approx(0.0)
     assert known.for_text("a poodle").threshold == pytest.approx(0.1)
-    read = Calibrations.from_json(Calibrations(known).to_json()).with_mass(masses.__getitem__).image
-    assert read == known
+    assert Calibrations.from_json(Calibrations(known).to_json()).image == known
+
+
+def test_untaught_words_take_from_the_probability_by_their_share() -> None:
+    shares = {"a unicorn": 1.0, "a unicorn on a beach": 0.5, "a beach": 0.0}
+
+    def traits(text: str) -> TextTraits:
+        return TextTraits(untaught=shares[text])
+
+    known = replace(CERTAIN, untaught_weight=0.1, traits=traits)
+    assert known.rounded_probabilities(list(shares), [0.1, 0.15, 0.1]) == [0.5, 0.5, 0.8]
+    assert known.for_text("a unicorn").threshold == pytest.approx(0.1)
+    read = Calibrations.from_json(Calibrations(known).to_json()).with_traits(traits).image
+    assert read is not None
+    assert read.rounded_probabilities(["a unicorn"], [0.1]) == [0.5]
 
 
 def test_kinds_of_pairs_count_equally_however_many_there_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ TABLE = Demands(
     frozenset({"park", "man"}),
     frozenset({"a", "on", "the", "and", "no", "not", "without"}),
     frozenset({"animal", "dog", "cat", "food", "giraffe", "park", "man", "runs"}),
+    frozenset({"dogs", "park", "man", "runs"}),
     {"turkey": (Sense(0, False, "wild"), Sense(3, False, "table"))},
     {"wild": ("wild",), "eat": ("wild", "table"), "plate": ("table",)},
 )
@@ -74,6 +76,24 @@ def test_only_texts_of_things_alone_name_things() -> None:
     assert not TABLE.of("a dog runs").names_things
     assert not TABLE.of("a giraffe").names_things
     assert not TABLE.of("").names_things
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("a giraffe", 1),
+        ("giraffes run on the man", 1 / 3),  # a form of "runs" was taught
+        ("a dog and a giraffe", 1 / 2),
+        ("the quagga and a man", 1 / 2),  # an unknown word
+        ("a cat", 0),  # the network has a class of it
+        ("", 0),
+    ],
+)
+def test_untaught_are_nouns_beside_the_classes_without_captions_and_unknown_words(
+    text: str, share: float
+) -> None:
+    assert TABLE.of(text).untaught == pytest.approx(share)
+    assert replace(TABLE, taught=frozenset()).of(text).untaught == 0
 
 
 def test_a_thing_in_a_longer_text_or_beside_the_classes_is_demanded_weakly() -> None:

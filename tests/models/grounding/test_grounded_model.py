@@ -59,8 +59,10 @@ def test_the_violation_is_at_most_the_mass_of_a_text_that_names_things(
     for text in ("a dog", "a violin and a submarine", "an animal"):
         found = penalties_between("order", nothing, model.encode_captions([text]))[0, 0]
         learned = np.square(model.encode_captions([text])[0, :640]).sum()
-        assert found == pytest.approx(model.mass(text) - NAMING_LENGTH**2 + learned, abs=1e-4)
-    assert model.mass("a dog runs") == 0
+        assert found == pytest.approx(
+            model.traits(text).mass - NAMING_LENGTH**2 + learned, abs=1e-4
+        )
+    assert model.traits("a dog runs").mass == 0
 
 
 def test_grounded_coordinates_of_a_text_hold_those_of_a_more_general_one(
