@@ -22,7 +22,7 @@ from hasse.service.client.call import Picture, file_of, list_of
 from hasse.service.errors import validated
 from hasse.service.questions import describe as describing
 from hasse.service.questions.answers import Description, Entailment
-from hasse.service.questions.entails import judgement
+from hasse.service.questions.entails import entailment_fields
 from hasse.service.questions.requests import DescribeQuery
 from hasse.service.runtime.device import pick_device
 from hasse.service.settings import Settings
@@ -69,7 +69,7 @@ class Model:
     def describe(self, picture: Picture, *, k: int = 5, draws: int = DRAWS) -> Description:
         """Return captions written for a picture; raises HasseError if there is no captioner."""
         request = validated(DescribeQuery, {"image_id": b"", "k": k, "draws": draws})
-        return describing.without_index(self._writer, self._opened(picture), request)
+        return describing.answer_without_index(self._writer, self._opened(picture), request)
 
     @cached_property
     def _writer(self) -> Describer:
@@ -100,4 +100,4 @@ class Model:
             points = self.encode_pictures([premise])
         violation = self.violations(points, self.encode_captions([hypothesis]))[0, 0]
         part = premise if isinstance(premise, str) else b""
-        return Entailment(**judgement(self._loaded, part, hypothesis, violation))
+        return Entailment(**entailment_fields(self._loaded, part, hypothesis, violation))

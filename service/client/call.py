@@ -21,7 +21,7 @@ from hasse.service.client.errors import (
     error_of,
     without_password,
 )
-from hasse.service.questions.table import DIAGRAM, Answered_co, Question
+from hasse.service.questions.table import DIAGRAM, AnswerType_co, Question
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -124,7 +124,7 @@ class Ask(Generic[Result]):
         return Call("POST", question.path, read, data=options, picture=picture)
 
 
-def ask(question: Question[Any, Answered_co], **fields: Any) -> Ask[Answered_co]:
+def ask(question: Question[Any, AnswerType_co], **fields: Any) -> Ask[AnswerType_co]:
     """Return a question whose answer is not read."""
     return Ask(question, fields, lambda answer: answer)
 

@@ -97,7 +97,7 @@ class Questions:
     ) -> Ask[list[ImageAnswer]]:
         """Return an answer for each of up to 32 captions, all over one generation."""
         fields = {"captions": list_of(captions), **options}
-        return Ask(table.SEARCH_IMAGES_TOGETHER, fields, lambda answer: answer.answers)
+        return Ask(table.SEARCH_IMAGES_BATCH, fields, lambda answer: answer.answers)
 
     @_Method
     def search_captions(
@@ -164,7 +164,7 @@ class Questions:
     def entails_together(self, pairs: Iterable[tuple[str | int, str]]) -> Ask[list[Entailment]]:
         """Return for each of up to 64 pairs whether the second follows from the first."""
         body = [{"premise": premise, "hypothesis": hypothesis} for premise, hypothesis in pairs]
-        return Ask(table.ENTAILS_TOGETHER, {"pairs": body}, lambda answer: answer.answers)
+        return Ask(table.ENTAILS_BATCH, {"pairs": body}, lambda answer: answer.answers)
 
     @_Method
     def embed_picture(self, picture: Picture) -> Ask[Embedding]:

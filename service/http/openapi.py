@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hasse.service.addresses import ROOT_PATH
 from hasse.service.errors import MEDIA_TYPE, REASONS
-from hasse.service.questions.requests import A_PART
+from hasse.service.questions.requests import PART_HELP
 from hasse.service.questions.table import QUESTIONS
 from hasse.service.schemas import ID_MAXIMUM, AnnotationFields, Problem, UploadForm, kind_of
 from hasse.service.services import services_of
@@ -177,7 +177,7 @@ def _add_form(schemas: dict[str, Any], model: type[BaseModel], picture: str) -> 
         _drop_alternatives(field)
         if kind is list:
             _drop_alternatives(field["items"])
-            description = field["description"].replace(A_PART, "Captions.")
+            description = field["description"].replace(PART_HELP, "Captions.")
             field["description"] = f"{description} The field may be repeated."
         elif kind == list[int]:
             properties[name] = _IDS | {

@@ -19,7 +19,7 @@ from hasse.service.page.things import THINGS
 from hasse.service.plural import count
 from hasse.service.questions import table
 from hasse.service.questions.handlers import ask
-from hasse.service.questions.requests import TOGETHER_MAXIMUM, ImagesQuery
+from hasse.service.questions.requests import BATCH_MAXIMUM, ImagesQuery
 from hasse.service.verdict import is_true
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ async def surest_things(engine: Engine) -> list[str]:
     """Return the things that some picture shows, by how likely it does, the likeliest first."""
     known = [thing for thing in THINGS if not engine.vocabulary.unknown_words(thing)]
     likely: list[tuple[float, str]] = []
-    for start in range(0, len(known), TOGETHER_MAXIMUM):
-        captions = known[start : start + TOGETHER_MAXIMUM]
+    for start in range(0, len(known), BATCH_MAXIMUM):
+        captions = known[start : start + BATCH_MAXIMUM]
         request = ImagesQuery(captions=captions, k=1, mode="fast")
-        found = await ask(engine, table.SEARCH_IMAGES_TOGETHER, request)
+        found = await ask(engine, table.SEARCH_IMAGES_BATCH, request)
         for thing, answer in zip(captions, found.answers, strict=True):
             best = answer.hits[0].probability if answer.hits else None
             if is_true(best):

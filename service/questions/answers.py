@@ -1,4 +1,4 @@
-"""Answers: one model for each question, and the hits in them."""
+"""Answers: one model for each question, and models of hits."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ Probability = Annotated[
     float | None,
     Field(
         description=(
-            "How often a pair of this violation is true, measured when the model was trained on "
-            "pairs that it had not learned from; null for a model without calibration, and where "
-            "it knows no word of a caption."
+            "The share of true pairs among pairs of this violation, measured after training on "
+            "others; null for a model without calibration, or if it knows no word of a caption."
         ),
     ),
 ]
 
 
 class PictureVersion(Answer):
-    """Another version of a picture: of another size, format, compression or rotation."""
+    """Another version of a picture, with another size, format, compression or rotation."""
 
     image_id: int
-    path: str = Field(description="Where its file lies.")
+    path: str = Field(description="The path of its file.")
 
 
 class Shows(Answer):
-    """What the order tells of a picture and a caption: 0 means that the caption is true of it."""
+    """The judgement of the model on a picture and a caption: violation 0 means true."""
 
     violation: float
     probability: Probability
 
 
 class Says(Answer):
-    """A text that says words of the query."""
+    """A text of the image that contains words of the query."""
 
     where: str = Field(
         description=(
@@ -45,33 +44,33 @@ class Says(Answer):
             "place, camera, folder or written caption."
         )
     )
-    text: str = Field(description="The text, or the part of a long one around the words.")
+    text: str = Field(description="The text; of a long text the part around the words.")
 
 
 class ImageHit(Answer):
-    """An image, with what it shows and what it says of the query."""
+    """An image, with the evidence for the query in its content and in its texts."""
 
     rank: int = Field(ge=1)
     image_id: int
     file_name: str
-    path: str = Field(description="Where its file lies, relative to the folder that is followed.")
+    path: str = Field(description="The path of its file, relative to the followed folder.")
     paths: list[str] = Field(description="All its files: copies of one picture are one image.")
-    width: int | None = Field(description="Its pixels as it is displayed; null if not known.")
+    width: int | None = Field(description="Pixels of the displayed picture; null if not known.")
     height: int | None
     violation: float | None = Field(
-        description="0 means that the caption is true of it; null without a word the model knows."
+        description="0: the caption is true of it. Null if the model knows no word of the caption."
     )
     probability: Probability
     shows: Shows | None = Field(
         description=(
-            "The violation and the probability of the caption; null where it was not searched by "
-            "what pictures show."
+            "The violation and the probability of the caption; null if the content of pictures was "
+            "not searched."
         )
     )
     says: list[Says] = Field(
         description=(
-            "Texts that say the words of the query, for a hit that was found by them; empty "
-            "where no text was searched."
+            "Texts that contain words of the query; empty if the content alone makes it a hit, or "
+            "no text was searched."
         )
     )
     captions: list[str] = Field(description="The image's human captions.")
@@ -86,117 +85,117 @@ class ImageHit(Answer):
 
 
 class SameCaption(Answer):
-    """Another caption that reads the same."""
+    """Another caption with the same text."""
 
     caption_id: int
     image_id: int
 
 
 class CaptionHit(Answer):
-    """A caption and its violation: 0 means that it is true of the picture."""
+    """A caption and its violation; 0: it is true of the picture."""
 
     rank: int = Field(ge=1)
     caption_id: int
     image_id: int
-    path: str = Field(description="Where the file of its image lies.")
+    path: str = Field(description="The path of the file of its image.")
     paths: list[str] = Field(description="All files of its image.")
     caption: str
     written_by: WrittenBy
     violation: float
     probability: Probability
     same: list[SameCaption] = Field(
-        description="Other captions that read the same, the first 100; empty without `distinct`."
+        description="The first 100 other captions with the same text; empty without `distinct`."
     )
 
 
 class JointImageHit(ImageHit):
-    """An image with the violation of the part that fits it worst."""
+    """An image; its violation is the largest of those of the parts."""
 
-    parts: list[float] = Field(description="The violation of each part, in the order given.")
+    parts: list[float] = Field(description="The violation of each part, in the same order.")
 
 
 class JointCaptionHit(CaptionHit):
-    """A caption with the violation of the part that it fits worst."""
+    """A caption; its violation is the largest of those of the parts."""
 
-    parts: list[float] = Field(description="The violation of each part, in the order given.")
+    parts: list[float] = Field(description="The violation of each part, in the same order.")
 
 
 class Work(Answer):
-    """How many rows each stage of a search read, and how many bytes it read in all."""
+    """The number of rows that each stage of a search read, and of bytes in total."""
 
-    scanned: int = Field(description="Rows scored in a pass over a whole segment.")
-    proposed: int = Field(description="Rows that the prefilter proposed, which were scored.")
-    bounded: int = Field(description="Rows bounded from below by 4 bits of some coordinates.")
-    checked: int = Field(description="Of these, rows bounded by 8 bits of every coordinate.")
-    survivors: int = Field(description="Of these, rows that no bound rules out: they were scored.")
-    bytes: int = Field(description="Bytes of points and codes that were read.")
+    scanned: int = Field(description="Rows scored by scans of whole segments.")
+    proposed: int = Field(description="Rows from the prefilter, all scored.")
+    bounded: int = Field(description="Rows with a lower bound from 4 bits of some coordinates.")
+    checked: int = Field(description="Of these, rows with a bound from 8 bits of every coordinate.")
+    survivors: int = Field(description="Of these, rows that no bound excludes, all scored.")
+    bytes: int = Field(description="Bytes of points and codes read.")
 
 
 class SearchFacts(Answer):
-    """What the answers of all searches have in common."""
+    """Fields of the answers to all searches."""
 
     hits: Sequence[Any]
     mode: Mode
     certified: bool = Field(
         description=(
-            "Whether what the order found is proved to be the exact top k. Of hits by text alone "
-            "nothing has to be proved."
+            "Whether the hits by content are proved to be the exact top k. Hits by text need no "
+            "proof."
         )
     )
-    searched: int = Field(ge=0, description="Rows the search ran over: those selected.")
-    rescored: int = Field(ge=0, description="Rows whose exact violation was computed.")
-    plan: str = Field(description="How many segments were searched which way.")
-    work: Work = Field(description="How many rows each stage of the search read.")
+    searched: int = Field(ge=0, description="Number of selected rows.")
+    rescored: int = Field(ge=0, description="Number of rows with an exact violation.")
+    plan: str = Field(description="The number of segments for each way to search.")
+    work: Work = Field(description="The number of rows that each stage read.")
     model: str
-    generation: int = Field(ge=0, description="The state of the collection that was searched.")
+    generation: int = Field(ge=0, description="The state of the collection.")
 
 
 class ImageAnswer(SearchFacts):
-    """Images, the best first: those that say the words, then by ascending violation and id."""
+    """Images, the best first: those whose texts contain the words, then by violation and id."""
 
     hits: list[ImageHit]
     unknown_words: list[str] = Field(
-        description="Words of the caption the model never learned, and no text that was searched."
+        description="Words of the caption that neither the model nor a searched text knows."
     )
     did_you_mean: str | None = Field(
-        description="The caption with words that texts say, for words that none says."
+        description="The caption with words of texts in place of words that no text contains."
     )
 
 
 class SavedSearch(Answer):
-    """A search that is kept by its name, as it is answered now."""
+    """A saved search, with the number of its current hits."""
 
     name: str
     search: ImageQuery
     looked: str = Field(
-        description="When somebody last looked at what it finds.",
+        description="When a user last looked at its hits.",
         json_schema_extra={"format": "date-time"},
     )
     count: int = Field(
         ge=0,
         description=(
-            "Images that say it, show it or may show it, at most as many as an answer may have; "
-            "0 where the model cannot answer it."
+            "Number of images that show it, may show it or contain its words, up to the maximum of "
+            "an answer; 0 if the model cannot answer it."
         ),
     )
-    new: int = Field(ge=0, description="Of these, how many it did not find then.")
+    new: int = Field(ge=0, description="Number of hits since that time.")
 
 
 class SavedSearches(Answer):
-    """All searches that are kept, in order of their names."""
+    """All saved searches, in order of their names."""
 
     searches: list[SavedSearch]
 
 
 class SavedAnswer(SavedSearch):
-    """A search that is kept, with its hits."""
+    """A saved search with its hits."""
 
-    new_image_ids: list[int] = Field(description="The images that are new, the best first.")
+    new_image_ids: list[int] = Field(description="The new images, the best first.")
     answer: ImageAnswer
 
 
 class ImageAnswers(Answer):
-    """One answer for each caption, in their order, all over one generation."""
+    """One answer for each caption, in the same order, all of one generation."""
 
     answers: list[ImageAnswer]
 
@@ -208,22 +207,22 @@ class CaptionAnswer(SearchFacts):
 
 
 class AllOfAnswer(ImageAnswer):
-    """Images by ascending violation of their worst part, ties by id."""
+    """Images in ascending order of the violation of their worst part, then of id."""
 
     hits: list[JointImageHit]  # type: ignore[assignment]
 
 
 class CommonAnswer(CaptionAnswer):
-    """Captions by ascending violation of their worst part, ties by id."""
+    """Captions in ascending order of the violation of their worst part, then of id."""
 
     hits: list[JointCaptionHit]  # type: ignore[assignment]
-    unknown_words: list[str] = Field(description="Words of the parts the model never learned.")
+    unknown_words: list[str] = Field(description="Words of the parts unknown to the model.")
 
 
 class Place(Answer):
-    """Where in a picture something is: a box, as shares of the picture's width and height."""
+    """The box of a thing in a picture, as fractions of its width and height."""
 
-    text: str = Field(description="The words of the caption that name it.")
+    text: str = Field(description="The words of the caption for it.")
     left: float = Field(ge=0, le=1)
     top: float = Field(ge=0, le=1)
     right: float = Field(ge=0, le=1)
@@ -233,26 +232,23 @@ class Place(Answer):
 class Entailment(Answer):
     """Whether a hypothesis follows from a premise, according to the model."""
 
-    violation: float = Field(description="By how much the premise falls short; 0: it follows.")
+    violation: float = Field(description="How far the premise falls short; 0: it follows.")
     probability: Probability
     entailed: bool | None = Field(
-        description=(
-            "Whether it is true more often than not: a probability of 0.5 or more; null where "
-            "there is none."
-        )
+        description=("Whether the probability is 0.5 or more; null without a probability.")
     )
-    unknown_words: list[str] = Field(description="Words of the pair the model never learned.")
+    unknown_words: list[str] = Field(description="Words of the pair unknown to the model.")
     where: list[Place] | None = Field(
         description=(
-            "Where the named things are that the model can point at; empty where the caption is "
-            "not true of the picture, or the premise is a text; null where it was not asked."
+            "Boxes of the things that the model can find; empty if the caption is not true of the "
+            "picture, or the premise is a text; null without `where` in the request."
         )
     )
     model: str
 
 
 class Entailments(Answer):
-    """An answer for each pair, in their order."""
+    """One answer for each pair, in the same order."""
 
     answers: list[Entailment]
 
@@ -263,7 +259,7 @@ class DiagramNode(Answer):
     captions: list[str]
     image_id: int | None
     place: str = Field(description="focus, above, below or beside the middle.")
-    depth: int = Field(ge=0, description="Longest way down from the top.")
+    depth: int = Field(ge=0, description="Length of the longest path from the top.")
 
 
 class DiagramEdge(Answer):
@@ -274,29 +270,29 @@ class DiagramEdge(Answer):
 
 
 class Diagram(Answer):
-    """The Hasse diagram around a caption or an image: edges that others imply are left out."""
+    """The Hasse diagram of a caption or an image, without edges that other edges imply."""
 
     nodes: list[DiagramNode]
     edges: list[DiagramEdge]
     model: str
-    unknown_words: list[str] = Field(description="Words of the caption the model never learned.")
+    unknown_words: list[str] = Field(description="Words of the caption unknown to the model.")
 
 
 class WrittenCaption(Answer):
-    """A caption that a model wrote."""
+    """A generated caption."""
 
     text: str
     violation: float = Field(description="How far the picture falls short of it.")
     probability: float | None = Field(
-        description="How likely it is true of the picture; null where the model is not calibrated."
+        description="The probability that it is true of the picture; null without calibration."
     )
     in_training: bool = Field(
-        description="Whether a caption that the model has learned from has the same words."
+        description="Whether a caption of the training set has the same words."
     )
 
 
 class Description(Answer):
-    """Captions written for a picture, the best first."""
+    """Generated captions of a picture, the best first."""
 
     captions: list[WrittenCaption]
 
@@ -307,24 +303,24 @@ class Embedding(Answer):
     embedding: list[float]
     known: bool = Field(
         description=(
-            "Whether the model knows a word of the text. If not, the embedding is that of every "
-            "text of unknown words and says nothing. Always true of a picture."
+            "Whether the model knows a word of the text. If not, the embedding means nothing: all "
+            "texts of unknown words have the same one. Always true for a picture."
         )
     )
-    unknown_words: list[str] = Field(description="Words of the text that the model never learned.")
+    unknown_words: list[str] = Field(description="Words of the text unknown to the model.")
 
 
 class Embeddings(Answer):
-    """Embeddings in the order of the texts, and what made them."""
+    """Embeddings in the order of the texts, and their model."""
 
     embeddings: list[Embedding]
     score: str = Field(
         description=(
-            "How embeddings are compared. order: the squared length of max(0, text - picture) is 0 "
-            "when the text is true. order-reversed: of max(0, picture - text). cosine: their "
+            "How to compare embeddings. order: the squared length of max(0, text - picture), 0 if "
+            "the text is true. order-reversed: that of max(0, picture - text). cosine: their inner "
             "product."
         )
     )
     dimension: int
     model: str
-    fingerprint: str = Field(description="Only embeddings of one fingerprint can be compared.")
+    fingerprint: str = Field(description="Compare only embeddings of the same fingerprint.")

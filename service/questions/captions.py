@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Making, caption_hits, encode, key_of
+from hasse.service.questions.pipeline import AnswerBuilder, caption_hits, encode, search_key
 from hasse.service.questions.requests import CaptionQuery
 
 
-async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Making:
-    """Return the captions of a picture, or of a stored image: true ones that say most first."""
+async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> AnswerBuilder:
+    """Return the captions that are true of a picture or a stored image, specific ones first."""
     (point,) = await encode(engine, [request.image], stages)
-    key = key_of(engine, "caption", request)._replace(specific_first=True)
-    (found,) = await engine.searcher.search(key, point[None], stages)
-    about = found.facts(engine.checkpoint.name)
-    return lambda: {"hits": caption_hits(engine, found), **about}
+    key = search_key(engine, "caption", request)._replace(specific_first=True)
+    (result,) = await engine.searcher.search(key, point[None], stages)
+    facts = result.facts(engine.checkpoint.name)
+    return lambda: {"hits": caption_hits(engine, result), **facts}

@@ -11,7 +11,7 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.questions.answers import Description
-from hasse.service.questions.pipeline import Fields, Making, encode
+from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode
 from hasse.service.questions.requests import DescribeQuery
 
 if TYPE_CHECKING:
@@ -23,36 +23,38 @@ if TYPE_CHECKING:
     from hasse.models.captioning.writing import Describer
 
 
-async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> Making:
+async def answer(engine: Engine, request: DescribeQuery, stages: Stages) -> AnswerBuilder:
     """Generate captions for a picture, or for an image of the collection.
 
-    Texts are drawn in a thread, encoded in the same batches as all captions, and ranked.
+    Texts are generated in a thread, encoded in the same batches as all captions, and ranked.
 
     Raises:
-        ServiceError: also `no_captioner` where there is none.
+        ServiceError: also `no_captioner` if the model has none.
     """
-    writer = engine.captioner
-    if writer is None:
+    captioner = engine.captioner
+    if captioner is None:
         raise ServiceError(
             "no_captioner",
             f"there is no captioner for the model {engine.checkpoint.name}: train one by "
             f"'hasse study captioner train', and name it by HASSE_CAPTIONER",
         )
     (point,) = await encode(engine, [request.image_id], stages)
-    # Each kind of writer ranks what it has drawn itself.
-    ranked: Callable[..., list[GeneratedCaption]] = writer.rank
+    # Each kind of captioner ranks its own texts.
+    rank: Callable[..., list[GeneratedCaption]] = captioner.rank
     drawn: Candidates | ComposedTexts = await asyncio.to_thread(
-        lambda: writer.draw(point, request.draws)
+        lambda: captioner.draw(point, request.draws)
     )
     points = await engine.encoder.captions(drawn.texts, stages)
-    return lambda: _fields(ranked(point, drawn, points), request.k)
+    return lambda: _fields(rank(point, drawn, points), request.k)
 
 
-def without_index(writer: Describer, picture: Image.Image, request: DescribeQuery) -> Description:
-    """Generate captions for a picture, whatever the request names."""
-    (point,) = writer.encoder.model.encode_images([picture])
-    return Description.model_validate(_fields(writer.describe(point, request.draws), request.k))
+def answer_without_index(
+    captioner: Describer, picture: Image.Image, request: DescribeQuery
+) -> Description:
+    """Generate captions for `picture`; the image of the request is ignored."""
+    (point,) = captioner.encoder.model.encode_images([picture])
+    return Description.model_validate(_fields(captioner.describe(point, request.draws), request.k))
 
 
-def _fields(written: Sequence[GeneratedCaption], k: int) -> Fields:
-    return {"captions": [asdict(one) for one in written[:k]]}
+def _fields(captions: Sequence[GeneratedCaption], k: int) -> Fields:
+    return {"captions": [asdict(caption) for caption in captions[:k]]}

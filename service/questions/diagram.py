@@ -2,7 +2,7 @@
 
 If the model is calibrated for pairs of captions, captions are compared directly. Other models only
 know which captions are true of which pictures, so captions are compared through pictures. On
-scenes, whose truth is known, the former is far better (`python -m hasse.studies.tables.scenes`).
+scenes, with known truth, direct comparison is far better (`python -m hasse.studies.tables.scenes`).
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from hasse.models.diagram import (
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, Making, encode, search, stored_points
+from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode, search, stored_points
 from hasse.service.questions.requests import DiagramQuery, DistinctOptions, SearchOptions
 
 NODES = 14
-_NEIGHBOURS = (5, 2)  # most in one direction of the focus, and of any other node
-_PICTURES = 250  # the best for the caption, and as many others, to compare captions through
+_NEIGHBOURS = (5, 2)  # maximum in one direction of the focus, and of any other node
+_PICTURES = 250  # best pictures for the caption, and as many others, to compare captions
 _CAPTIONS = 160
-_DESCRIBED = 60  # images near a caption whose captions are compared
-_BEST = 3  # images near a caption whose shared captions are searched
+_IMAGES_WITH_CAPTIONS = 60  # best images for a caption, which give captions
+_JOINT_IMAGES = 3  # best images for a caption, to search their common captions
 # Without calibration, the best quarter of all pairs counts as true.
 _LIKELY_QUANTILE = 0.25
 
 
-async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> Making:
+async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> AnswerBuilder:
     """Return the captions more general and more specific than a caption, or true of an image."""
     (point,) = await encode(engine, [request.middle], stages)
     if isinstance(request.middle, str):
@@ -47,11 +47,13 @@ async def answer(engine: Engine, request: DiagramQuery, stages: Stages) -> Makin
     return await _around_image(engine, int(request.middle), point, stages)
 
 
-async def _around_caption(engine: Engine, caption: str, point: Points, stages: Stages) -> Making:
+async def _around_caption(
+    engine: Engine, caption: str, point: Points, stages: Stages
+) -> AnswerBuilder:
     near = await search(engine, "image", point[None], SearchOptions(k=_PICTURES), stages)
     image_ids = [hit for hit in near.ranking.ids.tolist() if hit in near.images]
-    rows = await _human_captions(engine, image_ids[:_DESCRIBED])
-    best = await stored_points(engine, "image", image_ids[:_BEST])
+    rows = await _human_captions(engine, image_ids[:_IMAGES_WITH_CAPTIONS])
+    best = await stored_points(engine, "image", image_ids[:_JOINT_IMAGES])
     if best:
         points = np.stack(list(best.values()))
         shared = await search(engine, "caption", points, _human(200), stages, joint=True)
@@ -62,20 +64,22 @@ async def _around_caption(engine: Engine, caption: str, point: Points, stages: S
     return lambda: _diagram(engine, precedes, [caption, *texts], None)
 
 
-async def _around_image(engine: Engine, image_id: int, point: Points, stages: Stages) -> Making:
-    found = await search(engine, "caption", point[None], _human(400), stages)
-    own = await _human_captions(engine, [image_id])
-    hits = found.ranking.ids.tolist()
-    rows = own + [found.captions[hit] for hit in hits if hit in found.captions]
+async def _around_image(
+    engine: Engine, image_id: int, point: Points, stages: Stages
+) -> AnswerBuilder:
+    result = await search(engine, "caption", point[None], _human(400), stages)
+    own_captions = await _human_captions(engine, [image_id])
+    hits = result.ranking.ids.tolist()
+    rows = own_captions + [result.captions[hit] for hit in hits if hit in result.captions]
     knows = engine.vocabulary.knows
     texts, points = await _captions(engine, [row for row in rows if knows(row.text)])
     if texts:
-        is_own = np.isin(texts, [row.text for row in own])
-        true = np.flatnonzero(is_own | _are_true(engine, point, points, texts))
-        texts, points = [texts[at] for at in true], points[true]
+        is_own = np.isin(texts, [row.text for row in own_captions])
+        chosen = np.flatnonzero(is_own | _is_true(engine, point, points, texts))
+        texts, points = [texts[at] for at in chosen], points[chosen]
     if not texts:
-        none = {"nodes": [], "edges": [], "model": engine.checkpoint.name, "unknown_words": []}
-        return lambda: none
+        empty = {"nodes": [], "edges": [], "model": engine.checkpoint.name, "unknown_words": []}
+        return lambda: empty
     # The image is the bottom: it precedes all captions that are true of it.
     precedes = np.pad(await _precedes(engine, texts, points, [image_id], stages), ((1, 0), (1, 0)))
     precedes[0] = True
@@ -96,11 +100,11 @@ async def _human_captions(
 async def _captions(
     engine: Engine, rows: Sequence[CaptionRow | CaptionHitRow]
 ) -> tuple[list[str], Points]:
-    """Return the first distinct captions and their points (C, N), except those just removed."""
-    first: dict[str, CaptionRow | CaptionHitRow] = {}
+    """Return the first distinct captions and their points (C, N), without deleted ones."""
+    by_text: dict[str, CaptionRow | CaptionHitRow] = {}
     for row in rows:
-        first.setdefault(row.text, row)
-    chosen = list(first.values())[:_CAPTIONS]
+        by_text.setdefault(row.text, row)
+    chosen = list(by_text.values())[:_CAPTIONS]
     stored = await stored_points(engine, "caption", [row.id for row in chosen])
     chosen = [row for row in chosen if row.id in stored]
     points = np.array([stored[row.id] for row in chosen], np.float32)
@@ -114,7 +118,7 @@ async def _precedes(
     image_ids: Sequence[int],
     stages: Stages,
 ) -> Relation:
-    """Return which caption precedes which: (C, N) -> (C, C)."""
+    """Return the relation "caption i precedes caption j": (C, N) -> (C, C)."""
     calibration = engine.checkpoint.calibration.caption
     if calibration is not None:
         model = engine.checkpoint.model
@@ -122,36 +126,38 @@ async def _precedes(
         violations = penalties_between(model.config.score, premises, captions)
         thresholds = [calibration.for_text(text).threshold for text in texts]
         return by_violation(violations, np.array(thresholds, np.float32))
-    # The origin is true of everything, so this finds images whatever they show.
+    # Every image precedes the origin, so this returns images of any content.
     origin, options = np.zeros_like(captions[:1]), SearchOptions(k=_PICTURES)
     others = await search(engine, "image", origin, options, stages)
     ids = list(dict.fromkeys([*image_ids, *others.ranking.ids.tolist()]))
     images = await stored_points(engine, "image", ids)
     if not images:
         return np.eye(len(captions), dtype=np.bool_)
-    return by_pictures(_likely(engine, np.stack(list(images.values())), captions, texts))
+    return by_pictures(_probabilities(engine, np.stack(list(images.values())), captions, texts))
 
 
-def _are_true(
+def _is_true(
     engine: Engine, image: Points, captions: Points, texts: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which captions count as true of an image (N,): (C,)."""
     calibration = engine.checkpoint.calibration.image
     if calibration is None:
-        return np.asarray(_likely(engine, image[None], captions, texts)[0] >= 0.5)
+        return np.asarray(_probabilities(engine, image[None], captions, texts)[0] >= 0.5)
     violations = penalties_between(engine.checkpoint.model.config.score, image[None], captions)[0]
     return np.asarray(violations <= [calibration.for_text(text).threshold for text in texts])
 
 
-def _likely(
+def _probabilities(
     engine: Engine, images: Points, captions: Points, texts: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Return how probable it is that each caption is true of each image: (I, C)."""
+    """Return the probability of each caption for each image: (I, C)."""
     violations = penalties_between(engine.checkpoint.model.config.score, images, captions)
     calibration = engine.checkpoint.calibration.image
     if calibration is not None:
         columns = zip(texts, violations.T, strict=True)
-        return np.stack([calibration.for_text(text).probability(each) for text, each in columns], 1)
+        return np.stack(
+            [calibration.for_text(text).probability(column) for text, column in columns], 1
+        )
     return np.asarray(violations <= np.quantile(violations, _LIKELY_QUANTILE), np.float64)
 
 
@@ -167,15 +173,16 @@ def _diagram(
     chosen = _around(covering_pairs(order), focus)
     covers = covering_pairs(order[np.ix_(chosen, chosen)])
     nodes = []
-    for one, depth in zip(chosen, depths(covers), strict=True):
-        place = "above" if order[focus, one] else "below" if order[one, focus] else "beside"
+    for element, depth in zip(chosen, depths(covers), strict=True):
+        is_above, is_below = order[focus, element], order[element, focus]
+        place = "above" if is_above else "below" if is_below else "beside"
         nodes.append(
             {
                 "captions": [
-                    names[at] for at in np.flatnonzero(number == one).tolist() if names[at]
+                    names[at] for at in np.flatnonzero(number == element).tolist() if names[at]
                 ],
-                "image_id": image_id if one == focus else None,
-                "place": "focus" if one == focus else place,
+                "image_id": image_id if element == focus else None,
+                "place": "focus" if element == focus else place,
                 "depth": int(depth),
             }
         )
@@ -193,15 +200,15 @@ def _around(covers: Relation, start: int) -> list[int]:
     """Return up to `NODES` elements: `start`, and the nearest above and below it."""
     down = _steps(covers.T, start)
     up = _steps(covers, start)
-    # Each direction gets half, and what the other leaves over.
+    # Each direction gets half, and the places that the other does not need.
     below = down[: max(NODES // 2, NODES - 1 - len(up))]
     return [start, *up[: NODES - 1 - len(below)], *below]
 
 
 def _steps(next_to: Relation, start: int) -> list[int]:
     """Return elements by their number of steps from `start`, without it."""
-    found = [start]
-    for at in found:
-        new = [n for n in np.flatnonzero(next_to[at]).tolist() if n not in found]
-        found.extend(new[: _NEIGHBOURS[at != start]])
-    return found[1 : NODES + 1]
+    reached = [start]
+    for at in reached:
+        new = [n for n in np.flatnonzero(next_to[at]).tolist() if n not in reached]
+        reached.extend(new[: _NEIGHBOURS[at != start]])
+    return reached[1 : NODES + 1]

@@ -6,12 +6,12 @@ from hasse.index.types import Points
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import shortest_decimal
 from hasse.service.core.stages import Stages
-from hasse.service.questions.pipeline import Fields, Making, encode
+from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode
 from hasse.service.questions.requests import EmbedQuery, Part
 
 
-async def answer(engine: Engine, request: EmbedQuery, stages: Stages) -> Making:
-    """Return the embeddings of parts in their order, and the model that made them."""
+async def answer(engine: Engine, request: EmbedQuery, stages: Stages) -> AnswerBuilder:
+    """Return the embeddings of parts in their order, and the model."""
     points = await encode(engine, request.texts, stages)
     return lambda: _fields(engine, request, points)
 

@@ -15,7 +15,13 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.searching import shortest_decimal
 from hasse.service.core.stages import Stages
 from hasse.service.questions.answers import Entailment
-from hasse.service.questions.pipeline import Fields, Making, calibration_of, encode, unknown_words
+from hasse.service.questions.pipeline import (
+    AnswerBuilder,
+    Fields,
+    calibration_of,
+    encode,
+    unknown_words,
+)
 from hasse.service.questions.requests import EntailsQuery, PairQuery, PairsQuery, Part
 from hasse.service.verdict import is_true, may_be_true
 
@@ -24,37 +30,37 @@ if TYPE_CHECKING:
 
     from hasse.models.grounding.demands import Phrase
 
-ENLARGED = 2  # times as many pixels on each side as a picture is encoded with, to find things in it
+ENLARGEMENT = 2  # factor of both sides of a picture, to find boxes of things in it
 
 
-async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Making:
-    """Tell whether a hypothesis follows from a premise, and where in it things are.
+async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> AnswerBuilder:
+    """Judge whether a hypothesis follows from a premise; find boxes of the things in a picture.
 
     Raises:
-        ServiceError: for the places in an image of the collection also `picture_missing`.
+        ServiceError: also `picture_missing`, for boxes in an image of the collection.
     """
     premise, hypothesis = request.premise, request.hypothesis
     points = await encode(engine, [premise, hypothesis], stages)
     violation = _violation(engine.checkpoint, isinstance(premise, str), points)
-    found = judgement(engine.checkpoint, premise, hypothesis, violation)
+    fields = entailment_fields(engine.checkpoint, premise, hypothesis, violation)
     if not request.where:
-        return lambda: found
+        return lambda: fields
     if isinstance(premise, str):
-        return lambda: found | {"where": []}
-    phrases = _sought(engine.checkpoint, hypothesis, found["probability"])
+        return lambda: fields | {"where": []}
+    phrases = _phrases(engine.checkpoint, hypothesis, fields["probability"])
     boxes: Iterable[Points] = ()
     if phrases:
-        from hasse.service.core import records  # which decode pictures
+        from hasse.service.core import records  # imports the decoder of pictures
 
         source = await records.picture_source(engine, premise)
-        looks = engine.checkpoint.model.preprocessing.enlarged(ENLARGED)
-        pixels = await engine.pictures.pixels(source, stages, looks)
+        enlarged = engine.checkpoint.model.preprocessing.enlarged(ENLARGEMENT)
+        pixels = await engine.pictures.pixels(source, stages, enlarged)
         boxes = await engine.encoder.encode(BoxQuery(pixels, phrases), stages)
-    return lambda: found | {"where": _places(phrases, boxes)}
+    return lambda: fields | {"where": _place_fields(phrases, boxes)}
 
 
-def _sought(model: Checkpoint, text: str, probability: float | None) -> tuple[Phrase, ...]:
-    """Return the phrases of a text that can be pointed at; none where it is not true."""
+def _phrases(model: Checkpoint, text: str, probability: float | None) -> tuple[Phrase, ...]:
+    """Return the phrases of a text that the model can find in a picture; none if it is false."""
     from hasse.models.grounding.grounded_texts import GroundedTexts
 
     encoder = model.model
@@ -64,8 +70,8 @@ def _sought(model: Checkpoint, text: str, probability: float | None) -> tuple[Ph
     return tuple(encoder.demands.phrases(text))
 
 
-def _places(phrases: Sequence[Phrase], boxes: Iterable[Points]) -> list[Fields]:
-    """Return the fields of a `Place` for each phrase that was found."""
+def _place_fields(phrases: Sequence[Phrase], boxes: Iterable[Points]) -> list[Fields]:
+    """Return the fields of a `Place` for each phrase with a box."""
     sides = ("left", "top", "right", "bottom")
     return [
         {"text": phrase.text}
@@ -75,61 +81,63 @@ def _places(phrases: Sequence[Phrase], boxes: Iterable[Points]) -> list[Fields]:
     ]
 
 
-async def answer_together(engine: Engine, request: PairsQuery, stages: Stages) -> Making:
-    """Tell for each pair whether its hypothesis follows from its premise."""
+async def answer_batch(engine: Engine, request: PairsQuery, stages: Stages) -> AnswerBuilder:
+    """Judge for each pair whether its hypothesis follows from its premise."""
     pairs = request.pairs
     parts = [part for pair in pairs for part in (pair.premise, pair.hypothesis)]
     points = await encode(engine, parts, stages)
     model = engine.checkpoint
 
-    def judged(at: int, pair: PairQuery) -> Fields:
-        both = points[2 * at : 2 * at + 2]
-        violation = _violation(model, isinstance(pair.premise, str), both)
-        return judgement(model, pair.premise, pair.hypothesis, violation)
+    def fields_of(at: int, pair: PairQuery) -> Fields:
+        pair_points = points[2 * at : 2 * at + 2]
+        violation = _violation(model, isinstance(pair.premise, str), pair_points)
+        return entailment_fields(model, pair.premise, pair.hypothesis, violation)
 
-    return lambda: {"answers": [judged(at, pair) for at, pair in enumerate(pairs)]}
+    return lambda: {"answers": [fields_of(at, pair) for at, pair in enumerate(pairs)]}
 
 
-def without_index(
+def answer_without_index(
     model: Checkpoint, request: EntailsQuery, picture: Image.Image | None
 ) -> Entailment:
-    """Judge a pair by a model alone; `picture` is that of a premise which is one."""
+    """Judge a pair without an index; `picture` is the premise, unless that is a text."""
     encoder, premise, hypothesis = model.model, request.premise, request.hypothesis
-    points = (
+    premise_point = (
         encoder.encode_captions([str(premise)])
         if picture is None
         else encoder.encode_images([picture])
     )
-    both = np.concatenate([points, encoder.encode_captions([hypothesis])])
-    violation = _violation(model, picture is None, both)
-    found = judgement(model, premise, hypothesis, violation)
+    points = np.concatenate([premise_point, encoder.encode_captions([hypothesis])])
+    violation = _violation(model, picture is None, points)
+    fields = entailment_fields(model, premise, hypothesis, violation)
     if request.where:
-        found["where"] = []
+        fields["where"] = []
         if picture is not None:
-            phrases = _sought(model, hypothesis, found["probability"])
-            found["where"] = _places(phrases, _found(encoder, picture, phrases))
-    return Entailment.model_validate(found)
+            phrases = _phrases(model, hypothesis, fields["probability"])
+            fields["where"] = _place_fields(phrases, _find_boxes(encoder, picture, phrases))
+    return Entailment.model_validate(fields)
 
 
-def _found(
+def _find_boxes(
     encoder: EmbeddingModel, picture: Image.Image, phrases: tuple[Phrase, ...]
 ) -> Iterable[Points]:
     if not phrases:
         return ()
     from hasse.models.grounding.boxes import find_boxes
 
-    return find_boxes(encoder, encoder.preprocessing.enlarged(ENLARGED).apply(picture), phrases)
+    return find_boxes(encoder, encoder.preprocessing.enlarged(ENLARGEMENT).apply(picture), phrases)
 
 
 def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
-    """Return the violation of a premise, which may be a text, and a hypothesis: (2, N) -> ()."""
+    """Return the violation of a premise and a hypothesis: (2, N) -> ()."""
     (first,) = model.model.as_premises(points[:1]) if is_text else points[:1]
-    (found,) = penalties_of(model.model.config.score, first, points[1:])
-    return np.float32(found)
+    (violation,) = penalties_of(model.model.config.score, first, points[1:])
+    return np.float32(violation)
 
 
-def judgement(model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32) -> Fields:
-    """Return the fields of an `Entailment`: what the violation of a pair means."""
+def entailment_fields(
+    model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32
+) -> Fields:
+    """Return the fields of an `Entailment` for a pair with a violation."""
     parts, knows = [premise, hypothesis], model.vocabulary.knows
     probability = None
     calibration = calibration_of(model, premise)

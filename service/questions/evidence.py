@@ -31,10 +31,10 @@ from hasse.service.core.searching import (
 from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
+    AnswerBuilder,
     Fields,
-    Making,
     caption_probabilities,
-    key_of,
+    search_key,
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
 from hasse.service.verdict import is_true, may_be_true
@@ -48,7 +48,7 @@ _SNIPPET = 160  # characters
 _NAMED = 3  # texts that a hit names
 
 
-async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Making:
+async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerBuilder:
     """Return the images that show a caption or say it, the best first."""
     search = _Search.of(engine, request, stages)
     found, said_by = await search.both()
@@ -58,7 +58,7 @@ async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> Making:
     return lambda: search.fields(page, found, said_by, texts)
 
 
-async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> Making:
+async def matching(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerBuilder:
     """Return the ids of the images that say a caption, show it or may show it, the best first.
 
     They are as many as an answer may have. Where the model is not calibrated, the `k` best count.
@@ -120,7 +120,7 @@ class _Search:
         known = any(map(engine.vocabulary.knows, telling or [query.caption]))
         if not known and (request.evidence == "shows" or not query.terms):
             check_query(query.caption, engine.vocabulary, engine.settings)
-        key = key_of(engine, "image", request, query=query)._replace(offset=0)
+        key = search_key(engine, "image", request, query=query)._replace(offset=0)
         return cls(engine, request, stages, query, key, known and request.evidence != "says")
 
     async def both(self) -> tuple[SearchResult | None, Said]:

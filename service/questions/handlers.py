@@ -1,4 +1,4 @@
-"""How each question of the table is answered."""
+"""The handler of each question of the table."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from hasse.service.questions import (
     like,
     table,
 )
-from hasse.service.questions.pipeline import Answering, run
-from hasse.service.questions.table import Answered_co, Asked, Question
+from hasse.service.questions.pipeline import Handler, run
+from hasse.service.questions.table import AnswerType_co, Question, RequestType
 
-HANDLERS: Mapping[Question[Any, Any], Answering[Any]] = {
+HANDLERS: Mapping[Question[Any, Any], Handler[Any]] = {
     table.SEARCH_IMAGES: evidence.answer,
-    table.SEARCH_IMAGES_TOGETHER: images.answer,
+    table.SEARCH_IMAGES_BATCH: images.answer,
     table.SEARCH_SIMILAR: like.answer_similar,
     table.SEARCH_CAPTIONS: captions.answer,
     table.SEARCH_ALL_OF: joint.answer_all_of,
     table.SEARCH_COMMON: joint.answer_common,
     table.SEARCH_LIKE: like.answer,
     table.ENTAILS: entails.answer,
-    table.ENTAILS_TOGETHER: entails.answer_together,
+    table.ENTAILS_BATCH: entails.answer_batch,
     table.DIAGRAM: diagram.answer,
     table.DESCRIBE: describe.answer,
     table.EMBED: embed.answer,
@@ -40,10 +40,10 @@ HANDLERS: Mapping[Question[Any, Any], Answering[Any]] = {
 
 async def ask(
     engine: Engine,
-    question: Question[Asked, Answered_co],
-    request: Asked,
+    question: Question[RequestType, AnswerType_co],
+    request: RequestType,
     stages: Stages | None = None,
-) -> Answered_co:
+) -> AnswerType_co:
     """Answer a question; raises what `hasse.service.questions.pipeline.run` raises."""
     validate = question.answer.model_validate
     return await run(engine, HANDLERS[question], request, stages or Stages(), validate)

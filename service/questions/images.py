@@ -1,4 +1,4 @@
-"""Which images is each of several captions true of, by what they show?"""
+"""Which images is each of several captions true of, by their content?"""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.searching import SearchResult
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
+    AnswerBuilder,
     Fields,
-    Making,
     caption_probabilities,
     encode,
-    key_of,
+    search_key,
 )
 from hasse.service.questions.requests import ImagesQuery
 
 
-async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> Making:
-    """Return the images that each caption is true of, all of one generation."""
+async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> AnswerBuilder:
+    """Return the images that each caption is true of, all in one generation."""
     captions = request.captions
     points = await encode(engine, captions, stages)
-    key = key_of(engine, "image", request, len(captions))
-    each = await engine.searcher.search(key, points, stages)
-    pairs = list(zip(captions, each, strict=True))
+    key = search_key(engine, "image", request, len(captions))
+    results = await engine.searcher.search(key, points, stages)
+    pairs = list(zip(captions, results, strict=True))
     return lambda: {"answers": [_fields(engine, *pair) for pair in pairs]}
 
 
-def _fields(engine: Engine, caption: str, found: SearchResult) -> Fields:
-    violations = found.ranking.violations.tolist()
+def _fields(engine: Engine, caption: str, result: SearchResult) -> Fields:
+    violations = result.ranking.violations.tolist()
     probabilities = caption_probabilities(engine, caption, violations)
     return {
-        "hits": found.image_hits(engine.paths, probabilities),
-        **found.facts(engine.checkpoint.name),
+        "hits": result.image_hits(engine.paths, probabilities),
+        **result.facts(engine.checkpoint.name),
         "unknown_words": engine.vocabulary.unknown_words(caption),
         "did_you_mean": None,
     }

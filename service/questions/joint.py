@@ -1,4 +1,4 @@
-"""What fits several parts at once, ranked by the part that it fits worst."""
+"""Which images or captions fit several parts at once, ranked by their worst part?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.searching import SearchResult, shortest_decimal
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
+    AnswerBuilder,
     Fields,
-    Making,
     calibration_of,
     caption_hits,
     encode,
@@ -21,59 +21,63 @@ from hasse.service.questions.pipeline import (
 from hasse.service.questions.requests import AllOfQuery, CommonQuery, Part, SearchOptions
 
 
-async def answer_all_of(engine: Engine, request: AllOfQuery, stages: Stages) -> Making:
-    """Return the images that every part is true of, ranked by the part that each fits worst."""
-    known, parts = engine.checkpoint.calibration.image, request.all_of
+async def answer_all_of(engine: Engine, request: AllOfQuery, stages: Stages) -> AnswerBuilder:
+    """Return the images that every part is true of, ranked by their worst part."""
+    calibration, parts = engine.checkpoint.calibration.image, request.all_of
     calibrations = [
-        known.for_text(part) if known and isinstance(part, str) else None for part in parts
+        calibration.for_text(part) if calibration and isinstance(part, str) else None
+        for part in parts
     ]
-    return await _jointly(engine, "image", parts, calibrations, request, stages)
+    return await _answer(engine, "image", parts, calibrations, request, stages)
 
 
-async def answer_common(engine: Engine, request: CommonQuery, stages: Stages) -> Making:
-    """Return the captions that are true of every part, ranked by the part that each fits worst."""
+async def answer_common(engine: Engine, request: CommonQuery, stages: Stages) -> AnswerBuilder:
+    """Return the captions that are true of every part, ranked by their worst part."""
     calibrations = [calibration_of(engine.checkpoint, part) for part in request.common]
-    return await _jointly(engine, "caption", request.common, calibrations, request, stages)
+    return await _answer(engine, "caption", request.common, calibrations, request, stages)
 
 
-async def _jointly(
+async def _answer(
     engine: Engine,
     kind: Kind,
     parts: Sequence[Part],
     calibrations: Sequence[Calibration | None],
     options: SearchOptions,
     stages: Stages,
-) -> Making:
-    """Return the answer to a search by parts, each of which has a calibration or none."""
+) -> AnswerBuilder:
+    """Search for all parts jointly; `calibrations` has that of each part, or None."""
     points = await encode(engine, parts, stages)
-    found = await search(engine, kind, points, options, stages, joint=True)
+    result = await search(engine, kind, points, options, stages, joint=True)
 
-    def make() -> Fields:
-        hits = found.image_hits(engine.paths) if kind == "image" else caption_hits(engine, found)
-        each = _each(found, calibrations)
+    def build() -> Fields:
+        is_image = kind == "image"
+        hits = result.image_hits(engine.paths) if is_image else caption_hits(engine, result)
+        by_part = _fields_by_part(result, calibrations)
         knows = engine.vocabulary.knows
         for hit in hits:
-            hit.update(each[hit[f"{kind}_id"]])
-            if kind == "caption" and not knows(hit["caption"]):
+            hit.update(by_part[hit[f"{kind}_id"]])
+            if not is_image and not knows(hit["caption"]):
                 hit["probability"] = None
-            if kind == "image":
+            if is_image:
                 hit["shows"] = {name: hit[name] for name in ("violation", "probability")}
         unknown = unknown_words(engine.checkpoint, parts)
-        facts = found.facts(engine.checkpoint.name)
-        if kind == "image":
+        facts = result.facts(engine.checkpoint.name)
+        if is_image:
             facts["did_you_mean"] = None
         return {"hits": hits, "unknown_words": unknown, **facts}
 
-    return make
+    return build
 
 
-def _each(found: SearchResult, calibrations: Sequence[Calibration | None]) -> dict[int, Fields]:
-    """Return, by the id of the hit, the violations of all parts and their least probability."""
-    ranking = found.ranking
+def _fields_by_part(
+    result: SearchResult, calibrations: Sequence[Calibration | None]
+) -> dict[int, Fields]:
+    """Return the violations of all parts and their least probability, by the id of the hit."""
+    ranking = result.ranking
     if ranking.parts is None:
         raise TypeError("only a joint search has parts")
-    texts = found.texts
-    by_part = [
+    texts = result.texts
+    columns = [
         [None] * len(texts)
         if calibration is None
         else calibration.rounded_probabilities(texts, violations)
@@ -85,6 +89,6 @@ def _each(found: SearchResult, calibrations: Sequence[Calibration | None]) -> di
             "probability": None if None in probabilities else min(probabilities),
         }
         for hit, violations, *probabilities in zip(
-            ranking.ids.tolist(), ranking.parts, *by_part, strict=True
+            ranking.ids.tolist(), ranking.parts, *columns, strict=True
         )
     }

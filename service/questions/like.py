@@ -1,4 +1,4 @@
-"""Which images are like a picture, or like several, with something put in or taken out?"""
+"""Which images are like a picture, or like several, with something added or removed?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.core.engine import Engine
 from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
+    AnswerBuilder,
     Fields,
-    Making,
     calibration_of,
-    depth_of,
     encode,
     search,
+    search_depth,
     unknown_words,
 )
 from hasse.service.questions.requests import (
@@ -27,71 +27,70 @@ from hasse.service.questions.requests import (
 )
 
 
-async def answer_similar(engine: Engine, request: SimilarQuery, stages: Stages) -> Making:
-    """Return the images that are like a picture, or like a stored image, which is left out.
+async def answer_similar(engine: Engine, request: SimilarQuery, stages: Stages) -> AnswerBuilder:
+    """Return the images that are like a picture or a stored image, without that image.
 
     Violations are those of `hasse.index.search.similar`.
     """
     (point,) = await encode(engine, [request.image], stages)
-    return await _without(engine, [request.image], point, [], request, stages)
+    return await _search_without(engine, [request.image], point, [], request, stages)
 
 
-async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> Making:
+async def answer(engine: Engine, request: LikeQuery, stages: Stages) -> AnswerBuilder:
     """Return the images most like `like` and `also`, and unlike `less`, with `plus` for `minus`.
 
-    A single word is replaced within the captions that are true of `like`. The images that are named
-    are left out.
+    A single word is replaced within the captions that are true of `like`. Images of the request are
+    no hits.
     """
     score = engine.checkpoint.model.config.score
-    similar, others = [request.like, *request.also], request.less
-    points = await encode(engine, [*similar, *others], stages)
-    start = feedback_point(score, points[: len(similar)], points[len(similar) :])
-    plus, minus = await _in_captions(engine, request, start, stages)
+    examples, counterexamples = [request.like, *request.also], request.less
+    parts = [*examples, *counterexamples]
+    points = await encode(engine, parts, stages)
+    start = feedback_point(score, points[: len(examples)], points[len(examples) :])
+    plus, minus = await _expand_in_captions(engine, request, start, stages)
     if plus or minus:
         terms = await encode(engine, [*plus, *minus], stages)
         start = substitute(score, start, terms[: len(plus)], terms[len(plus) :])
-    starts = [*similar, *others]
-    unknown = unknown_words(engine.checkpoint, [*starts, *request.plus, *request.minus])
-    return await _without(engine, starts, start, unknown, request, stages)
+    unknown = unknown_words(engine.checkpoint, [*parts, *request.plus, *request.minus])
+    return await _search_without(engine, parts, start, unknown, request, stages)
 
 
-async def _without(
+async def _search_without(
     engine: Engine,
-    starts: Sequence[Part],
+    parts: Sequence[Part],
     point: Points,
     unknown: Sequence[str],
     request: SimilarQuery | LikeQuery,
     stages: Stages,
-) -> Making:
-    """Return the images best for a point (N,), without those it was made from.
+) -> AnswerBuilder:
+    """Return the best images for a point (N,), without images of the request and their versions.
 
-    Their other versions are left out with them. Violations are no probabilities, since no caption
-    is involved.
+    Hits have no probabilities, since no caption is involved.
     """
-    stored = {part for part in starts if isinstance(part, int)}
-    first, depth = request.offset, depth_of(request)
+    stored = {part for part in parts if isinstance(part, int)}
+    first, depth = request.offset, search_depth(request)
     from_first = request.model_copy(update={"offset": 0, "k": depth})
-    found = await search(engine, "image", point[None], from_first, stages, spare=len(stored))
+    result = await search(engine, "image", point[None], from_first, stages, spare=len(stored))
 
-    def make() -> Fields:
-        hits = [hit for hit in found.image_hits(engine.paths) if not _shows(hit, stored)]
+    def build() -> Fields:
+        hits = [hit for hit in result.image_hits(engine.paths) if not _is_version(hit, stored)]
         page = enumerate(hits[first:depth], first + 1)
         return {
             "hits": [hit | {"rank": rank, "shows": None} for rank, hit in page],
-            **found.facts(engine.checkpoint.name),
+            **result.facts(engine.checkpoint.name),
             "unknown_words": unknown,
             "did_you_mean": None,
         }
 
-    return make
+    return build
 
 
-def _shows(hit: Fields, stored: Collection[int]) -> bool:
-    """Tell whether a hit is one of the images or a version of it."""
-    return any(one["image_id"] in stored for one in (hit, *hit["versions"]))
+def _is_version(hit: Fields, stored: Collection[int]) -> bool:
+    """Return whether a hit is one of the images or a version of one."""
+    return any(version["image_id"] in stored for version in (hit, *hit["versions"]))
 
 
-async def _in_captions(
+async def _expand_in_captions(
     engine: Engine, request: LikeQuery, start: Points, stages: Stages
 ) -> tuple[list[Part], list[Part]]:
     """Return `plus` and `minus`, with single words expanded to captions true of `like`.
@@ -105,8 +104,8 @@ async def _in_captions(
     options = DistinctOptions(
         k=K_MAXIMUM, max_violation=calibration.threshold, distinct=False, written=False
     )
-    found = await search(engine, "caption", start[None], options, stages)
-    texts = [text for text in found.texts if text]
+    result = await search(engine, "caption", start[None], options, stages)
+    texts = [text for text in result.texts if text]
     return await run_in_thread(lambda: expand_words(texts, plus, minus))
 
 

@@ -41,11 +41,11 @@ from hasse.service.questions.requests import (
 from hasse.service.schemas import is_instant, milliseconds, place_of
 
 Fields: TypeAlias = dict[str, Any]  # of an answer, in their order
-Making: TypeAlias = Callable[[], Fields]
-Asked = TypeVar("Asked", bound=QuestionRequest)
-# How a question is answered, between check and count. It returns what makes the fields, since that
-# may take longer than the event loop may be held up.
-Answering: TypeAlias = Callable[[Engine, Asked, Stages], Awaitable[Making]]
+AnswerBuilder: TypeAlias = Callable[[], Fields]
+RequestType = TypeVar("RequestType", bound=QuestionRequest)
+# Searches for an answer, between the check and the metrics. It returns a function that builds the
+# fields, since that may block the event loop for too long.
+Handler: TypeAlias = Callable[[Engine, RequestType, Stages], Awaitable[AnswerBuilder]]
 
 # A field that selects part of the collection has the name that `Selection` gives it.
 _ZONE = re.compile(r"([zZ]|[+-]\d\d:\d\d)$")
@@ -55,79 +55,80 @@ _FILTERS = {
     if field.name in SearchOptions.model_fields
 }
 
-_EMBEDDING_COST = 50  # hits that take as long to make as an embedding
-# Hits that take as long as a diagram, captions to write, words to exchange or places to find.
+_EMBEDDING_COST = 50  # in hits: number of hits that take the same time
+# In hits: a diagram, generated captions, replaced words or boxes.
 _DRAWING_COST = 500
 
 
 async def run(
     engine: Engine,
-    answering: Answering[Asked],
-    request: Asked,
+    handler: Handler[RequestType],
+    request: RequestType,
     stages: Stages,
-    make: Callable[[Fields], Result],
+    finish: Callable[[Fields], Result],
 ) -> Result:
-    """Answer a request: return what `make` makes of the fields of the answer.
+    """Answer a request; return the result of `finish` for the fields of the answer.
 
-    Validating an answer takes as long as writing it, so a route writes these fields as they are.
+    Validation of an answer takes as long as its serialization, so routes serialize the fields
+    without it.
 
     Raises:
         ServiceError: `invalid` for a request out of bounds, `not_found` for an id that is not in
             the collection, `busy` and `late` under load, `encoding_failed`, `not_ready` and
-            `catalog_unreachable` for faults inside, and what `PictureReader.pixels` raises.
+            `catalog_unreachable` for internal faults, and the errors of `PictureReader.pixels`.
     """
     cost = cost_of(request)
     check(engine, request)
     async with engine.admission.enter(stages, cost):
-        fields = await answering(engine, request, stages)
+        build = await handler(engine, request, stages)
         with traced("answer"):
             if cost > PLAIN_COST:
-                made = await run_in_thread(lambda: make(fields()))
+                answer = await run_in_thread(lambda: finish(build()))
             else:
-                made = make(fields())
+                answer = finish(build())
     stages.seconds["total"] = perf_counter() - stages.started
-    # Later: the answer does not wait for it.
-    asyncio.get_running_loop().call_soon(_count, engine, stages)
-    return made
+    # Later, so that the answer does not wait for it.
+    asyncio.get_running_loop().call_soon(_observe, engine, stages)
+    return answer
 
 
-def _count(engine: Engine, stages: Stages) -> None:
+def _observe(engine: Engine, stages: Stages) -> None:
     for stage, histogram in engine.stage_seconds.items():
         if seconds := stages.seconds[stage]:
             histogram.observe(seconds)
 
 
 def check(engine: Engine, request: QuestionRequest) -> None:
-    """Refuse what this service or its model cannot answer; raises ServiceError `invalid`."""
+    """Check a request against the limits and the model; raises ServiceError `invalid`."""
     settings, words = engine.settings, engine.vocabulary
     if isinstance(request, SearchOptions) and request.k > settings.k_maximum:
         raise invalid("k", f"this service gives at most {settings.k_maximum} hits")
-    for field, text in named_texts(request):
+    for field, text in caption_fields(request):
         if request.needs_known_words:
             check_query(text, words, settings, field)
         else:
             check_caption(text, settings, field)
 
 
-def named_texts(request: QuestionRequest, before: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each caption that a request has to encode, with the name of its field."""
+def caption_fields(request: QuestionRequest, before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the field name and the text of each caption to encode."""
     for name in request.parts:
         value = getattr(request, name)
         if isinstance(value, str):
             yield before + name, value
         elif isinstance(value, list):
-            # A picture that was sent has a field of its own and does not count here.
-            listed = [part for part in value if not isinstance(part, bytes)]
-            for at, part in enumerate(listed):
-                field = f"{before}{name}.{at}" if len(listed) > 1 else before + name
+            # An uploaded picture has a field of its own and does not count here.
+            stored = [part for part in value if not isinstance(part, bytes)]
+            for at, part in enumerate(stored):
+                field = f"{before}{name}.{at}" if len(stored) > 1 else before + name
                 if isinstance(part, QuestionRequest):
-                    yield from named_texts(part, f"{before}{name}.{at}.")
+                    yield from caption_fields(part, f"{before}{name}.{at}.")
                 elif isinstance(part, str):
                     yield field, part
 
 
 def cost_of(request: QuestionRequest) -> int:
-    """Return how many hits are made, times their parts; of others, how many hits take as long."""
+    """Return the cost of a request in hits: hits times parts, or the hits that take as long."""
     values = [getattr(request, name) for name in request.parts]
     parts = sum(len(value) if isinstance(value, list) else 1 for value in values)
     if isinstance(request, DiagramQuery | DescribeQuery):
@@ -136,9 +137,9 @@ def cost_of(request: QuestionRequest) -> int:
         return _EMBEDDING_COST * parts
     if isinstance(request, EntailsQuery) and request.where:
         return _DRAWING_COST
-    exchanged = isinstance(request, LikeQuery) and request.plus and request.minus
-    searched = request.k if isinstance(request, SearchOptions) else 1
-    return parts * searched + (_DRAWING_COST if exchanged else 0)
+    replaces_words = isinstance(request, LikeQuery) and request.plus and request.minus
+    hits = request.k if isinstance(request, SearchOptions) else 1
+    return parts * hits + (_DRAWING_COST if replaces_words else 0)
 
 
 async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:
@@ -168,7 +169,7 @@ async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Point
 
 
 async def stored_points(engine: Engine, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
-    """Return the points of those rows that are in the collection, by id."""
+    """Return the points of the rows that are in the collection, by id."""
     return await engine.in_catalog(lambda: engine.index.points(kind, ids))
 
 
@@ -182,16 +183,16 @@ async def search(
     joint: bool = False,
     spare: int = 0,
 ) -> SearchResult:
-    """Return the best rows for a point (1, N), or those that fit the worst of some (P, N) best.
+    """Return the best rows for a point (1, N), or with `joint` those for the worst of P points.
 
-    `spare` rows more than the options ask for are searched.
+    The result has up to `spare` rows more than the options request.
     """
-    key = key_of(engine, kind, options, len(points), joint=joint, spare=spare)
-    (found,) = await engine.searcher.search(key, points, stages)
-    return found
+    key = search_key(engine, kind, options, len(points), joint=joint, spare=spare)
+    (result,) = await engine.searcher.search(key, points, stages)
+    return result
 
 
-def key_of(
+def search_key(
     engine: Engine,
     kind: Kind,
     options: SearchOptions,
@@ -201,9 +202,9 @@ def key_of(
     spare: int = 0,
     query: TextQuery | None = None,
 ) -> SearchKey:
-    """Return which searches one for some points may run with.
+    """Return the key of a search, for batches of searches with the same options.
 
-    Images must say the phrases of `query` and nothing that it excludes.
+    The texts of images must contain the phrases of `query` and none of its excluded words.
     """
     selection = selection_of(engine, kind, options)
     if query is not None and (query.phrases or query.excluded):
@@ -213,10 +214,10 @@ def key_of(
         )
     asked = Query(
         kind,
-        depth_of(options) + spare,
+        search_depth(options) + spare,
         options.mode,
         options.candidates,
-        _as_stored(options.max_violation),
+        _as_float32(options.max_violation),
         selection,
         isinstance(options, ImageOptions) and options.versions == "one",
         options.similar if isinstance(options, SimilarQuery | LikeQuery) else None,
@@ -224,22 +225,22 @@ def key_of(
     return SearchKey(asked, options.offset, points, joint)
 
 
-def depth_of(options: SearchOptions) -> int:
-    """Return how many of the best have to be found for the hits that are wanted."""
+def search_depth(options: SearchOptions) -> int:
+    """Return the number of best hits that include the requested page."""
     return min(options.offset + options.k, REACH_MAXIMUM)
 
 
-def _as_stored(limit: float | None) -> float | None:
-    # Violations are float32: the decimal of one, given back as a limit, must let it in.
+def _as_float32(limit: float | None) -> float | None:
+    # Violations are float32. A violation of an answer, sent back as a limit, must admit that hit.
     if limit is None or limit > float(np.finfo(np.float32).max):
         return None
     return float(np.float32(limit))
 
 
 def selection_of(engine: Engine, kind: Kind, options: SearchOptions) -> Selection | None:
-    """Return the part of the collection that is searched; None is all of it."""
-    chosen: dict[str, Any] = {
-        name: _as_selected(name, value, is_time=is_time)
+    """Return the part of the collection to search; None is all of it."""
+    filters: dict[str, Any] = {
+        name: _filter_value(name, value, is_time=is_time)
         for name, is_time in _FILTERS.items()
         if (value := getattr(options, name)) is not None
     }
@@ -247,40 +248,40 @@ def selection_of(engine: Engine, kind: Kind, options: SearchOptions) -> Selectio
     written: bool | None = True
     if kind == "caption" and isinstance(options, DistinctOptions):
         distinct, written = options.distinct, options.written
-    if written and not distinct and not chosen:
+    if written and not distinct and not filters:
         return None
-    if "image_ids" in chosen:
-        chosen["image_ids"] = tuple(sorted(set(chosen["image_ids"])))
+    if "image_ids" in filters:
+        filters["image_ids"] = tuple(sorted(set(filters["image_ids"])))
     return Selection(
-        **chosen,
-        # A search that is kept names a folder as a service shows it, also on this machine.
-        absolute_paths=engine.paths.absolute and chosen.get("path_prefix", "")[:1] == "/",
+        **filters,
+        # Saved searches have relative paths, also on this machine.
+        absolute_paths=engine.paths.absolute and filters.get("path_prefix", "")[:1] == "/",
         distinct_texts=distinct,
         written=written,
     )
 
 
-def _as_selected(name: str, value: Any, *, is_time: bool) -> Any:
+def _filter_value(name: str, value: Any, *, is_time: bool) -> Any:
     if name == "near":
         return place_of(value)
     return _milliseconds(name, value) if is_time else value
 
 
 def _milliseconds(name: str, instant: str) -> int:
-    """Return a time of a filter; pictures are dated by the clock on the wall, without a zone."""
+    """Return the time of a filter. Pictures have local times, so that zones are ignored."""
     return milliseconds(_ZONE.sub("Z", instant) if name.startswith("taken") else instant)
 
 
-def caption_hits(engine: Engine, found: SearchResult) -> list[Fields]:
-    """Return the fields of a `CaptionHit` for each caption that was found.
+def caption_hits(engine: Engine, result: SearchResult) -> list[Fields]:
+    """Return the fields of a `CaptionHit` for each hit.
 
-    All captions without a word that the model knows have one point, which says nothing about them.
+    Without a word that the model knows, all captions have the same point and no probability.
     """
     knows, calibration = engine.vocabulary.knows, engine.checkpoint.calibration.image
-    if calibration is None or found.ranking.parts is not None:
-        return found.caption_hits(engine.paths)
-    hits = found.caption_hits(
-        engine.paths, calibration.rounded_probabilities(found.texts, found.ranking.violations)
+    if calibration is None or result.ranking.parts is not None:
+        return result.caption_hits(engine.paths)
+    hits = result.caption_hits(
+        engine.paths, calibration.rounded_probabilities(result.texts, result.ranking.violations)
     )
     for hit in hits:
         if not knows(hit["caption"]):
@@ -291,19 +292,19 @@ def caption_hits(engine: Engine, found: SearchResult) -> list[Fields]:
 def caption_probabilities(
     engine: Engine, caption: str, violations: Sequence[float | None]
 ) -> list[float | None]:
-    """Return how likely a caption is true of images, by their violations; None if not known."""
+    """Return the probabilities of a caption for violations; None if not known."""
     calibration = engine.checkpoint.calibration.image
-    known = [one for one in violations if one is not None]
+    known = [violation for violation in violations if violation is not None]
     if calibration is None or not known:
         return [None] * len(violations)
-    found = iter(calibration.for_text(caption).probability(known).round(4).tolist())
-    return [None if one is None else next(found) for one in violations]
+    rounded = iter(calibration.for_text(caption).probability(known).round(4).tolist())
+    return [None if violation is None else next(rounded) for violation in violations]
 
 
 def calibration_of(model: Checkpoint, premise: Part) -> Calibration | None:
     """Return the calibration of pairs of a part and a caption."""
-    known = model.calibration
-    return known.caption if isinstance(premise, str) else known.image
+    calibrations = model.calibration
+    return calibrations.caption if isinstance(premise, str) else calibrations.image
 
 
 def unknown_words(model: Checkpoint, parts: Iterable[Part]) -> list[str]:

@@ -1,6 +1,6 @@
-"""Requests: one model for each question, read from JSON, forms, the command line and programs.
+"""Requests: one model for each question, for JSON, forms, the command line and Python.
 
-A client sends a picture as the file of a form. It takes the place of one field: see
+A client sends a picture as the file of a form, in place of one field: see
 `hasse.service.questions.table`.
 """
 
@@ -22,16 +22,16 @@ from hasse.models.captioning import DRAWS
 from hasse.service.schemas import CaptionText, ImageId, Instant, Near, Request
 
 K_MAXIMUM = 1000
-REACH_MAXIMUM = 10_000  # hits that pages of an answer can reach, which bounds what one costs
+REACH_MAXIMUM = 10_000  # last rank of a page of hits: bounds the cost of a page
 CANDIDATES_MAXIMUM = 1_000_000
-SELECTED_MAXIMUM = 1000
-TOGETHER_MAXIMUM = 32
-TOGETHER_K_MAXIMUM = 100  # hits for each caption, which bounds the size of the answer
+IMAGE_IDS_MAXIMUM = 1000
+BATCH_MAXIMUM = 32
+BATCH_K_MAXIMUM = 100  # hits for each caption: bounds the size of the answer
 PARTS_MAXIMUM = 16
 PAIRS_MAXIMUM = 64
 TEXTS_MAXIMUM = 256  # bounds the size of the answer: about 3 MB
 DRAWS_MAXIMUM = 1000
-WRITTEN_MAXIMUM = 100
+DESCRIBE_K_MAXIMUM = 100
 
 Mode = Literal["certified", "exact", "fast"]
 Versions = Literal["one", "all"]
@@ -43,31 +43,31 @@ Part: TypeAlias = str | int | bytes
 
 
 def _one_of(*types: type, otherwise: str = "") -> WrapValidator:
-    """Report what is wrong with a value as the type it has, not as all types it could have."""
+    """Report only the error for the type that the value has, not those for the other types."""
 
-    def read_one(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
-            return read(given)
+            return handler(value)
         except ValidationError as error:
             messages = [str(row["msg"]) for row in error.errors()]
         reasons = dict(zip(types, messages, strict=False))
-        reason = reasons.get(type(given), otherwise or messages[0])
+        reason = reasons.get(type(value), otherwise or messages[0])
         raise PydanticCustomError("one_of", "{reason}", {"reason": reason})
 
-    return WrapValidator(read_one)
+    return WrapValidator(validate)
 
 
-# A picture that was sent is bytes, which JSON cannot hold.
-AnyPart = Annotated[
+# An uploaded picture is bytes, which JSON cannot hold.
+PartField = Annotated[
     CaptionText | ImageId | SkipJsonSchema[bytes],
     _one_of(str, int, otherwise="this is neither a caption nor the id of an image"),
 ]
-Parts = Annotated[list[AnyPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
-SomeParts = Annotated[list[AnyPart], Field(max_length=PARTS_MAXIMUM)]
+Parts = Annotated[list[PartField], Field(min_length=1, max_length=PARTS_MAXIMUM)]
+OptionalParts = Annotated[list[PartField], Field(max_length=PARTS_MAXIMUM)]
 Picture = Annotated[ImageId | SkipJsonSchema[bytes], _one_of(int)]
 TextOrPicture = Annotated[CaptionText | SkipJsonSchema[bytes], _one_of(str)]
 
-A_PART = "A text is a caption, a number the id of an image of the collection."
+PART_HELP = "A text is a caption, a number the id of an image of the collection."
 
 
 def _example(**fields: Any) -> ConfigDict:
@@ -75,16 +75,16 @@ def _example(**fields: Any) -> ConfigDict:
 
 
 class QuestionRequest(Request):
-    """What a question asks. `parts` names the fields that hold what is encoded."""
+    """Base of all requests. `parts` names the fields with captions and pictures to encode."""
 
     parts: ClassVar[tuple[str, ...]] = ()
     needs_known_words: ClassVar[bool] = True  # whether the model must know a word of each caption
 
 
 class SearchOptions(QuestionRequest):
-    """How to search: the same for captions and for pictures."""
+    """Options of every search."""
 
-    k: int = Field(default=10, ge=1, le=K_MAXIMUM, description="Most hits wanted.")
+    k: int = Field(default=10, ge=1, le=K_MAXIMUM, description="Maximum number of hits.")
     mode: Mode = Field(
         default="certified",
         description=(
@@ -96,19 +96,19 @@ class SearchOptions(QuestionRequest):
         default=None,
         ge=1,
         le=CANDIDATES_MAXIMUM,
-        description="How many candidates the prefilter hands on; null leaves it to the index.",
+        description="Number of candidates from the prefilter; null lets the index decide.",
     )
     max_violation: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="Leave out hits with a greater violation; null keeps them all.",
+        description="Leave out hits with a greater violation; null is no limit.",
     )
     offset: int = Field(
         default=0,
         ge=0,
         le=REACH_MAXIMUM - 1,
-        description=f"Skip so many of the best; at most the best {REACH_MAXIMUM:,} can be reached.",
+        description=f"Number of best hits to skip; pages end at hit {REACH_MAXIMUM:,}.",
     )
     split: str | None = Field(
         default=None,
@@ -117,7 +117,7 @@ class SearchOptions(QuestionRequest):
     )
     image_ids: list[ImageId] | None = Field(
         default=None,
-        max_length=SELECTED_MAXIMUM,
+        max_length=IMAGE_IDS_MAXIMUM,
         description="Search only these images, and their captions.",
     )
     added_from: Instant | None = Field(
@@ -129,8 +129,8 @@ class SearchOptions(QuestionRequest):
     taken_from: Instant | None = Field(
         default=None,
         description=(
-            "Search only pictures taken at this time or later, by the clock on the wall there: the "
-            "date in the picture, or else that of its file. The zone given here is ignored."
+            "Search only pictures taken at this time or later, in local time of the place: the "
+            "date in the picture, or else that of its file. The time zone is ignored."
         ),
     )
     taken_before: Instant | None = Field(
@@ -140,7 +140,7 @@ class SearchOptions(QuestionRequest):
         default=None,
         pattern=r"^[^\u0000]*$",
         description=(
-            "Search only images with a path, as `paths` shows them, that begins like this; end it "
+            "Search only images with a path, as in `paths`, that begins with this text; end it "
             "with / for a folder."
         ),
     )
@@ -149,13 +149,13 @@ class SearchOptions(QuestionRequest):
         default=None,
         max_length=200,
         pattern=r"^[^\u0000]*$",
-        description="Search only pictures taken with a camera whose name has this in it.",
+        description="Search only pictures of cameras with this text in their name.",
     )
     rating: int | None = Field(
         default=None,
         ge=0,
         le=5,
-        description="Search only pictures rated with so many stars or more.",
+        description="Search only pictures with at least this number of stars.",
     )
     near: Near | None = Field(
         default=None,
@@ -165,16 +165,17 @@ class SearchOptions(QuestionRequest):
         ),
     )
     has_place: bool | None = Field(
-        default=None, description="Search only pictures whose place is known, or only the others."
+        default=None,
+        description="Search only pictures with a known place, or only those without.",
     )
     has_captions: bool | None = Field(
         default=None,
-        description="Search only pictures with captions of people, or only the others.",
+        description="Search only pictures with human captions, or only those without.",
     )
 
 
 class DistinctOptions(SearchOptions):
-    """How to search for captions."""
+    """Options of a search for captions."""
 
     distinct: bool = Field(
         default=True,
@@ -186,14 +187,14 @@ class DistinctOptions(SearchOptions):
     written: bool | None = Field(
         default=None,
         description=(
-            "Whether generated captions are searched too; null searches them only where the "
-            "collection has no human captions."
+            "Whether to search generated captions too; null searches them only if the collection "
+            "has no human captions."
         ),
     )
 
 
 class ImageOptions(SearchOptions):
-    """How to search for images."""
+    """Options of a search for images."""
 
     versions: Versions = Field(
         default="one",
@@ -206,10 +207,10 @@ class ImageOptions(SearchOptions):
 
 
 class ImageQuery(ImageOptions):
-    """Find the images that a caption is true of, or that say it.
+    """Find the images that a caption is true of, or whose texts contain its words.
 
-    Quotation marks ask for a text as it stands. -word and "without ..." leave out what says it, and
-    what surely shows it.
+    Quotation marks require an exact text. -word and "without ..." leave out images that show it or
+    whose texts contain it.
     """
 
     model_config = _example(caption="a dog runs on the beach", k=10, mode="certified")
@@ -220,8 +221,8 @@ class ImageQuery(ImageOptions):
     evidence: Evidence = Field(
         default="any",
         description=(
-            "shows: search by what pictures show. says: by captions, names, metadata and text in "
-            "pictures. any: by both; hits that say all words come first."
+            "shows: search the content of pictures. says: search captions, names, metadata and "
+            "text in pictures. any: search both; hits with all words in their texts come first."
         ),
     )
 
@@ -233,10 +234,10 @@ class ImagesQuery(ImageOptions):
     parts = ("captions",)
 
     captions: list[CaptionText] = Field(
-        min_length=1, max_length=TOGETHER_MAXIMUM, description="They are answered in this order."
+        min_length=1, max_length=BATCH_MAXIMUM, description="The answers have the same order."
     )
     k: int = Field(
-        default=10, ge=1, le=TOGETHER_K_MAXIMUM, description="Most hits wanted for each caption."
+        default=10, ge=1, le=BATCH_K_MAXIMUM, description="Maximum number of hits for each caption."
     )
 
 
@@ -249,8 +250,8 @@ class SimilarQuery(ImageOptions):
     similar: Likeness = Field(
         default="alike",
         description=(
-            "alike: at the least distance. more_specific: what shows all that the picture shows, "
-            "and more. more_general: what shows nothing else, and less."
+            "alike: images at the smallest distance. more_specific: images that show everything in "
+            "the picture, and more. more_general: images that show only a part of it."
         ),
     )
 
@@ -264,43 +265,43 @@ class CaptionQuery(DistinctOptions):
 
 
 class AllOfQuery(ImageOptions):
-    """Find images that every part is true of. An image as a part stands for all that it shows."""
+    """Find images that every part is true of. An image as a part means everything it shows."""
 
     model_config = _example(all_of=["a dog", "a beach", "a sunny day"], k=10)
     parts = ("all_of",)
 
-    all_of: Parts = Field(description=f"The parts. {A_PART}")
+    all_of: Parts = Field(description=f"The parts. {PART_HELP}")
 
 
 class CommonQuery(DistinctOptions):
-    """Find captions that are true of every part; of a caption, those that follow from it."""
+    """Find captions that are true of every part. Of a caption, those are true that it implies."""
 
     model_config = _example(common=["a poodle", "a cat"])
     parts = ("common",)
 
-    common: Parts = Field(description=f"The parts. {A_PART}")
+    common: Parts = Field(description=f"The parts. {PART_HELP}")
 
 
 class LikeQuery(ImageOptions):
-    """Find images like one or several, with something put in or taken out."""
+    """Find images like one or several, with something added or removed."""
 
     model_config = _example(like="a dog on a beach", plus=["a cat"], minus=["a dog"], k=10)
     parts = ("like", "also", "less", "plus", "minus")
 
-    like: AnyPart = Field(description=f"What to start from. {A_PART} Not among the hits itself.")
-    also: SomeParts = Field(
+    like: PartField = Field(description=f"Where to start. {PART_HELP} It is not among the hits.")
+    also: OptionalParts = Field(
         default=[],
-        description=f"What hits should be like too; named twice, it counts twice. {A_PART}",
+        description=f"More examples of hits; a repeated example counts twice. {PART_HELP}",
     )
-    less: SomeParts = Field(
-        default=[], description=f"What hits should be less like; it counts likewise. {A_PART}"
+    less: OptionalParts = Field(
+        default=[], description=f"Counterexamples of hits; a repeated one counts twice. {PART_HELP}"
     )
-    plus: SomeParts = Field(default=[], description=f"What to put in. {A_PART}")
-    minus: SomeParts = Field(default=[], description=f"What to take out. {A_PART}")
+    plus: OptionalParts = Field(default=[], description=f"What to add. {PART_HELP}")
+    minus: OptionalParts = Field(default=[], description=f"What to remove. {PART_HELP}")
 
     @property
     def similar(self) -> Likeness | None:
-        """How hits are compared; where something is put in, they have to have it all."""
+        """The comparison of hits: by distance, or by the order if something is added."""
         return None if self.plus else "alike"
 
 
@@ -311,16 +312,16 @@ class PairQuery(QuestionRequest):
     parts = ("premise", "hypothesis")
     needs_known_words = False
 
-    premise: AnyPart = Field(description=f"What is given. {A_PART}")
-    hypothesis: CaptionText = Field(description="The caption that may be true of it.")
+    premise: PartField = Field(description=f"The premise. {PART_HELP}")
+    hypothesis: CaptionText = Field(description="The caption that may follow from it.")
 
 
 class EntailsQuery(PairQuery):
-    """Tell whether a hypothesis follows from a premise."""
+    """Judge whether a hypothesis follows from a premise."""
 
     where: bool = Field(
         default=False,
-        description="Whether to say where in the picture the things are that the caption names.",
+        description="Whether to return boxes of the things that the caption names.",
     )
 
 
@@ -340,11 +341,11 @@ class PairsQuery(QuestionRequest):
 
 
 class DiagramQuery(QuestionRequest):
-    """Draw the Hasse diagram around a caption, or around an image of the collection."""
+    """Draw the Hasse diagram of a caption, or of an image of the collection."""
 
     parts = ("middle",)
 
-    middle: AnyPart = Field(description=f"What is in the middle. {A_PART}")
+    middle: PartField = Field(description=f"The middle of the diagram. {PART_HELP}")
 
 
 class DescribeQuery(QuestionRequest):
@@ -353,12 +354,14 @@ class DescribeQuery(QuestionRequest):
     parts = ("image_id",)
 
     image_id: Picture
-    k: int = Field(default=5, ge=1, le=WRITTEN_MAXIMUM, description="Most captions wanted.")
+    k: int = Field(
+        default=5, ge=1, le=DESCRIBE_K_MAXIMUM, description="Maximum number of captions."
+    )
     draws: int = Field(
         default=DRAWS,
         ge=1,
         le=DRAWS_MAXIMUM,
-        description="Texts that are drawn, of which the best are returned; more take longer.",
+        description="Number of texts to generate before the best are chosen; more take longer.",
     )
 
 
@@ -370,5 +373,5 @@ class EmbedQuery(QuestionRequest):
     needs_known_words = False
 
     texts: list[TextOrPicture] = Field(
-        min_length=1, max_length=TEXTS_MAXIMUM, description="They are answered in this order."
+        min_length=1, max_length=TEXTS_MAXIMUM, description="The answers have the same order."
     )

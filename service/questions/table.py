@@ -1,4 +1,4 @@
-"""The table of questions. Routes, the OpenAPI document and both clients are made from it."""
+"""The table of questions: the source of the routes, the OpenAPI document and both clients."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from hasse.service.questions import answers, requests
 from hasse.service.questions.requests import QuestionRequest
 from hasse.service.schemas import Answer
 
-Asked = TypeVar("Asked", bound=QuestionRequest)
-Answered_co = TypeVar("Answered_co", bound=Answer, covariant=True)
+RequestType = TypeVar("RequestType", bound=QuestionRequest)
+AnswerType_co = TypeVar("AnswerType_co", bound=Answer, covariant=True)
 
 _OF_STORED = ("not_found",)
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[Asked, Answered_co]):
-    """A question that a client can send.
+class Question(Generic[RequestType, AnswerType_co]):
+    """A question to the service.
 
     Attributes:
         path: the address of its route.
-        request, answer: models of what is sent and of what comes back.
+        request, answer: models of the request and of the answer.
         summary, description, success: its entry in the OpenAPI document.
-        picture: the field whose place a picture takes, which comes as the file of a form; in a list
-            the picture is the first of several parts. Empty where no picture can be sent.
-        json: whether it can be sent as JSON, too.
-        reasons: errors beside those of all searches.
-        tag: where the OpenAPI document lists it.
+        picture: the field that an uploaded picture (the file of a form) fills; in a list, the
+            picture comes first. Empty if the question takes no picture.
+        json: whether the request can also be JSON.
+        reasons: errors in addition to those of all searches.
+        tag: its group in the OpenAPI document.
     """
 
     path: str
-    request: type[Asked]
-    answer: type[Answered_co]
+    request: type[RequestType]
+    answer: type[AnswerType_co]
     summary: str
     success: str
     description: str
@@ -50,8 +50,8 @@ SEARCH_IMAGES = Question(
     "The images, the best first",
     """Rank the images of the collection by how far each falls short of the caption.
 
-    Send a form for a picture: then `violation` is the squared distance from it, or, with `similar`,
-    what a more specific image lacks of it, or what a more general image has beside it.
+    Send a form to search by a picture. Then `violation` is the squared distance from it, or with
+    `similar` the violation in the order, in one direction or the other.
     """,
 )
 SEARCH_SIMILAR = Question(
@@ -64,13 +64,13 @@ SEARCH_SIMILAR = Question(
     picture="image",
     json=False,
 )
-SEARCH_IMAGES_TOGETHER = Question(
+SEARCH_IMAGES_BATCH = Question(
     "/search/images/batch",
     requests.ImagesQuery,
     answers.ImageAnswers,
     "Find the images that each of several captions is true of",
     "An answer for each caption",
-    "Answer up to 32 captions together: they are encoded and searched as one batch.",
+    "Answer up to 32 captions, encoded and searched as one batch.",
 )
 SEARCH_CAPTIONS = Question(
     "/search/captions",
@@ -78,9 +78,9 @@ SEARCH_CAPTIONS = Question(
     answers.CaptionAnswer,
     "Find the captions that are true of a picture",
     "The captions, the best first",
-    """Rank the captions of the collection: those likely true that say most, then by violation.
+    """Rank the captions of the collection: likely and specific ones first, then by violation.
 
-    The format of the picture is read from its first bytes, not from its name or content type.
+    The first bytes of the picture decide its format, not its name or content type.
     """,
     picture="image",
     json=False,
@@ -91,12 +91,11 @@ SEARCH_ALL_OF = Question(
     answers.AllOfAnswer,
     "Find the images that several things are true of at once",
     "The images, the best first",
-    """Rank images by the part that each of them fits worst.
+    """Rank images by their worst part.
 
-    An image precedes the join of the parts exactly when it precedes each part. Where the order
-    holds only nearly, the worst part tells better than their join which images have all of them.
-    Parts that contradict each other are no error: `parts` shows which of them a hit lacks. Send a
-    form for a picture of your own; it is the first part.
+    An image precedes the join of the parts exactly when it precedes each part. As models are not
+    exact, the worst part ranks better than the join. Contradictory parts are no error: `parts` has
+    the violation of each. Send a form to use your own picture as the first part.
     """,
     picture="all_of",
     reasons=_OF_STORED,
@@ -108,9 +107,9 @@ SEARCH_COMMON = Question(
     answers.CommonAnswer,
     "Find the captions that are true of several things at once",
     "The captions, the best first",
-    """Rank captions by the part that each of them fits worst: what images and captions share.
+    """Rank captions by their worst part: what the images and captions have in common.
 
-    Send a form for a picture of your own; it is the first part.
+    Send a form to use your own picture as the first part.
     """,
     picture="common",
     reasons=_OF_STORED,
@@ -120,16 +119,16 @@ SEARCH_LIKE = Question(
     "/search/like",
     requests.LikeQuery,
     answers.ImageAnswer,
-    "Find images like some and less like others, with something put in or taken out",
+    "Find images like some and less like others, with something added or removed",
     "The images, the best first",
     """Rank images by how far each falls short of `like` with `plus` in the place of `minus`.
 
-    `also` names further parts that hits should be like, `less` those that they should be less like.
-    Without `plus`, `violation` is the squared distance from all that.
+    `also` has more examples, `less` has counterexamples. Without `plus`, `violation` is the squared
+    distance.
 
-    A single word is exchanged in the shortest captions of the collection that contain it and are
-    true of `like`: "red" for "blue" is "a red ball" for "a blue ball", where there is one. Send a
-    form to start from a picture of your own.
+    A single word is replaced in the shortest captions of the collection that contain it and are
+    true of `like`: "red" for "blue" becomes "a red ball" for "a blue ball", if there is one. Send a
+    form to start from your own picture.
     """,
     picture="like",
     reasons=_OF_STORED,
@@ -139,25 +138,25 @@ ENTAILS = Question(
     "/entails",
     requests.EntailsQuery,
     answers.Entailment,
-    "Tell whether a caption is true of an image or follows from a caption",
+    "Judge whether a caption is true of an image or follows from a caption",
     "The model's judgement",
-    """Tell whether the hypothesis follows from the premise.
+    """Judge whether the hypothesis follows from the premise.
 
-    Send JSON for a caption or an image of the collection, a form for a picture of your own. With
-    `where`, the answer has a box for each thing that the caption names, by the classes that the
-    network of a grounded model tells apart.
+    Send JSON for a caption or an image of the collection, or a form for your own picture. With
+    `where`, the answer has a box for each thing in the caption that is a class of the network of a
+    grounded model.
     """,
     picture="premise",
     reasons=(*_OF_STORED, "picture_missing"),
     tag="lattice",
 )
-ENTAILS_TOGETHER = Question(
+ENTAILS_BATCH = Question(
     "/entails/batch",
     requests.PairsQuery,
     answers.Entailments,
-    "Tell of several pairs whether one follows from the other",
+    "Judge several pairs",
     "An answer for each pair",
-    "Answer up to 64 pairs together.",
+    "Answer up to 64 pairs as one batch.",
     reasons=_OF_STORED,
     tag="lattice",
 )
@@ -167,7 +166,7 @@ DIAGRAM = Question(
     answers.Diagram,
     "Draw the Hasse diagram of a caption",
     "The diagram",
-    "Return the captions right above a caption and right below, found in the collection.",
+    "Return the captions of the collection directly above and directly below a caption.",
     reasons=_OF_STORED,
     tag="lattice",
 )
@@ -177,10 +176,9 @@ DESCRIBE = Question(
     answers.Description,
     "Write captions for a picture",
     "Generated captions, the best first",
-    """Write captions for a picture of yours, sent as a form, or for an image of the collection.
+    """Write captions for your own picture, sent as a form, or for an image of the collection.
 
-    Captions that are likely to be true come first, those that name an action before others, and
-    among them the most specific.
+    Likely captions come first, those with an action before others, and then the most specific.
     """,
     picture="image_id",
     reasons=(*_OF_STORED, "no_captioner"),
@@ -191,24 +189,24 @@ EMBED = Question(
     answers.Embeddings,
     "Return the embeddings of texts, or of a picture",
     "The embeddings",
-    """Encode up to 256 texts together, or a picture that is sent as a form.
+    """Encode up to 256 texts as one batch, or a picture that is sent as a form.
 
-    A text without one word that the model knows has `known` false: its embedding means nothing.
+    If the model knows no word of a text, `known` is false and the embedding means nothing.
     """,
     picture="texts",
 )
 
-# Sent with POST. A diagram is fetched with GET, so that a browser can keep its address.
+# Sent with POST. A diagram is sent with GET, so that its address can be a bookmark.
 QUESTIONS: tuple[Question[Any, Any], ...] = (
     SEARCH_IMAGES,
     SEARCH_SIMILAR,
-    SEARCH_IMAGES_TOGETHER,
+    SEARCH_IMAGES_BATCH,
     SEARCH_CAPTIONS,
     SEARCH_ALL_OF,
     SEARCH_COMMON,
     SEARCH_LIKE,
     DESCRIBE,
     ENTAILS,
-    ENTAILS_TOGETHER,
+    ENTAILS_BATCH,
     EMBED,
 )

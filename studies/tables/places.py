@@ -28,7 +28,7 @@ from hasse.models.encoders.regions import region_means
 from hasse.models.grounding.boxes import boxes_in_cells, demanded_classes
 from hasse.models.grounding.evidence import Floats, softmax, windows
 from hasse.models.grounding.grounded_model import GroundedModel
-from hasse.service.questions.entails import ENLARGED
+from hasse.service.questions.entails import ENLARGEMENT
 from hasse.studies.photographs.classes import article
 from hasse.studies.tables.report import markdown, parser_of, percent
 from hasse.studies.tables.truth import names_of
@@ -95,7 +95,7 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
         if not named:
             continue
         grids = {}
-        for times in (1, ENLARGED):
+        for times in (1, ENLARGEMENT):
             grids[times] = model.cells(model.preprocessing.enlarged(times).apply(one.picture))
         carried = _carried(model, grids[1], demanded_classes(model.evidence, named[-1]))
         each = {
@@ -109,7 +109,9 @@ def measure(model: GroundedModel, shown: Sequence[Pasted]) -> list[tuple[str, ..
             of_name = found.setdefault(name, [])
             of_name.append((points_into(box, one.box), overlap(box, one.box) if box.any() else 0.0))
         if missing := model.demands.phrases(article(one.absent)):
-            absent.append(bool(boxes_in_cells(model.evidence, grids[ENLARGED], missing)[-1].any()))
+            absent.append(
+                bool(boxes_in_cells(model.evidence, grids[ENLARGEMENT], missing)[-1].any())
+            )
     rows: list[tuple[str, ...]] = []
     for name, values in found.items():
         hit, shared = np.array(values, np.float64).T

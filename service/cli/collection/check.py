@@ -95,9 +95,9 @@ def _judged(settings: Settings, fields: dict[str, Any]) -> Entailment:
     if isinstance(premise, bytes):
         from hasse.models.images.decoding import open_picture
 
-        side = loaded.model.preprocessing.resize * (entails.ENLARGED if request.where else 1)
+        side = loaded.model.preprocessing.resize * (entails.ENLARGEMENT if request.where else 1)
         picture = open_picture(premise, settings.picture_limits, side)
-    return entails.without_index(loaded, request, picture)
+    return entails.answer_without_index(loaded, request, picture)
 
 
 def _sentence(answer: Entailment, words: Mapping[Verdict, str]) -> str:

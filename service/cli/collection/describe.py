@@ -94,7 +94,7 @@ def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -
     loaded = loading.ModelLoader(settings).alone()
     writer = load_writer(loaded, settings.captioner)
     opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
-    return describing.without_index(writer, opened, request)
+    return describing.answer_without_index(writer, opened, request)
 
 
 def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:

@@ -130,7 +130,7 @@ def test_where_gives_a_box_for_each_thing_that_was_found(
 
     phrases = (Phrase("dog", (0,), False), Phrase("park", (1,), False))
     monkeypatch.setattr(boxes, "find_boxes", find)
-    monkeypatch.setattr(entails, "_sought", lambda *_: phrases)
+    monkeypatch.setattr(entails, "_phrases", lambda *_: phrases)
     body = {"premise": 1005, "hypothesis": "a dog in a park", "where": True}
     stored = calibrated.post("/entails", json=body).json()
     form = {"hypothesis": "a dog in a park", "where": "true"}
