@@ -9,35 +9,35 @@ import typer
 
 from hasse.service.cli.terminal.command import Query, ShortCommand
 from hasse.service.cli.terminal.errors import CommandGroup
-from hasse.service.cli.terminal.help_text import Commands, LazyGroup, Listed
+from hasse.service.cli.terminal.help_text import Commands, LazyCommand, LazyGroup
 from hasse.service.cli.terminal.output import accept_any_character
 
 _COLLECTION, _SERVING = "hasse.service.cli.collection", "hasse.service.cli.serving"
-# In the order in which they are listed.
+# In the order of the help text.
 _COMMANDS = {
-    "add": Listed(f"{_COLLECTION}.add:add", ShortCommand),
-    "sync": Listed(f"{_COLLECTION}.add:sync", ShortCommand),
-    "status": Listed(f"{_COLLECTION}.status:status", ShortCommand),
-    "search": Listed(f"{_COLLECTION}.search:search", Query),
-    "like": Listed(f"{_COLLECTION}.like:like", Query),
-    "check": Listed(f"{_COLLECTION}.check:check", ShortCommand),
-    "describe": Listed(f"{_COLLECTION}.describe:describe", ShortCommand),
-    "serve": Listed(f"{_SERVING}.serve:serve", ShortCommand),
-    "use": Listed(f"{_COLLECTION}.use:use", ShortCommand),
-    "remove": Listed(f"{_COLLECTION}.remove:remove", ShortCommand),
-    "duplicates": Listed(f"{_COLLECTION}.duplicates:duplicates", ShortCommand),
-    "export": Listed(f"{_COLLECTION}.export:export", Query),
-    "backup": Listed(f"{_COLLECTION}.backup:backup", ShortCommand),
-    "lab": Listed("hasse.service.cli.model.lab:lab"),
-    "restore": Listed(f"{_COLLECTION}.backup:restore", ShortCommand, hidden=True),
-    "ocr": Listed(f"{_COLLECTION}.ocr:ocr", ShortCommand, hidden=True),
-    "mcp": Listed(f"{_SERVING}.mcp:mcp", ShortCommand, hidden=True),
-    "demo": Listed(f"{_SERVING}.demo:demo", ShortCommand, hidden=True),
-    "study": Listed("hasse.service.cli.study:study", hidden=True),
-    "cluster": Listed(f"{_SERVING}.cluster:cluster", hidden=True),
+    "add": LazyCommand(f"{_COLLECTION}.add:add", ShortCommand),
+    "sync": LazyCommand(f"{_COLLECTION}.add:sync", ShortCommand),
+    "status": LazyCommand(f"{_COLLECTION}.status:status", ShortCommand),
+    "search": LazyCommand(f"{_COLLECTION}.search:search", Query),
+    "like": LazyCommand(f"{_COLLECTION}.like:like", Query),
+    "check": LazyCommand(f"{_COLLECTION}.check:check", ShortCommand),
+    "describe": LazyCommand(f"{_COLLECTION}.describe:describe", ShortCommand),
+    "serve": LazyCommand(f"{_SERVING}.serve:serve", ShortCommand),
+    "use": LazyCommand(f"{_COLLECTION}.use:use", ShortCommand),
+    "remove": LazyCommand(f"{_COLLECTION}.remove:remove", ShortCommand),
+    "duplicates": LazyCommand(f"{_COLLECTION}.duplicates:duplicates", ShortCommand),
+    "export": LazyCommand(f"{_COLLECTION}.export:export", Query),
+    "backup": LazyCommand(f"{_COLLECTION}.backup:backup", ShortCommand),
+    "lab": LazyCommand("hasse.service.cli.model.lab:lab"),
+    "restore": LazyCommand(f"{_COLLECTION}.backup:restore", ShortCommand, hidden=True),
+    "ocr": LazyCommand(f"{_COLLECTION}.ocr:ocr", ShortCommand, hidden=True),
+    "mcp": LazyCommand(f"{_SERVING}.mcp:mcp", ShortCommand, hidden=True),
+    "demo": LazyCommand(f"{_SERVING}.demo:demo", ShortCommand, hidden=True),
+    "study": LazyCommand("hasse.service.cli.study:study", hidden=True),
+    "cluster": LazyCommand(f"{_SERVING}.cluster:cluster", hidden=True),
 }
 
-# What was typed up to 0.2.0, and what it is called now.
+# Commands of 0.2.0, and their names now.
 _MOVED: dict[tuple[str, ...], str] = {
     ("data", "abstract"): "study photographs abstract",
     ("data", "classes"): "study photographs classes",
@@ -62,18 +62,22 @@ _MOVED: dict[tuple[str, ...], str] = {
 
 
 class RootGroup(CommandGroup, LazyGroup):
-    """The root: its commands, and one line for each that has moved."""
+    """The root group. It names the new place of a command that has moved."""
 
-    def table(self) -> Mapping[str, Listed]:
+    def table(self) -> Mapping[str, LazyCommand]:
         """Return the commands."""
         return _COMMANDS
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options; `help COMMAND` is `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; say what a moved one is called now, and end with status 2."""
+        """Find a command; for one that has moved, print its new name and end with status 2."""
         for words in (tuple(args[:2]), tuple(args[:1])):
             if words in _MOVED:
-                was = " ".join(words)
-                typer.echo(f"error: 'hasse {was}' is now 'hasse {_MOVED[words]}'", err=True)
+                old = " ".join(words)
+                typer.echo(f"error: 'hasse {old}' is now 'hasse {_MOVED[words]}'", err=True)
                 raise typer.Exit(2)
         return super().resolve_command(ctx, args)
 
@@ -94,8 +98,8 @@ app = Commands(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"hasse {version('hasse-search')}")
@@ -106,10 +110,10 @@ def _version(asked: bool) -> None:
 def root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Hold the options of all commands."""
+    """Declare the options of `hasse` itself."""
 
 
 def main() -> None:

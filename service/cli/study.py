@@ -1,4 +1,4 @@
-"""`hasse study`: the commands of `studies/`, loaded only when one of them is called."""
+"""`hasse study`: the commands of `studies/`, imported when they are called."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.help_text import Commands, LazyGroup, Listed
+from hasse.service.cli.terminal.help_text import Commands, LazyCommand, LazyGroup
 
 _PACKAGE = "hasse.studies"
 
 
 def study_commands() -> Mapping[str, str]:
-    """Return `module:attribute` of each study's command, by name; none without `studies/`."""
+    """Return the `module:attribute` of each command of `studies/`; none without that folder."""
     if find_spec(_PACKAGE) is None:
         return {}
     commands: Mapping[str, str] = import_module(_PACKAGE).COMMANDS
@@ -22,10 +22,10 @@ def study_commands() -> Mapping[str, str]:
 
 
 class StudyGroup(LazyGroup):
-    """Commands found in the table of `studies/`. The product itself imports no study."""
+    """The commands in the table of `studies/`. The product itself imports no study."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse to go on where no study is installed."""
+        """Parse options; raises CommandError where no study is installed."""
         if not study_commands():
             raise CommandError(
                 "the studies are not installed: they are in studies/ of a clone of the repository; "
@@ -33,9 +33,9 @@ class StudyGroup(LazyGroup):
             )
         return super().parse_args(ctx, args)
 
-    def table(self) -> Mapping[str, Listed]:
+    def table(self) -> Mapping[str, LazyCommand]:
         """Return the commands of the studies."""
-        return {name: Listed(path) for name, path in study_commands().items()}
+        return {name: LazyCommand(path) for name, path in study_commands().items()}
 
 
 study = Commands(

@@ -1,4 +1,4 @@
-"""Exit statuses of commands, and the one line of an error."""
+"""Turns exceptions of commands into an exit status and one line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hasse.models.errors import HasseError
 from hasse.service.cli.terminal.output import one_line
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_UsageError: Any = typer.BadParameter.__base__  # typer exports no name for it
 
 _REMEDIES = {
     errno.ENOSPC: "; free some space and run the same command again",
@@ -35,14 +36,20 @@ class Interrupted(Exception):
 class CommandGroup(TyperGroup):
     """The root command: turns exceptions into one line and an exit status."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options of the root; an error of usage prints one line."""
+        with _usage_errors():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command.
 
-        An error prints `error: ...` with status 1, Ctrl-C prints `stopped: ...` with status 130.
-        An exception that is a bug keeps its traceback.
+        An error prints `error: ...` with status 1, or 2 for an error of usage. Ctrl-C prints
+        `stopped: ...` with status 130. An exception that is a bug keeps its traceback.
         """
         try:
-            return super().invoke(ctx)
+            with _usage_errors():
+                return super().invoke(ctx)
         except Interrupted as interrupted:
             typer.echo(f"stopped: {interrupted}", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -55,6 +62,22 @@ class CommandGroup(TyperGroup):
                 raise
             typer.echo(f"error: {sentence}", err=True)
             raise typer.Exit(1) from None
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Print an error of usage as `error: ...` with status 2. A help text stays as it is."""
+    try:
+        yield
+    except _UsageError as error:
+        command = error.ctx.command_path
+        message = error.format_message()
+        if message == error.ctx.get_help():  # the command was called without arguments
+            raise
+        sentence = f"{message[:1].lower()}{message[1:]}".removesuffix(".")
+        remedy = "" if sentence.endswith("?") else f"; see '{command} --help'"
+        typer.echo(f"error: {one_line(sentence)}{remedy}", err=True)
+        raise typer.Exit(2) from None
 
 
 def explain(error: Exception) -> str | None:
@@ -75,15 +98,15 @@ def explain(error: Exception) -> str | None:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Tell whether memory ran out; torch has no exception class of its own for it on a CPU."""
+    """Return whether memory ran out. On a CPU, torch raises a plain RuntimeError."""
     on_gpu = type(error).__name__ == "OutOfMemoryError"
     return isinstance(error, MemoryError) or on_gpu or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager
-def resumable(kept: Callable[[], str]) -> Iterator[None]:
-    """On Ctrl-C, print which work is kept and how to continue."""
+def resumable(message: Callable[[], str]) -> Iterator[None]:
+    """On Ctrl-C, print a message: which work is kept, and how to continue."""
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(kept()) from None
+        raise Interrupted(message()) from None

@@ -1,4 +1,4 @@
-"""Groups of commands whose help texts are their docstrings, as plain text of 80 columns."""
+"""Groups of commands. Their help is plain text, from the docstrings of the functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Commands(typer.Typer):
         )
 
     def add(self, function: Function, cls: type[Command] = Command) -> Function:
-        """Add a function as a command of the same name; lists show its first sentence."""
+        """Add a function as a command of its name; a list shows the first sentence of its help."""
         text = function.__doc__ or ""
         first = " ".join(re.split(r"(?<=\.)\s", text, maxsplit=1)[0].split())
         name = function.__name__.strip("_")
@@ -47,8 +47,8 @@ class Commands(typer.Typer):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A command of a `LazyGroup`, or a group: `module:attribute`, and how it is listed."""
+class LazyCommand:
+    """A command or a group that is not imported yet; `path` is `module:attribute`."""
 
     path: str
     cls: type[Command] = Command
@@ -56,27 +56,27 @@ class Listed:
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are called, or listed in a help text."""
+    """A group that imports a command when it is called, or shown in a help text."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.commands: Any = dict.fromkeys(self.table())  # the names: they list and suggest
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = dict.fromkeys(self.table())  # typer lists and suggests these names
 
     @abstractmethod
-    def table(self) -> Mapping[str, Listed]:
-        """Return the commands by name, in the order in which they are listed."""
+    def table(self) -> Mapping[str, LazyCommand]:
+        """Return the commands by name, in the order of the help text."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load a command."""
-        listed = self.table().get(cmd_name)
-        if listed is None:
+        """Import a command; None for an unknown name."""
+        lazy = self.table().get(cmd_name)
+        if lazy is None:
             return None
-        found = pkgutil.resolve_name(listed.path)
-        if isinstance(found, typer.Typer):
-            command: Any = get_group(found)
+        imported = pkgutil.resolve_name(lazy.path)
+        if isinstance(imported, typer.Typer):
+            command: Any = get_group(imported)
         else:
             single = Commands()
-            single.add(found, listed.cls)
+            single.add(imported, lazy.cls)
             command = get_command(single)
-        command.name, command.hidden = cmd_name, listed.hidden
+        command.name, command.hidden = cmd_name, lazy.hidden
         return command

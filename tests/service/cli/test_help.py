@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 from typer import Context
+from typer.testing import CliRunner
 
 from hasse.service.cli import app, study
 from tests.service.cli.shell import hasse
@@ -172,6 +173,40 @@ def test_misspelt_command_gets_a_hint() -> None:
     wrong = hasse("serch", "a dog")
     assert wrong.status == 2
     assert "search" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("check", "photo.jpg"), "missing argument 'TEXT'; see 'hasse check --help'"),
+        (("search", "dog", "-k", "3"), "no such option: -k; see 'hasse search --help'"),
+        (
+            ("lab", "embed", "dog", "--json"),  # JSON lines are what it prints without an option
+            "no such option: --json; see 'hasse lab embed --help'",
+        ),
+        (("lab", "learn"), "no such command 'learn'; see 'hasse lab --help'"),
+        (("--quiet",), "no such option: --quiet; see 'hasse --help'"),
+        (("serch", "dog"), "no such command 'serch'. Did you mean 'search', 'serve'?"),
+    ],
+)
+def test_error_of_usage_is_one_line_with_the_remedy(words: tuple[str, ...], line: str) -> None:
+    wrong = CliRunner().invoke(app, words, prog_name="hasse")
+    assert wrong.exit_code == 2
+    assert wrong.stdout == ""
+    assert wrong.stderr == f"error: {line}\n"
+
+
+@pytest.mark.parametrize("words", [(), ("search",), ("lab", "train"), ("lab", "model", "make")])
+def test_help_with_a_command_prints_the_help_of_that_command(words: tuple[str, ...]) -> None:
+    shown = hasse("help", *words)
+    assert shown.status == 0
+    assert shown.out == hasse(*words, "--help").out
+
+
+def test_help_with_an_unknown_command_is_an_error() -> None:
+    wrong = hasse("help", "nothing")
+    assert wrong.status == 2
+    assert "no such command 'nothing'" in wrong.error
 
 
 def test_help_loads_nothing_heavy() -> None:
