@@ -10,7 +10,7 @@ import typer
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.long_running import (
-    AGAIN,
+    CONTINUE_MESSAGE,
     stoppable,
     training_report,
 )
@@ -103,7 +103,7 @@ def _learn(plan: DistillationPlan, out: Path, device: str, workers: int | None) 
     from hasse.models.files import lock_folder
     from hasse.models.training.run import TrainingStopped
 
-    kept = f"what is done is kept in {out}; {AGAIN}"
+    kept = f"what is done is kept in {out}; {CONTINUE_MESSAGE}"
     with resumable(lambda: kept), lock_folder(out):
         run = plan.prepare(out, device, progress, tell, workers, picture_limits())
         with progress("learning") as bar, stoppable(lambda: kept, TrainingStopped) as stop:

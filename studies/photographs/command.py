@@ -9,7 +9,7 @@ import typer
 
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import AGAIN, stoppable
+from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, stoppable
 from hasse.service.cli.terminal.options import DatasetFolder, Device
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
@@ -209,8 +209,8 @@ def features(
     model = SentenceEncoder(encoder, pick_device(device))
     with (
         progress("features") as report,
-        stoppable(lambda: AGAIN, TextExtractionStopped) as stop,
-        resumable(lambda: f"finished features are kept in {out}; {AGAIN}"),
+        stoppable(lambda: CONTINUE_MESSAGE, TextExtractionStopped) as stop,
+        resumable(lambda: f"finished features are kept in {out}; {CONTINUE_MESSAGE}"),
     ):
         found = extract_texts(wanted, model, out, progress=report, stop=stop)
     typer.echo(f"{out}: {count(len(found.texts), 'text')}")

@@ -1,1 +1,1 @@
-"""Commands about a collection: index, search, entails."""
+"""Commands about a library: add, sync, search, like, check, describe, status and others."""

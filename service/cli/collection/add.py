@@ -1,4 +1,4 @@
-"""`hasse add` and `hasse sync`: bring a library in step with folders of pictures."""
+"""`hasse add` and `hasse sync`: update a library from folders of pictures."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def add(
     exclude: Exclude = None,
     follow_links: Annotated[
         bool,
-        typer.Option("--follow-links", help="Take files that links out of the folder lead to."),
+        typer.Option("--follow-links", help="Follow links that lead out of the folder."),
     ] = False,
     dry_run: DryRun = False,
     model: LibraryModel = None,
     encoding: Encoding,
 ) -> None:
-    """Remember folders of pictures, and make what they hold searchable.
+    """Add folders of pictures to the library, and make their pictures searchable.
 
     Captions are the lines of beach.txt beside beach.jpg. The pictures stay where they are. Stop
-    it at any time: the same command goes on. A folder that is known is brought in step.
+    it at any time: the same command goes on. A folder of the library is synced.
 
     \b
     Examples:
@@ -65,23 +65,23 @@ def sync(
     *,
     library: Library = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on until Ctrl-C, whenever something changes.")
+        bool, typer.Option("--watch", help="Go on until Ctrl-C, and sync after each change.")
     ] = False,
     dry_run: DryRun = False,
     allow_empty: Annotated[
         bool,
         typer.Option(
             "--allow-empty",
-            help="Remove what has vanished even where a folder is missing, empty or on another "
-            "device.",
+            help="Remove missing pictures even if their whole folder is missing, empty or on "
+            "another device.",
         ),
     ] = False,
     encoding: Encoding,
 ) -> None:
-    """Bring the library in step with its folders: add, move, change and remove.
+    """Update the library from its folders: add, move, change and remove.
 
     The bytes of a file decide, not its path: a picture that was moved or renamed stays the same,
-    and copies are paths of one picture. Captions are read again. Nothing is removed where a
+    and copies are paths of one picture. Captions are read again. Nothing is removed if a
     folder is missing, empty or on another device.
 
     \b

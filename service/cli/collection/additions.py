@@ -1,4 +1,4 @@
-"""The steps of `hasse add` and `hasse sync`: look at folders, and follow them."""
+"""Adds folders to a library, syncs it with them, and follows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
-from hasse.service.cli.terminal.skipped_rows import counted, tell_each
+from hasse.service.cli.terminal.skipped_rows import skipped_summary, warn_each
 from hasse.service.plural import count
 from hasse.service.runtime.reading import BackgroundReading, advice
 from hasse.service.writing.folders.encoders import Encoders
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to enc
     from hasse.models.checkpoints.checkpoint import Checkpoint
     from hasse.service.writing.image_source import ImageSource
 
-_KEPT = "what was changed so far is searchable; the same command goes on with the rest"
+_STOP_MESSAGE = "what was changed so far is searchable; the same command goes on with the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +51,32 @@ class SyncOptions:
     encoding: Encoding = field(default_factory=Encoding)
     allow_empty: bool = False
     dry_run: bool = False
-    read_text: bool = True  # in the background
+    read_text: bool = True  # start reading text in new pictures in the background
 
 
 def add_folders(library: Path, paths: Sequence[Path], options: SyncOptions) -> None:
-    """Bring a library in step with folders and single pictures, and print one line of counts.
+    """Add folders and single pictures to a library, and print one line of counts.
 
-    Where there is no library yet, it is made.
+    The library is created if there is none.
     """
     if options.scan.captions is not None and (len(paths) > 1 or paths[0].is_file()):
         raise CommandError("--captions is for one folder: name that one, and nothing beside it")
     for path in paths:
         if (path / "catalog.db").is_file():
             raise CommandError(f"{path} is a library, not a folder of pictures: see --library")
-    with _opened_or_new(library, paths, options) as (opened, encoders):
-        _require_present(paths, _known_files(opened))
+    with _open_or_create(library, paths, options) as (opened, encoders):
+        _require_present(paths, _indexed_files(opened))
         _sync(opened, encoders, paths, options)
 
 
 def sync_folders(library: Path, options: SyncOptions) -> None:
-    """Bring a library in step with its folders, and print one line of counts."""
+    """Sync a library with its folders, and print one line of counts."""
     with Index.open(library, verify="sizes") as opened:
         _sync(opened, _encoders(opened, options), folders_of(opened), options)
 
 
 def follow(library: Path, options: SyncOptions) -> None:
-    """Keep a library in step with its folders until Ctrl-C, with a line for each change."""
+    """Sync a library with its folders until Ctrl-C, and print a line for each change."""
     from hasse.service.writing.folders.watch import FolderWatch
 
     reading = BackgroundReading(library)
@@ -84,25 +84,25 @@ def follow(library: Path, options: SyncOptions) -> None:
     def report(counts: Counts, generation: int) -> None:
         if options.read_text and (counts.added or counts.changed):
             reading.start()
-        typer.echo(f"{summary(counts)}; generation {generation}")
+        typer.echo(f"{summarize(counts)}; generation {generation}")
 
     with Index.open(library, verify="sizes") as opened:
         tell(f"following {', '.join(map(str, folders_of(opened)))}; Ctrl-C stops")
         watch = FolderWatch(
             opened,
-            _encoders(opened, options, lambda line: None),  # the watch tells each line once
+            _encoders(opened, options, lambda line: None),  # the watch itself prints these lines
             on_change=report,
             warn=tell,
         )
         try:
-            with resumable(lambda: "the library is as it was last told"):
+            with resumable(lambda: "the library is as the last line says"):
                 watch.run(threading.Event())
         finally:
             reading.stop()
 
 
 def folders_of(index: Index) -> list[Path]:
-    """Return the folders that a library remembers; raises CommandError for none."""
+    """Return the followed folders of a library; raises CommandError if there are none."""
     folders = index.catalog.locations(index.folder, find_missing=True).followed_folders
     if not folders:
         raise CommandError("the library has no folders: 'hasse add FOLDER' adds one")
@@ -110,7 +110,7 @@ def folders_of(index: Index) -> list[Path]:
 
 
 def require_no_demo(model: str) -> None:
-    """Raise CommandError for the model of the demo: it reads drawn scenes only."""
+    """Raise CommandError for the model of the demo, which knows drawn scenes only."""
     if model == "scenes":
         raise CommandError(
             "the model of the demo knows drawn scenes only: name another --model, or, where the "
@@ -119,11 +119,11 @@ def require_no_demo(model: str) -> None:
 
 
 @contextmanager
-def _opened_or_new(
+def _open_or_create(
     library: Path, paths: Sequence[Path], options: SyncOptions
 ) -> Iterator[tuple[Index, Encoders]]:
-    """Yield the library; a new one where there is none, which a dry run makes elsewhere."""
-    opened = _opened(library)
+    """Yield the library, which is created if there is none; a dry run creates a temporary one."""
+    opened = _open_if_exists(library)
     if opened is not None:
         with opened:
             require_no_demo(opened.model.name)
@@ -136,45 +136,46 @@ def _opened_or_new(
 
     model = named_models.find_or_default(options.model, Dataset("", ()))
     require_no_demo(model.name)
-    checkpoint = loaded(model, options.encoding.device)
-    with TemporaryDirectory(prefix="hasse-") as elsewhere:
-        place = Path(elsewhere, "library") if options.dry_run else library
+    checkpoint = load_checkpoint(model, options.encoding.device)
+    with TemporaryDirectory(prefix="hasse-") as temporary:
+        folder = Path(temporary, "library") if options.dry_run else library
         try:
-            made = created(place, checkpoint)
-        except IndexExistsError:  # another command made it meanwhile: both add to it
-            made = Index.open(place, checkpoint.fingerprint)
-        with made:
-            yield made, Encoders(lambda: checkpoint, partial(options.encoding.source, skipped=tell))
-        if made.info().images and not options.dry_run:
+            created = create_index(folder, checkpoint)
+        except IndexExistsError:  # another command created it meanwhile: both add to it
+            created = Index.open(folder, checkpoint.fingerprint)
+        source = partial(options.encoding.source, skipped=tell)
+        with created:
+            yield created, Encoders(lambda: checkpoint, source)
+        if created.info().images and not options.dry_run:
             tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
 
 
 def _require_apart(library: Path, paths: Sequence[Path]) -> None:
-    """Refuse a library in a folder of pictures."""
-    place = Path(os.path.realpath(library))  # Path.resolve fails on links in a circle
-    around = next((path for path in paths if place.is_relative_to(os.path.realpath(path))), None)
-    if around is None and library.is_dir() and scan([library]).files:
-        around = library
-    if around is not None and place != Path(os.path.realpath(home() / "library")):
+    """Raise CommandError for a library in a folder of pictures."""
+    real = Path(os.path.realpath(library))  # Path.resolve fails on links in a circle
+    parent = next((path for path in paths if real.is_relative_to(os.path.realpath(path))), None)
+    if parent is None and library.is_dir() and scan([library]).files:
+        parent = library
+    if parent is not None and real != Path(os.path.realpath(home() / "library")):
         raise CommandError(
-            f"{around} is a folder of pictures, and no place for a library: leave --library out, "
+            f"{parent} is a folder of pictures, and no place for a library: leave --library out, "
             "or name a folder of its own"
         )
 
 
 def _require_pictures(paths: Sequence[Path], options: SyncOptions) -> None:
-    """Refuse to make a library of nothing."""
-    seen = scan(paths, options.scan)
-    if not seen.files:
-        rest = "".join(f" ({line})" for line in seen.skipped.report_lines()[-1:])
+    """Raise DatasetError if there is no picture to make a library of."""
+    result = scan(paths, options.scan)
+    if not result.files:
+        skipped = "".join(f" ({line})" for line in result.skipped.report_lines()[-1:])
         raise DatasetError(
-            f"no pictures in {', '.join(map(str, paths))} and below{rest}: "
+            f"no pictures in {', '.join(map(str, paths))} and below{skipped}: "
             "docs/collections.md lists the formats"
         )
 
 
-def created(folder: Path, checkpoint: Checkpoint) -> Index:
-    """Make an empty index whose points this model will make."""
+def create_index(folder: Path, checkpoint: Checkpoint) -> Index:
+    """Create an empty index for the points of a model."""
     from hasse.service.writing.indexing import identity_of
 
     return Index.create(folder, identity_of(checkpoint))
@@ -184,11 +185,11 @@ def _encoders(
     index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
 ) -> Encoders:
     settings = configure(device=options.encoding.device)
-    named = settings.model_copy(update={"model": options.model})
-    return Encoders.of(index, named, partial(options.encoding.source, skipped=skipped))
+    settings = settings.model_copy(update={"model": options.model})
+    return Encoders.of(index, settings, partial(options.encoding.source, skipped=skipped))
 
 
-def loaded(folder: Path, device: str) -> Checkpoint:
+def load_checkpoint(folder: Path, device: str) -> Checkpoint:
     """Load a checkpoint onto a device."""
     from hasse.models.checkpoints.checkpoint import load
     from hasse.service.runtime.device import pick_device
@@ -196,7 +197,7 @@ def loaded(folder: Path, device: str) -> Checkpoint:
     return load(folder, pick_device(device), runtime=configure().encoder_runtime)
 
 
-def built(
+def build_index(
     dataset: Dataset,
     checkpoint: Checkpoint,
     folder: Path,
@@ -206,15 +207,15 @@ def built(
     """Build an index of a dataset, with progress."""
     from hasse.service.writing import indexing
 
-    kept = f"what is encoded is kept in {folder}; the same command goes on from there"
-    with progress("indexing") as report, resumable(lambda: kept):
+    message = f"what is encoded is kept in {folder}; the same command goes on from there"
+    with progress("indexing") as report, resumable(lambda: message):
         return indexing.build(
             dataset, checkpoint, folder, source, report, rows_per_segment=segment_rows
         )
 
 
-def tell_unknown(texts: Collection[str], model: str) -> None:
-    """Say that captions mean nothing to a model, if there are such."""
+def warn_of_unknown_captions(texts: Collection[str], model: str) -> None:
+    """Print how many captions have no word that a model knows, if there are any."""
     if texts:
         tell(
             f"{count(len(texts), 'caption')} without a word that the model {model} knows, such as "
@@ -222,8 +223,8 @@ def tell_unknown(texts: Collection[str], model: str) -> None:
         )
 
 
-def summary(counts: Counts) -> str:
-    """Return what was done, or would be, in one line."""
+def summarize(counts: Counts) -> str:
+    """Return the counts of a sync in one line."""
     parts = [count(counts.added, "picture") + " added"]
     numbers = (
         (counts.moved, "moved"),
@@ -233,7 +234,7 @@ def summary(counts: Counts) -> str:
     )
     parts += [f"{number:,} {what}" for number, what in numbers if number]
     line = ", ".join(parts)
-    said = [
+    captions = [
         f"{count(number, 'caption')} {what}"
         for number, what in (
             (counts.captions_added, "added"),
@@ -241,64 +242,65 @@ def summary(counts: Counts) -> str:
         )
         if number
     ]
-    if said:
-        line += f"; {', '.join(said)}"
+    if captions:
+        line += f"; {', '.join(captions)}"
     return line + (f"; {counts.present:,} were there already" if counts.present else "")
 
 
-def _opened(folder: Path) -> Index | None:
+def _open_if_exists(folder: Path) -> Index | None:
     try:
         return Index.open(folder, verify="sizes")
     except MissingIndexError as error:
-        if type(error) is not MissingIndexError:  # its build has not ended
+        if type(error) is not MissingIndexError:  # a subclass: its build is unfinished
             raise
         return None
 
 
-def _known_files(index: Index) -> list[Path]:
+def _indexed_files(index: Index) -> list[Path]:
     rows = index.catalog.all_paths()
     return [Path(index.locations.absolute(row.path)) for row in rows]
 
 
-def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
+def _require_present(paths: Sequence[Path], indexed: Sequence[Path]) -> None:
+    """Raise CommandError for a path that neither exists nor contains indexed files."""
     for at, path in enumerate(paths):
-        place = Path(os.path.realpath(path))  # Path.resolve fails on links in a circle
-        if not path.exists() and not any(file.is_relative_to(place) for file in known):
+        real = Path(os.path.realpath(path))  # Path.resolve fails on links in a circle
+        if not path.exists() and not any(file.is_relative_to(real) for file in indexed):
             joined = (" ".join(map(str, paths[at:end])) for end in range(at + 2, len(paths) + 1))
-            whole = next((name for name in joined if Path(name).exists()), None)
-            remedy = "check the path" if whole is None else f'put it in quotes, as in "{whole}"'
+            quoted = next((name for name in joined if Path(name).exists()), None)
+            remedy = "check the path" if quoted is None else f'put it in quotes, as in "{quoted}"'
             raise CommandError(f"there is no picture or folder {path}: {remedy}")
 
 
 def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: SyncOptions) -> None:
     locations = index.catalog.locations(index.folder, find_missing=True)
-    seen = scan(paths, options.scan, locations=locations, index_folder=index.folder)
-    if options.model is not None:  # refused where it is another one, also where nothing is new
+    scanned = scan(paths, options.scan, locations=locations, index_folder=index.folder)
+    if options.model is not None:  # refuse another model even if there is nothing new to encode
         encoders.load()
-    sync = FolderSync(index, seen, remove=True, allow_empty=options.allow_empty)
+    sync = FolderSync(index, scanned, remove=True, allow_empty=options.allow_empty)
     try:
         if options.dry_run:
             counts = sync.dry_run(encoders)
         else:
-            with progress("adding pictures") as report, resumable(lambda: _KEPT):
+            with progress("adding pictures") as report, resumable(lambda: _STOP_MESSAGE):
                 counts = sync.apply(encoders, report)
     finally:
-        tell_each(sync.scan.skipped)
+        warn_each(sync.scan.skipped)
     if not options.dry_run:
         merge_small(index)
         if options.read_text and (counts.added or counts.changed):
-            _read_text(index.folder)
-    tell_unknown(sync.unknown_captions, index.model.name)
+            _start_reading_text(index.folder)
+    warn_of_unknown_captions(sync.unknown_captions, index.model.name)
     for sentence in sync.plan.unreachable.values():
         tell(sentence)
-    would = "nothing was changed; without --dry-run: " if options.dry_run else ""
-    typer.echo(f"{would}{summary(counts)}{counted(sync.scan.skipped)}")
+    prefix = "nothing was changed; without --dry-run: " if options.dry_run else ""
+    typer.echo(f"{prefix}{summarize(counts)}{skipped_summary(sync.scan.skipped)}")
     if counts == Counts() and all(path.is_file() for path in paths):
         raise typer.Exit(1)  # none of the named files is a picture
 
 
-def _read_text(library: Path) -> None:
-    """Have the text in new pictures read after this command, or say once what reads it."""
+def _start_reading_text(library: Path) -> None:
+    """Read the text in new pictures in the background, or print once what that needs."""
     if BackgroundReading(library).start(detached=True):
         tell("text in the new pictures is read in the background; 'hasse status' says how far")
     elif line := advice(library):
@@ -306,9 +308,9 @@ def _read_text(library: Path) -> None:
 
 
 def merge_small(index: Index) -> None:
-    """Merge what many additions have left; the additions stay where that fails."""
+    """Merge the small segments of many additions. If that fails, the additions stay."""
     try:
-        with progress("merging rows") as report, resumable(lambda: _KEPT):
+        with progress("merging rows") as report, resumable(lambda: _STOP_MESSAGE):
             index.compact(progress=report)
     except IndexLockedError:
         pass  # a service is merging

@@ -1,4 +1,4 @@
-"""Answers one question of a command in its own process, without a service."""
+"""Answers a question in the process of the command, without a service."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Of a service it bounds the queue; here nobody else waits, and the kernels may be compiled first.
+# Long, because nobody else waits here, and the kernels may be compiled first.
 _DEADLINE_SECONDS = 3600.0
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question with values for its request, and perhaps for others."""
+class FilledQuestion:
+    """A question with the values of its request. Values that its request lacks are ignored."""
 
     question: Question[Any, Any]
     fields: dict[str, Any]
 
     @property
     def has_picture(self) -> bool:
-        """Whether a part is a picture."""
-        each = (value if isinstance(value, list) else [value] for value in self.fields.values())
-        return any(isinstance(part, bytes) for parts in each for part in parts)
+        """Whether a value, or a part of one, is a picture."""
+        lists = (value if isinstance(value, list) else [value] for value in self.fields.values())
+        return any(isinstance(part, bytes) for parts in lists for part in parts)
 
     def request(self) -> Any:
-        """Return the request; raises ServiceError `invalid`."""
+        """Return the request; raises ServiceError `invalid` for values that it refuses."""
         from hasse.service.errors import validated
 
         model = self.question.request
-        known = {name: self.fields[name] for name in model.model_fields if name in self.fields}
-        return validated(model, known)
+        values = {name: self.fields[name] for name in model.model_fields if name in self.fields}
+        return validated(model, values)
 
 
-def answer_to(settings: Settings, asked: Asked) -> Any:
+def answer_question(settings: Settings, filled: FilledQuestion) -> Any:
     """Answer a question. The image encoder is loaded only if a part is a picture."""
     import_numpy()
     from hasse.service.questions import table
     from hasse.service.questions.handlers import ask
 
-    request = asked.request()
-    return with_engine(
+    request = filled.request()
+    return run_with_engine(
         settings,
-        lambda engine: ask(engine, asked.question, request),
-        with_pictures=asked.has_picture,
-        one_off=asked.question is not table.DESCRIBE,  # which encodes many captions
+        lambda engine: ask(engine, filled.question, request),
+        with_pictures=filled.has_picture,
+        one_off=filled.question is not table.DESCRIBE,  # which encodes many captions
     )
 
 
-def with_engine(
+def run_with_engine(
     settings: Settings,
     work: Callable[[Engine], Awaitable[Result]],
     *,
     with_pictures: bool = False,
     one_off: bool = True,
 ) -> Result:
-    """Open the library for some questions, and return what `work` makes of it."""
+    """Open the library, and return the result of `work` with its engine."""
     import_numpy()
     from hasse.service.core.engine import Engine
 
@@ -81,9 +81,9 @@ def with_engine(
 
 
 def import_numpy() -> None:
-    """Import numpy with one thread of OpenBLAS: several spin for a tenth of a second at the start.
+    """Import numpy with a single thread of OpenBLAS.
 
-    One caption leaves them nothing to do.
+    More threads would have no work for one caption, and spin for a tenth of a second at the start.
     """
     if _BLAS_THREADS in os.environ:
         return

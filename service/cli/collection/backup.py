@@ -1,4 +1,4 @@
-"""`hasse backup` and `hasse restore`: a copy of a library that is whole, made while it is used."""
+"""`hasse backup` and `hasse restore`: a consistent copy of a library, made while it is used."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def backup(
         Path,
         typer.Argument(
             metavar="DIR|FILE",
-            help="A folder, which takes only what it lacks; or a new file that ends in .tar.",
+            help="A folder, to which only new files are copied; or a new file that ends in .tar.",
         ),
     ],
     library: Library = None,
 ) -> None:
     """Back up the library, also while it is used.
 
-    Every file of the backup is read again at the end. It holds the index and the pictures that
-    were sent to the service. Pictures in your folders, and a model of your own, are backed up
-    where they are. 'hasse restore' is the way back.
+    Every file of the backup is read again at the end. It has the index, and the pictures that
+    were sent to the service. Back up the pictures in your folders, and a model of your own,
+    yourself. 'hasse restore' is the way back.
 
     \b
     Examples:
@@ -41,17 +41,18 @@ def backup(
     from hasse.service.cli.collection.index_report import size
 
     folder = configure(library=library).index
-    kept = "the backup of before is as it was; the same command goes on"
-    with progress("checking the backup") as report, resumable(lambda: kept):
-        made = back_up(folder, place, report)
-    for picture in made.missing:
+    message = "the backup of before is as it was; the same command goes on"
+    with progress("checking the backup") as report, resumable(lambda: message):
+        result = back_up(folder, place, report)
+    for picture in result.missing:
         tell(f"left out: {folder / picture} is missing")
-    held = made.manifest
+    manifest = result.manifest
     typer.echo(
-        f"{count(held.images, 'picture')}, {count(held.captions, 'caption')}: all that was "
-        f"answered before {held.moment} (generation {held.generation:,})"
+        f"{count(manifest.images, 'picture')}, {count(manifest.captions, 'caption')}: all that was "
+        f"answered before {manifest.moment} (generation {manifest.generation:,})"
     )
-    tell(f"{count(made.copied, 'file')} copied, {len(held.files):,} read again, {size(held.size)}")
+    files = f"{count(result.copied, 'file')} copied, {len(manifest.files):,} read again"
+    tell(f"{files}, {size(manifest.size)}")
 
 
 def restore(
@@ -63,39 +64,40 @@ def restore(
         typer.Option(
             "--folder",
             metavar="OLD=NEW",
-            help="Where a folder of pictures lies now; repeat it. Folders below it moved too.",
+            help="New path of a folder of pictures and all below it; repeat it.",
         ),
     ] = None,
 ) -> None:
-    """Make a library of a backup, where there is none yet.
+    """Make a library from a backup, where there is none yet.
 
-    Every file is compared with its checksum first. Folders of pictures that lie elsewhere now are
-    named here, or found again later by 'hasse add NEW'.
+    Every file is compared with its checksum first. For folders of pictures that have moved, give
+    --folder, or run 'hasse add NEW' later.
 
     \b
     Examples:
       hasse restore /backups/library
       hasse restore /backups/library --folder /home/ann=/srv/ann
     """
-    from hasse.index.backup.restore import restore as restored
+    from hasse.index.backup.restore import restore as restore_index
     from hasse.index.store import Index
 
     target = configure(library=library).index
-    moved = dict(_pair(given) for given in folder or ())
+    moved = dict(_parse_move(text) for text in folder or ())
     with progress("restoring") as report, resumable(lambda: "nothing was restored"):
-        held = restored(place, target.absolute(), moved, report)
+        manifest = restore_index(place, target.absolute(), moved, report)
     typer.echo(
-        f"{target}: {count(held.images, 'picture')}, {count(held.captions, 'caption')}, as of "
-        f"{held.moment} (generation {held.generation:,})"
+        f"{target}: {count(manifest.images, 'picture')}, {count(manifest.captions, 'caption')}, "
+        f"as of {manifest.moment} (generation {manifest.generation:,})"
     )
     with Index.open(target, verify="sizes") as index:
-        for one in index.locations.followed_folders:
-            if not one.is_dir():
-                tell(f"not there: {one}; 'hasse add FOLDER' finds its pictures where they are now")
+        for path in index.locations.followed_folders:
+            if not path.is_dir():
+                tell(f"not there: {path}; 'hasse add FOLDER' finds its pictures where they are now")
 
 
-def _pair(given: str) -> tuple[str, str]:
-    old, equals, new = given.partition("=")
+def _parse_move(text: str) -> tuple[str, str]:
+    """Return the old and the new path of a text `OLD=NEW`."""
+    old, equals, new = text.partition("=")
     if not (old and equals and new):
-        raise CommandError(f"--folder {given}: write it as --folder OLD=NEW")
+        raise CommandError(f"--folder {text}: write it as --folder OLD=NEW")
     return os.path.normpath(Path(old).absolute()), os.path.normpath(Path(new).absolute())

@@ -1,4 +1,4 @@
-"""`hasse lab captions`: captions of a library that are true of pictures or follow from captions."""
+"""`hasse lab captions`: finds captions that are true of pictures or follow from captions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked
+from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.cli.collection.parts import parse_part
 from hasse.service.cli.collection.selecting import (
+    FIELDS_WITHOUT_OPTION,
     FLAGS,
-    NO_OPTIONS,
-    Shown,
+    DisplayOptions,
     Within,
-    selected,
+    request_fields,
     show_hits,
 )
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import OptionsOf
-from hasse.service.cli.terminal.options import Json, Place
+from hasse.service.cli.terminal.options import Json, LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery
 
@@ -30,9 +30,11 @@ def captions(
         typer.Argument(metavar="PART", help="A picture, the id of one, or a caption."),
     ],
     within: Within = None,
-    fields: Annotated[dict[str, Any], OptionsOf(CaptionQuery, ("image", *NO_OPTIONS), FLAGS)],
+    fields: Annotated[
+        dict[str, Any], OptionsOf(CaptionQuery, ("image", *FIELDS_WITHOUT_OPTION), FLAGS)
+    ],
     as_json: Json = False,
-    place: Place,
+    library: LibraryOptions,
 ) -> None:
     """Find the captions of the library that are true of every PART.
 
@@ -44,10 +46,10 @@ def captions(
     """
     if len(parts) > PARTS_MAXIMUM:
         raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
-    named = [parse_part(text) for text in parts]
-    fields = selected(fields, within)
-    if len(named) == 1 and not isinstance(named[0], str):
-        question = Asked(table.SEARCH_CAPTIONS, fields | {"image": named[0]})
+    parsed = [parse_part(text) for text in parts]
+    fields = request_fields(fields, within)
+    if len(parsed) == 1 and not isinstance(parsed[0], str):
+        question = FilledQuestion(table.SEARCH_CAPTIONS, fields | {"image": parsed[0]})
     else:
-        question = Asked(table.SEARCH_COMMON, fields | {"common": named})
-    show_hits(place.settings(), question, within, Shown(as_json=as_json))
+        question = FilledQuestion(table.SEARCH_COMMON, fields | {"common": parsed})
+    show_hits(library.settings(), question, within, DisplayOptions(as_json=as_json))

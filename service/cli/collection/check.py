@@ -1,4 +1,4 @@
-"""`hasse check`: tells whether a caption is true of a picture or follows from a caption."""
+"""`hasse check`: judges whether a caption is true of a picture, or follows from a caption."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked, answer_to, import_numpy
+from hasse.service.cli.collection.asking import FilledQuestion, answer_question, import_numpy
 from hasse.service.cli.collection.hits import warn_of_unknown_words
-from hasse.service.cli.collection.parts import checked_text, names_picture, parse_part
+from hasse.service.cli.collection.parts import is_picture_name, parse_part, parse_text
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import Json, Place
+from hasse.service.cli.terminal.options import Json, LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import EntailsQuery
 from hasse.service.verdict import CLAIM_WORDS, TEXT_WORDS, percent, verdict
@@ -40,7 +40,7 @@ def check(
         bool, typer.Option("--where", help="Say where in the picture the named things are.")
     ] = False,
     as_json: Json = False,
-    place: Place,
+    library: LibraryOptions,
 ) -> None:
     """Tell whether a text is true of a picture, or follows from another text.
 
@@ -51,37 +51,37 @@ def check(
       hasse check photo.jpg a dog on a beach --where
       hasse check "a poodle on a beach" "an animal outdoors"
     """
-    part, text = _pair(subject, words)
+    part, text = _parse_pair(subject, words)
     if where and isinstance(part, str):
         raise CommandError("a text has no places: name a picture, or leave --where out")
-    answer = _judged(place.settings(), {"premise": part, "hypothesis": text, "where": where})
+    answer = _judge(library.settings(), {"premise": part, "hypothesis": text, "where": where})
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
-    meanings = TEXT_WORDS if isinstance(part, str) else CLAIM_WORDS
-    typer.echo(_sentence(answer, meanings))
-    for line in _places(answer):
+    verdict_words = TEXT_WORDS if isinstance(part, str) else CLAIM_WORDS
+    typer.echo(_sentence(answer, verdict_words))
+    for line in _box_lines(answer):
         typer.echo(line)
     warn_of_unknown_words(answer)
 
 
-def _pair(subject: str, words: Sequence[str]) -> tuple[Part, str]:
-    """Return what is given and the text that may be true of it; a picture may come last too."""
-    if len(words) == 1 and names_picture(words[0]):
+def _parse_pair(subject: str, words: Sequence[str]) -> tuple[Part, str]:
+    """Return the picture or text, and the text that may be true of it. A picture may be last."""
+    if len(words) == 1 and is_picture_name(words[0]):
         subject, words = words[0], [subject]
-    if any(names_picture(word) for word in words):
+    if any(is_picture_name(word) for word in words):
         raise CommandError("name one picture, and a text: 'hasse like' compares pictures")
     part = parse_part(subject)
     if isinstance(part, str) and len(words) > 1:
         raise CommandError("put two texts in quotes, as in: hasse check 'a poodle' 'an animal'")
-    return part, checked_text(" ".join(words))
+    return part, parse_text(" ".join(words))
 
 
-def _judged(settings: Settings, fields: dict[str, Any]) -> Entailment:
-    """Judge a pair: by the library only where it names one of its images."""
+def _judge(settings: Settings, fields: dict[str, Any]) -> Entailment:
+    """Judge a pair. The library is opened only for the id of an image."""
     premise = fields["premise"]
     if isinstance(premise, int):
-        answer: Entailment = answer_to(settings, Asked(table.ENTAILS, fields))
+        answer: Entailment = answer_question(settings, FilledQuestion(table.ENTAILS, fields))
         return answer
     import_numpy()
     from hasse.service.errors import validated
@@ -108,12 +108,12 @@ def _sentence(answer: Entailment, words: Mapping[Verdict, str]) -> str:
     return f"hard to say: the model {answer.model} is not calibrated for such a pair"
 
 
-def _places(answer: Entailment) -> list[str]:
-    """Return a line for each thing that was found, or one that says that none was."""
+def _box_lines(answer: Entailment) -> list[str]:
+    """Return a line for each thing that the model located, or one line if there is none."""
     if answer.where is None:
         return []
     return [
-        f"{one.text}: {one.left:.0%} to {one.right:.0%} from the left, "
-        f"{one.top:.0%} to {one.bottom:.0%} from the top"
-        for one in answer.where
+        f"{box.text}: {box.left:.0%} to {box.right:.0%} from the left, "
+        f"{box.top:.0%} to {box.bottom:.0%} from the top"
+        for box in answer.where
     ] or ["it names nothing that the model can point at here"]

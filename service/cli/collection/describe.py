@@ -1,4 +1,4 @@
-"""`hasse describe`: captions written for a picture, or for all pictures of a library."""
+"""`hasse describe`: writes captions for a picture, or for all pictures of a library."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked, answer_to
+from hasse.service.cli.collection.asking import FilledQuestion, answer_question
 from hasse.service.cli.collection.parts import parse_picture
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.fields import OptionsOf
-from hasse.service.cli.terminal.options import Captioner, Json, Place
+from hasse.service.cli.terminal.options import Captioner, Json, LibraryOptions
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
@@ -28,7 +28,7 @@ def describe(
         str | None,
         typer.Argument(metavar="[PICTURE]", help="Its path, or the id of one in the library."),
     ] = None,
-    every: Annotated[
+    all_pictures: Annotated[
         bool,
         typer.Option("--all", help="Write one for each picture of the library that has none."),
     ] = False,
@@ -40,7 +40,7 @@ def describe(
     ] = False,
     fields: Annotated[dict[str, Any], OptionsOf(DescribeQuery, ("image_id",), {"k": ("-n",)})],
     as_json: Json = False,
-    place: Place,
+    library: LibraryOptions,
     captioner: Captioner = None,
 ) -> None:
     """Write captions for a picture, with how likely each is true. It needs no library.
@@ -53,15 +53,15 @@ def describe(
       hasse describe photo.jpg
       hasse describe --all
     """
-    settings = place.settings(captioner=captioner)
-    if every == (picture is not None):
+    settings = library.settings(captioner=captioner)
+    if all_pictures == (picture is not None):
         raise CommandError("give one of PICTURE and --all")
     if picture is None:
         _describe_all(settings, fields["draws"], sidecars=sidecars)
         return
     if sidecars:
         raise CommandError("--sidecars needs --all")
-    answer = _described(settings, parse_picture(picture), fields)
+    answer = _describe_picture(settings, parse_picture(picture), fields)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
@@ -69,36 +69,38 @@ def describe(
         ("likely", "written caption", ""),
         [
             (
-                "" if one.probability is None else f"{one.probability:.0%}",
-                one.text,
-                "as in training" if one.in_training else "",
+                "" if caption.probability is None else f"{caption.probability:.0%}",
+                caption.text,
+                "as in training" if caption.in_training else "",
             )
-            for one in answer.captions
+            for caption in answer.captions
         ],
     )
 
 
-def _described(settings: Settings, found: int | bytes, fields: dict[str, Any]) -> Description:
-    """Describe an image of the library, or a picture."""
+def _describe_picture(
+    settings: Settings, picture: int | bytes, fields: dict[str, Any]
+) -> Description:
+    """Describe an image of the library, by its id, or a picture, by its bytes."""
     from hasse.models.captioning.writing import load_writer
     from hasse.models.images.decoding import open_picture
     from hasse.service.errors import validated
     from hasse.service.questions import describe as describing
     from hasse.service.runtime import loading
 
-    fields = fields | {"image_id": found}
-    if isinstance(found, int):
-        answer: Description = answer_to(settings, Asked(table.DESCRIBE, fields))
+    fields = fields | {"image_id": picture}
+    if isinstance(picture, int):
+        answer: Description = answer_question(settings, FilledQuestion(table.DESCRIBE, fields))
         return answer
     request = validated(DescribeQuery, fields)
     loaded = loading.ModelLoader(settings).alone()
     writer = load_writer(loaded, settings.captioner)
-    opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
-    return describing.answer_without_index(writer, opened, request)
+    decoded = open_picture(picture, settings.picture_limits, loaded.model.preprocessing.resize)
+    return describing.answer_without_index(writer, decoded, request)
 
 
 def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
-    """Write a caption for each picture of a library that has none by people."""
+    """Write a caption for each picture of a library without a human caption."""
     from hasse.models.captioning.writing import load_writer
     from hasse.service.cli.collection.additions import merge_small
     from hasse.service.pipelines.describing import describe_index, write_sidecars
@@ -107,12 +109,12 @@ def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
     loaded, opened = loading.ModelLoader(settings, with_pictures=False).with_index()
     with opened:
         writer = load_writer(loaded, settings.captioner)
-        kept = "what is written is kept; the same command goes on from there"
-        with progress("writing captions") as report, resumable(lambda: kept):
+        message = "what is written is kept; the same command goes on from there"
+        with progress("writing captions") as report, resumable(lambda: message):
             added, without = describe_index(opened, writer, draws=draws, report=report)
         merge_small(opened)
-        none = f"; nothing is surely true of {count(without, 'picture')}" if without else ""
-        typer.echo(f"{count(added, 'caption')} written{none}")
+        unsure = f"; nothing is surely true of {count(without, 'picture')}" if without else ""
+        typer.echo(f"{count(added, 'caption')} written{unsure}")
         if sidecars:
-            made, left = write_sidecars(opened)
-            typer.echo(f"{count(made, 'sidecar')} written, {left:,} left as they are")
+            written, unchanged = write_sidecars(opened)
+            typer.echo(f"{count(written, 'sidecar')} written, {unchanged:,} left as they are")

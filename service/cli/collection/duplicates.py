@@ -1,4 +1,4 @@
-"""`hasse duplicates`: files that hold the same picture, and bursts of pictures."""
+"""`hasse duplicates`: lists files of the same picture, and bursts of pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def duplicates(
         bool, typer.Option("--bursts", help="List bursts too: near in time, nearly the same.")
     ] = False,
     within: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Most seconds between pictures of a burst.")
+        float,
+        typer.Option(min=0, max=86_400, help="Maximum of seconds between pictures of a burst."),
     ] = 10.0,
     paths: Annotated[
         bool, typer.Option("--paths", help="Print the paths of all but the first of each group.")
@@ -38,11 +39,11 @@ def duplicates(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List files that hold the same picture, the largest first. Nothing is deleted.
+    """List files of the same picture, the largest first. Nothing is deleted.
 
-    The same picture is one of the same bytes, or of another size, format, compression, brightness
-    or rotation. Searches show its versions as one hit from then on. Look before you delete what
-    --paths prints: it leaves out the largest of each group.
+    Files are of the same picture if they have the same bytes, or differ in size, format,
+    compression, brightness or rotation. Searches show such versions as one hit from then on.
+    --paths leaves out the largest of each group. Look before you delete the others.
 
     \b
     Examples:
@@ -60,8 +61,8 @@ def duplicates(
         raise CommandError("-0 needs --paths")
     settings = configure(library=library)
     with Index.open(settings.index, verify="sizes") as index:
-        kept = "what was found is kept; the same command goes on from there"
-        with resumable(lambda: kept):
+        message = "what was found is kept; the same command goes on from there"
+        with resumable(lambda: message):
             with progress("reading pictures") as report:
                 pipeline.hash_pictures(index, settings.picture_limits, report)
             with progress("comparing pictures") as report:
@@ -78,13 +79,13 @@ def duplicates(
     elif paths:
         # All but the first of each group, each once.
         first = {group.files[0].path for group in groups}
-        others = dict.fromkeys(file.path for group in groups for file in group.files[1:])
-        print_paths((path for path in others if path not in first), null=null)
+        rest = dict.fromkeys(file.path for group in groups for file in group.files[1:])
+        print_paths((path for path in rest if path not in first), null=null)
     else:
-        _print(groups)
+        _print_groups(groups)
 
 
-def _print(groups: list[Group]) -> None:
+def _print_groups(groups: list[Group]) -> None:
     rows = [
         [str(number) if at == 0 else "", _SAME[group.same] if at == 0 else "", *_cells(file)]
         for number, group in enumerate(groups, start=1)

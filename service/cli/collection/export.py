@@ -1,4 +1,4 @@
-"""`hasse export`: pictures found by a search, or all, for other programs."""
+"""`hasse export`: writes the hits of a search, or all pictures, for other programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked, answer_to
-from hasse.service.cli.terminal.command import typed
+from hasse.service.cli.collection.asking import FilledQuestion, answer_question
+from hasse.service.cli.terminal.command import restore_dash
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import Library, LibraryModel
@@ -33,15 +33,15 @@ def export(
         list[str] | None,
         typer.Argument(metavar="WORDS", show_default="all pictures", help="What to search for."),
     ] = None,
-    k: Annotated[int, typer.Option("-n", min=1, max=1000, help="Most hits.")] = 100,
+    k: Annotated[int, typer.Option("-n", min=1, max=1000, help="Maximum number of hits.")] = 100,
     library: Library = None,
     model: LibraryModel = None,
 ) -> None:
     """Write the pictures that a search finds, or all of the library, for other programs.
 
-    CSV and JSON lines have paths, captions and, of a search, probabilities; a ZIP the original
-    files; a folder links to them. Parquet has ids, paths, dates, captions and embeddings of all
-    pictures (pip install pyarrow).
+    CSV and JSON lines have paths and captions, and the probabilities of a search. A ZIP has the
+    original files, and a folder has links to them. Parquet has ids, paths, dates, captions and
+    embeddings of all pictures (pip install pyarrow).
 
     \b
     Examples:
@@ -63,8 +63,9 @@ def export(
     settings = configure(library=library, model=model)
     hits: list[dict[str, Any]] | None = None
     if caption:
-        asked = Asked(table.SEARCH_IMAGES, {"caption": " ".join(map(typed, caption)), "k": k})
-        hits = [hit.model_dump() for hit in answer_to(settings, asked).hits]
+        words = " ".join(map(restore_dash, caption))
+        question = FilledQuestion(table.SEARCH_IMAGES, {"caption": words, "k": k})
+        hits = [hit.model_dump() for hit in answer_question(settings, question).hits]
     with Index.open(settings.index, verify="sizes") as index:
         rows: Iterable[Any] = exporting.images(index) if hits is None else hits
         if kind == "parquet":

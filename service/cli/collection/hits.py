@@ -1,4 +1,4 @@
-"""Prints the hits of a search: as a table, as paths, as pictures."""
+"""Prints the hits of a search as a table or as paths, and opens them."""
 
 from __future__ import annotations
 
@@ -32,51 +32,53 @@ if TYPE_CHECKING:
         SearchFacts,
     )
 
-_OPENED = 5  # hits that --open opens at most
+_OPEN_MAXIMUM = 5  # hits that --open opens
 
 
 def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
-    """Print a table, and what there is to say about the answer on standard error."""
+    """Print a table of hits, and remarks on the answer on standard error."""
     from hasse.service.questions.answers import CommonAnswer, ImageAnswer
 
     probabilities = [hit.probability for hit in answer.hits]
-    said = isinstance(answer, ImageAnswer) and any(hit.says for hit in answer.hits)
+    has_text_hits = isinstance(answer, ImageAnswer) and any(hit.says for hit in answer.hits)
     if answer.searched and not answer.hits:
         typer.echo("nothing found", err=True)
-    elif nothing_shows(probabilities) and not said:
+    elif nothing_shows(probabilities) and not has_text_hits:
         typer.echo(f"{NOTHING_SHOWS}. The nearest:", err=True)
     if answer.hits:
-        _print_table(answer, known=any(one is not None for one in probabilities))
+        calibrated = any(probability is not None for probability in probabilities)
+        _print_table(answer, calibrated=calibrated)
     if isinstance(answer, ImageAnswer | CommonAnswer):
         warn_of_unknown_words(answer)
     if isinstance(answer, ImageAnswer):
-        _suggest(answer)
+        _print_suggestion(answer)
     typer.echo(_summary(answer), err=True)
 
 
-def _print_table(answer: ImageAnswer | CaptionAnswer, *, known: bool) -> None:
-    """Print a row for each hit; where no probability is `known`, their order says it all."""
+def _print_table(answer: ImageAnswer | CaptionAnswer, *, calibrated: bool) -> None:
+    """Print a row for each hit; only a `calibrated` model has probabilities to print."""
     from hasse.service.questions.answers import ImageAnswer
 
-    columns = ["rank", "image id", *(["likely", "verdict"] if known else [])]
+    columns = ["rank", "image id", *(["likely", "verdict"] if calibrated else [])]
     if isinstance(answer, ImageAnswer):
-        files = [[*_cells(hit, known), hit.path, _text(hit)] for hit in answer.hits]
+        files = [[*_cells(hit, calibrated), hit.path, _text(hit)] for hit in answer.hits]
         print_files([*columns, "path", "text"], files)
         return
     captions = [
-        [*_cells(hit, known), _marked(hit.caption, hit.written_by), hit.path] for hit in answer.hits
+        [*_cells(hit, calibrated), _with_author(hit.caption, hit.written_by), hit.path]
+        for hit in answer.hits
     ]
     print_table([*columns, "caption", "path"], captions)
 
 
 def paths_of(answer: ImageAnswer | CaptionAnswer) -> list[str]:
-    """Return the path of each hit, each once."""
+    """Return the paths of the hits, each once."""
     hits: Sequence[ImageHit | CaptionHit] = answer.hits
     return list(dict.fromkeys(hit.path for hit in hits))
 
 
 def print_paths(paths: Iterable[str], *, null: bool) -> None:
-    """Print paths as the file system has them, with a line end or a NUL after each."""
+    """Print the bytes of paths, with a line end or a NUL after each."""
     out = sys.stdout.buffer
     for path in paths:
         out.write(os.fsencode(path) + (b"\0" if null else b"\n"))
@@ -84,15 +86,15 @@ def print_paths(paths: Iterable[str], *, null: bool) -> None:
 
 
 def open_first(answer: ImageAnswer | CaptionAnswer) -> None:
-    """Open the first hits in the program that the system opens pictures with."""
-    for path in paths_of(answer)[:_OPENED]:
+    """Open the first hits in the system's viewer."""
+    for path in paths_of(answer)[:_OPEN_MAXIMUM]:
         typer.launch(path)
 
 
-def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
-    """Return the first cells of a row; where no probability is `known`, there is none."""
+def _cells(hit: ImageHit | CaptionHit, calibrated: bool) -> list[str]:
+    """Return the first cells of a row, with the verdict of a `calibrated` model."""
     cells = [str(hit.rank), str(hit.image_id)]
-    if not known:
+    if not calibrated:
         return cells
     if hit.probability is None:
         return [*cells, "", "unknown words"]
@@ -100,26 +102,27 @@ def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
 
 
 def _text(hit: ImageHit) -> str:
-    """Return the first text that says words of the query, or else the first caption."""
-    for one in hit.says[:1]:
-        return one.text if one.where == "caption" else f"{one.text} ({WHERE_WORDS[one.where]})"
+    """Return the first text with words of the query, or else the first caption."""
+    for match in hit.says[:1]:
+        where = "" if match.where == "caption" else f" ({WHERE_WORDS[match.where]})"
+        return f"{match.text}{where}"
     if hit.captions or not hit.written_captions:
         return "".join(hit.captions[:1])
-    return _marked(hit.written_captions[0], "a model")
+    return _with_author(hit.written_captions[0], "a model")
 
 
-def _marked(caption: str, written_by: str | None) -> str:
+def _with_author(caption: str, written_by: str | None) -> str:
     return caption if written_by is None else f"{caption} (written by a model)"
 
 
 def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> None:
-    """Name the words of the question that the model does not know, if any."""
+    """Print the words of the question that the model does not know, if any."""
     if answer.unknown_words:
         unknown = ", ".join(answer.unknown_words)
         typer.echo(f"the model {answer.model} does not know: {unknown}", err=True)
 
 
-def _suggest(answer: ImageAnswer) -> None:
+def _print_suggestion(answer: ImageAnswer) -> None:
     if answer.did_you_mean is not None:
         typer.echo(f"did you mean: {answer.did_you_mean}", err=True)
 

@@ -1,4 +1,4 @@
-"""Prints what an index holds and whether it is whole."""
+"""Prints the contents of an index, and the result of its verification."""
 
 from __future__ import annotations
 
@@ -23,58 +23,59 @@ _SEGMENT_COLUMNS = (
 
 
 def print_size(info: IndexInfo, folder: Path) -> None:
-    """Print one line on a new index."""
+    """Print the size of a new index in one line."""
     typer.echo(
         f"{folder}: {count(info.images, 'image')}, {count(info.captions, 'caption')}, "
         f"{size(info.bytes)}, model {info.model.name}"
     )
 
 
-def print_status(found: Mapping[str, Any]) -> None:
-    """Print what a library holds, and what differs in its folders."""
+def print_status(status: Mapping[str, Any]) -> None:
+    """Print the contents of a library, and how its folders differ from them."""
     print_table(
         ("", ""),
         [
-            ("library", found["library"]),
-            ("pictures", f"{found['pictures']:,}"),
-            ("captions", f"{found['captions']:,}"),
-            ("size", size(found["bytes"])),
-            ("model", found["model"]),
+            ("library", status["library"]),
+            ("pictures", f"{status['pictures']:,}"),
+            ("captions", f"{status['captions']:,}"),
+            ("size", size(status["bytes"])),
+            ("model", status["model"]),
         ],
     )
-    folders = found["folders"]
+    folders = status["folders"]
     if folders:
         typer.echo()
         rows = [
-            (one["path"], f"{one['pictures']:,}", "" if one["present"] else "not there")
-            for one in folders
+            (folder["path"], f"{folder['pictures']:,}", "" if folder["present"] else "not there")
+            for folder in folders
         ]
         print_table(("folder", "pictures", ""), rows)
-    differing = [f"{found[what]:,} {what}" for what in ("new", "changed", "gone") if found[what]]
+    changes = [f"{status[kind]:,} {kind}" for kind in ("new", "changed", "gone") if status[kind]]
     typer.echo()
-    if differing:
-        typer.echo(f"files: {', '.join(differing)}; 'hasse sync' brings them in step")
+    if changes:
+        typer.echo(f"files: {', '.join(changes)}; 'hasse sync' updates the library")
     elif folders:
         typer.echo("nothing new, changed or gone")
-    if found["text_read"]:
-        left = found["pictures"] - found["text_read"]
+    if status["text_read"]:
+        left = status["pictures"] - status["text_read"]
         rest = f"; {left:,} are left, 'hasse ocr' reads them" if left else ""
-        typer.echo(f"text was looked for in {count(found['text_read'], 'picture')}{rest}")
-    if found["unreadable"]:
-        typer.echo(f"{count(found['unreadable'], 'file')} cannot be read as pictures")
+        typer.echo(f"text was looked for in {count(status['text_read'], 'picture')}{rest}")
+    if status["unreadable"]:
+        typer.echo(f"{count(status['unreadable'], 'file')} cannot be read as pictures")
 
 
-def print_verification(checked: Mapping[str, Any]) -> None:
-    """Print what was checked and what is wrong."""
-    findings, pictures = checked["findings"], checked["pictures"]
+def print_verification(verification: Mapping[str, Any]) -> None:
+    """Print the findings of a verification, and how much was checked."""
+    findings, pictures = verification["findings"], verification["pictures"]
     for finding in (*findings, *pictures):
         typer.echo(one_line(finding))
     verdict = f"{count(len(findings), 'thing')} wrong" if findings else "whole"
     if pictures:
         verdict += f", {count(len(pictures), 'picture')} missing or changed ('hasse sync')"
+    segments, rows = verification["segments"], verification["rows"]
     typer.echo(
-        f"{verdict}; {count(checked['segments'], 'segment')}, {count(checked['rows'], 'row')}, "
-        f"{size(checked['bytes'])}"
+        f"{verdict}; {count(segments, 'segment')}, {count(rows, 'row')}, "
+        f"{size(verification['bytes'])}"
     )
 
 
@@ -102,7 +103,7 @@ def print_info(info: IndexInfo, *, as_json: bool) -> None:
 
 
 def size(number: int) -> str:
-    """Return a number of bytes as people read it, as in "2.5 MB"."""
+    """Return a number of bytes in a readable unit, such as "2.5 MB"."""
     scaled = float(number)
     for unit in ("bytes", "kB", "MB", "GB"):
         if scaled < 1000:

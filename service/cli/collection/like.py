@@ -1,4 +1,4 @@
-"""`hasse like`: pictures like some and less like others, with something put in or taken out."""
+"""`hasse like`: finds pictures like one, with something put in or taken out."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked
+from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.cli.collection.parts import parse_part, parse_picture
 from hasse.service.cli.collection.selecting import (
+    FIELDS_WITHOUT_OPTION,
     FLAGS,
-    NO_OPTIONS,
-    Shown,
+    DisplayOptions,
     Within,
-    selected,
+    request_fields,
     show_hits,
 )
-from hasse.service.cli.terminal.command import typed
+from hasse.service.cli.terminal.command import restore_dash
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import OptionsOf
-from hasse.service.cli.terminal.options import Place
+from hasse.service.cli.terminal.options import LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import SimilarQuery
 
@@ -33,7 +33,7 @@ def like(
     picture: Annotated[
         str, typer.Argument(metavar="PICTURE", help="Its path, or the id of one in the library.")
     ],
-    exchanged: Annotated[
+    changes: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="+ WORDS - WORDS",
@@ -41,9 +41,11 @@ def like(
         ),
     ] = None,
     within: Within = None,
-    fields: Annotated[dict[str, Any], OptionsOf(SimilarQuery, ("image", *NO_OPTIONS), FLAGS)],
-    how: Shown,
-    place: Place,
+    fields: Annotated[
+        dict[str, Any], OptionsOf(SimilarQuery, ("image", *FIELDS_WITHOUT_OPTION), FLAGS)
+    ],
+    display: DisplayOptions,
+    library: LibraryOptions,
 ) -> None:
     """Find pictures like one, or like several. No service needs to run.
 
@@ -56,34 +58,34 @@ def like(
       hasse like photo.jpg + another.jpg - third.jpg
     """
     start = parse_picture(picture)
-    parts = _exchanged([typed(word) for word in exchanged or []])
-    fields = selected(fields, within)
+    parts = _parse_changes([restore_dash(word) for word in changes or []])
+    fields = request_fields(fields, within)
     if any(parts.values()):
-        question = Asked(table.SEARCH_LIKE, fields | {"like": start} | parts)
+        question = FilledQuestion(table.SEARCH_LIKE, fields | {"like": start} | parts)
     else:
-        question = Asked(table.SEARCH_SIMILAR, fields | {"image": start})
-    show_hits(place.settings(), question, within, how)
+        question = FilledQuestion(table.SEARCH_SIMILAR, fields | {"image": start})
+    show_hits(library.settings(), question, within, display)
 
 
-def _exchanged(words: Sequence[str]) -> dict[str, list[Part]]:
-    """Return what is put in and what is taken out, of words such as "+ a cat - a dog".
+def _parse_changes(words: Sequence[str]) -> dict[str, list[Part]]:
+    """Return the fields of a request for words such as "+ a cat - a dog".
 
     Raises:
-        CommandError: the first has no sign.
+        CommandError: the first word has no sign.
     """
-    found: dict[str, list[list[str]]] = {"+": [], "-": []}
-    parts: list[str] | None = None
+    phrases: dict[str, list[list[str]]] = {"+": [], "-": []}
+    phrase: list[str] | None = None
     for word in words:
-        sign, rest = (word[0], word[1:]) if word[:1] in found else ("", word)
+        sign, rest = (word[0], word[1:]) if word[:1] in phrases else ("", word)
         if sign:
-            parts = []
-            found[sign].append(parts)
-        if parts is None:
+            phrase = []
+            phrases[sign].append(phrase)
+        if phrase is None:
             raise CommandError(f"write + or - before '{word}', as in: + snow - dog")
-        parts += [rest] if rest else []
-    named: dict[str, list[Part]] = {}
+        phrase += [rest] if rest else []
+    fields: dict[str, list[Part]] = {}
     for sign, texts, pictures in (("+", "plus", "also"), ("-", "minus", "less")):
-        some = [parse_part(" ".join(part)) for part in found[sign]]
-        named[texts] = [part for part in some if isinstance(part, str)]
-        named[pictures] = [part for part in some if not isinstance(part, str)]
-    return named
+        parts = [parse_part(" ".join(phrase)) for phrase in phrases[sign]]
+        fields[texts] = [part for part in parts if isinstance(part, str)]
+        fields[pictures] = [part for part in parts if not isinstance(part, str)]
+    return fields

@@ -1,4 +1,4 @@
-"""`hasse ocr`: the text in pictures."""
+"""`hasse ocr`: reads the text in pictures."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def ocr(*, library: Library = None) -> None:
     settings = configure(library=library)
     reader, started = Recogniser(), time.monotonic()
     with Index.open(settings.index, verify="sizes") as index:
-        kept = "what was read is kept; the same command goes on from there"
-        with progress("reading pictures") as report, resumable(lambda: kept):
+        message = "what was read is kept; the same command goes on from there"
+        with progress("reading pictures") as report, resumable(lambda: message):
             read, with_text = read_pictures(index, reader, settings.picture_limits, report)
     rate = read / max(time.monotonic() - started, 1e-9)
     typer.echo(f"{count(read, 'picture')} read, {rate:.1f} a second; {with_text:,} with text")

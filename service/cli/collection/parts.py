@@ -1,4 +1,4 @@
-"""What an argument names: a caption, a picture or the id of an image."""
+"""Reads an argument as a caption, a picture or the id of an image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hasse.service.cli.terminal.errors import CommandError
 if TYPE_CHECKING:
     from hasse.service.questions.requests import Part
 
-_PLACES = ("./", "../", "/")  # what a path begins with, and no caption
+_PATH_STARTS = ("./", "../", "/")  # no caption begins so
 
 
 def parse_part(text: str) -> Part:
@@ -20,11 +20,15 @@ def parse_part(text: str) -> Part:
     from hasse.service.schemas import image_id_of
 
     image_id = image_id_of(text)
-    return text_or_picture(text) if image_id is None else image_id
+    return parse_text_or_picture(text) if image_id is None else image_id
 
 
 def parse_picture(text: str) -> int | bytes:
-    """Read an argument as the id of a stored image or a picture; CommandError for a caption."""
+    """Read an argument as the id of a stored image or a picture.
+
+    Raises:
+        CommandError: the argument is a caption.
+    """
     part = parse_part(text)
     if isinstance(part, str):
         raise CommandError(
@@ -33,14 +37,14 @@ def parse_picture(text: str) -> int | bytes:
     return part
 
 
-def text_or_picture(query: str) -> str | bytes:
-    """Return the bytes of the picture at this path, or the caption itself.
+def parse_text_or_picture(query: str) -> str | bytes:
+    """Return the bytes of the picture at a path, or the caption itself.
 
-    A word may also be the name of a file: it is a path only if it ends as a picture does or begins
-    with ./, ../ or /.
+    A file may be called like a word. So a text is a path only if it ends with the suffix of a
+    picture, or begins with ./, ../ or /.
     """
-    if not (names_picture(query) or query.startswith(_PLACES)) or "\0" in query:
-        return checked_text(query)
+    if not (is_picture_name(query) or query.startswith(_PATH_STARTS)) or "\0" in query:
+        return parse_text(query)
     from hasse.models.images.decoding import open_file
 
     try:
@@ -49,12 +53,12 @@ def text_or_picture(query: str) -> str | bytes:
         raise CommandError(f"there is no picture {query}: check the path") from None
     except OSError as error:
         raise CommandError(f"{query} cannot be read: {error.strerror}") from None
-    open_file(Path(query), picture_limits(), at_least=1)  # what cannot be read is named here
+    open_file(Path(query), picture_limits(), at_least=1)  # its error names the file
     return content
 
 
-def checked_text(text: str) -> str:
-    """Return an argument that is a caption; raises CommandError if it is not UTF-8."""
+def parse_text(text: str) -> str:
+    """Return a caption; raises CommandError if it is not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:  # Python represents undecodable bytes as surrogates
@@ -62,6 +66,6 @@ def checked_text(text: str) -> str:
     return text
 
 
-def names_picture(text: str) -> bool:
-    """Tell whether a text ends as the name of a picture does."""
+def is_picture_name(text: str) -> bool:
+    """Return whether a text ends with the suffix of a picture."""
     return Path(text).suffix.lower() in PICTURE_SUFFIXES

@@ -1,4 +1,4 @@
-"""`hasse remove`: takes pictures or a folder out of a library."""
+"""`hasse remove`: removes pictures, folders and saved searches from a library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def remove(
     *,
-    named: Annotated[
+    names: Annotated[
         list[str],
         typer.Argument(
             metavar="FOLDER|PICTURE|ID|@SEARCH", help="As 'hasse status' or hits show them."
@@ -29,10 +29,10 @@ def remove(
     ],
     library: Library = None,
 ) -> None:
-    """Take pictures, or a folder with its pictures, out of the library. The files stay.
+    """Remove pictures, or a folder with its pictures, from the library. The files stay.
 
-    A folder may be added again. A picture of a folder stays out until it is added by name. A
-    search that was kept is forgotten.
+    A folder may be added again. A picture of a folder stays out until it is added by name.
+    @SEARCH deletes a saved search.
 
     \b
     Examples:
@@ -43,48 +43,48 @@ def remove(
     from hasse.index.store import Index
     from hasse.service.writing.folders.forget import forget
 
-    searches = [text for text in named if text.startswith("@")]
-    named = [text for text in named if not text.startswith("@")]
+    searches = [name for name in names if name.startswith("@")]
+    pictures = [name for name in names if not name.startswith("@")]
     with Index.open(configure(library=library).index, verify="sizes") as opened:
-        folders, ids = _found(opened, named)
-        for text in searches:
-            if not delete_search(opened.catalog, text[1:]):
-                raise CommandError(f"there is no search {text}: 'hasse search @' lists them")
-            typer.echo(f"{text} forgotten")
+        folders, ids = _resolve(opened, pictures)
+        for search in searches:
+            if not delete_search(opened.catalog, search[1:]):
+                raise CommandError(f"there is no search {search}: 'hasse search @' lists them")
+            typer.echo(f"{search} forgotten")
         removed = len(ids)
         if ids:
             opened.remove(sorted(ids))
         for folder in folders:
             removed += forget(opened, folder)
-    if named:
+    if pictures:
         typer.echo(f"{count(removed, 'picture')} removed")
 
 
-def _found(index: Index, named: Sequence[str]) -> tuple[list[FolderRow], set[int]]:
-    """Return the followed folders and the ids of images that arguments name.
+def _resolve(index: Index, names: Sequence[str]) -> tuple[list[FolderRow], set[int]]:
+    """Return the followed folders and the ids of images with these names.
 
     Raises:
-        CommandError: one names nothing in the library.
+        CommandError: nothing in the library has one of the names.
     """
     locations = index.catalog.locations(index.folder, find_missing=True)
     roots = {locations.folders[name].path: locations.folders[name] for name in locations.roots}
-    known = {locations.absolute(row.path): row.image_id for row in index.catalog.all_paths()}
+    ids_of = {locations.absolute(row.path): row.image_id for row in index.catalog.all_paths()}
     folders, ids = [], set[int]()
-    for text in named:
-        root = roots.get(os.path.realpath(text))
-        if text.isdecimal():
-            ids.add(int(text))
+    for name in names:
+        root = roots.get(os.path.realpath(name))
+        if name.isdecimal():
+            ids.add(int(name))
         elif root is not None:
             folders.append(root)
-        elif found := set(_within(Path(text), known)):
-            ids |= found
+        elif ids_within := set(_ids_within(Path(name), ids_of)):
+            ids |= ids_within
         else:
-            raise CommandError(f"nothing in the library is {text}: 'hasse status' lists folders")
+            raise CommandError(f"nothing in the library is {name}: 'hasse status' lists folders")
     return folders, ids
 
 
-def _within(path: Path, known: Mapping[str, int]) -> Iterator[int]:
-    """Yield the ids of a picture, or of those in a folder."""
-    place = f"{os.path.realpath(path.parent)}/{path.name}"
+def _ids_within(path: Path, ids_of: Mapping[str, int]) -> Iterator[int]:
+    """Yield the id of a picture, or the ids of the pictures in a folder."""
+    file_path = f"{os.path.realpath(path.parent)}/{path.name}"
     below = f"{os.path.realpath(path)}/"
-    yield from (id_ for file, id_ in known.items() if file == place or file.startswith(below))
+    yield from (id_ for file, id_ in ids_of.items() if file == file_path or file.startswith(below))

@@ -1,4 +1,4 @@
-"""Searches that are kept by name, as `hasse search` runs, lists and keeps them."""
+"""Runs, lists and saves the saved searches of `hasse search`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked, with_engine
-from hasse.service.cli.collection.selecting import Shown, show_answer
+from hasse.service.cli.collection.asking import FilledQuestion, run_with_engine
+from hasse.service.cli.collection.selecting import DisplayOptions, show_answer
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.progress import tell
 from hasse.service.cli.terminal.table import print_table
@@ -19,66 +19,75 @@ if TYPE_CHECKING:
     from hasse.service.core.engine import Engine
     from hasse.service.settings import Settings
 
-_NAMED = 5  # new pictures that are named
+_LISTED = 5  # maximum of new pictures in a message
 
 
-def run_saved(settings: Settings, name: str, how: Shown) -> None:
-    """Run a search that is kept, and say what is new since it was run last; "" lists all."""
-    how.check()
+def run_saved(settings: Settings, name: str, display: DisplayOptions) -> None:
+    """Run a saved search, and print what is new since its last run; the name "" lists all."""
+    display.check()
     if not name:
-        _list(settings, how)
+        _list_saved(settings, display)
         return
 
     async def work(engine: Engine) -> tuple[Any, list[int], str]:
         from hasse.service.questions import saved
         from hasse.service.questions.handlers import ask
 
-        one = await saved.current(engine, name)
-        answer = await ask(engine, table.SEARCH_IMAGES, one.request)
-        await saved.note_looked(engine, one)
-        return answer, one.new, one.looked
+        search = await saved.current(engine, name)
+        answer = await ask(engine, table.SEARCH_IMAGES, search.request)
+        await saved.note_looked(engine, search)
+        return answer, search.new, search.looked
 
-    answer, new, looked = with_engine(settings, work)
-    show_answer(answer, settings, None, how)
+    answer, new, looked = run_with_engine(settings, work)
+    show_answer(answer, settings, None, display)
     if new:
-        paths = [hit.path for hit in answer.hits if hit.image_id in new][:_NAMED]
-        named = f": {', '.join(paths)}" if paths else ""
-        tell(f"{len(new):,} new since {looked[:10]}{named}")
+        paths = [hit.path for hit in answer.hits if hit.image_id in new][:_LISTED]
+        listed = f": {', '.join(paths)}" if paths else ""
+        tell(f"{len(new):,} new since {looked[:10]}{listed}")
 
 
 def save_search(
-    settings: Settings, name: str, asked: Asked, within: Path | None, how: Shown
+    settings: Settings,
+    name: str,
+    question: FilledQuestion,
+    within: Path | None,
+    display: DisplayOptions,
 ) -> None:
-    """Answer a search, and keep it by a name."""
-    how.check()
-    if asked.question is not table.SEARCH_IMAGES:
+    """Answer a search, and save it by a name."""
+    display.check()
+    if question.question is not table.SEARCH_IMAGES:
         raise CommandError("--save keeps a search by WORDS")
-    request = asked.request()
+    request = question.request()
 
     async def work(engine: Engine) -> Any:
         from hasse.service.questions import saved
         from hasse.service.questions.handlers import ask
 
-        answer = await ask(engine, asked.question, request)
+        answer = await ask(engine, question.question, request)
         await saved.save(engine, name, request)
         return answer
 
-    show_answer(with_engine(settings, work), settings, within, how)
+    show_answer(run_with_engine(settings, work), settings, within, display)
     tell(f"kept: 'hasse search @{name}' runs it, and says what is new")
 
 
-def _list(settings: Settings, how: Shown) -> None:
+def _list_saved(settings: Settings, display: DisplayOptions) -> None:
     from hasse.service.questions import saved
     from hasse.service.questions.answers import SavedSearch
 
-    found = with_engine(settings, saved.listed)
-    if how.as_json:
-        each = [SavedSearch(**one.fields()).model_dump(mode="json") for one in found]
-        typer.echo(json.dumps(each, indent=2))
+    searches = run_with_engine(settings, saved.listed)
+    if display.as_json:
+        documents = [SavedSearch(**search.fields()).model_dump(mode="json") for search in searches]
+        typer.echo(json.dumps(documents, indent=2))
         return
     rows = [
-        [f"@{one.name}", f"{len(one.found):,}", f"{len(one.new):,}", one.request.caption]
-        for one in found
+        [
+            f"@{search.name}",
+            f"{len(search.found):,}",
+            f"{len(search.new):,}",
+            search.request.caption,
+        ]
+        for search in searches
     ]
     if rows:
         print_table(["name", "pictures", "new", "words"], rows)

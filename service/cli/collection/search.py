@@ -1,4 +1,4 @@
-"""`hasse search`: pictures by words."""
+"""`hasse search`: finds pictures by words."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked
-from hasse.service.cli.collection.parts import checked_text, names_picture, text_or_picture
+from hasse.service.cli.collection.asking import FilledQuestion
+from hasse.service.cli.collection.parts import is_picture_name, parse_text, parse_text_or_picture
 from hasse.service.cli.collection.saved import run_saved, save_search
 from hasse.service.cli.collection.selecting import (
+    FIELDS_WITHOUT_OPTION,
     FLAGS,
-    NO_OPTIONS,
-    Shown,
+    DisplayOptions,
     Within,
-    selected,
+    request_fields,
     show_hits,
 )
-from hasse.service.cli.terminal.command import typed
+from hasse.service.cli.terminal.command import restore_dash
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import OptionsOf
-from hasse.service.cli.terminal.options import Place
+from hasse.service.cli.terminal.options import LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, ImageQuery
 
@@ -42,9 +42,11 @@ def search(
         str | None,
         typer.Option(metavar="NAME", help="Keep the search: '@NAME' runs it, '@' lists all."),
     ] = None,
-    fields: Annotated[dict[str, Any], OptionsOf(ImageQuery, ("caption", *NO_OPTIONS), FLAGS)],
-    how: Shown,
-    place: Place,
+    fields: Annotated[
+        dict[str, Any], OptionsOf(ImageQuery, ("caption", *FIELDS_WITHOUT_OPTION), FLAGS)
+    ],
+    display: DisplayOptions,
+    library: LibraryOptions,
 ) -> None:
     """Find the pictures that show or say what the words do. No service needs to run.
 
@@ -59,30 +61,30 @@ def search(
       hasse search beach -people --save beach; hasse search @beach
     """
     if words and words[0].startswith("@"):
-        run_saved(place.settings(), " ".join(words)[1:].strip(), how)
+        run_saved(library.settings(), " ".join(words)[1:].strip(), display)
         return
     if any(word.strip() for word in words or []) == bool(all_of):
         raise CommandError("say what the pictures show, as in 'hasse search dog on a beach'")
-    fields = selected(fields, within)
+    fields = request_fields(fields, within)
     if all_of:
         if len(all_of) > PARTS_MAXIMUM:
             raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
-        parts = [text_or_picture(typed(text)) for text in all_of]
-        question = Asked(table.SEARCH_ALL_OF, fields | {"all_of": parts})
+        parts = [parse_text_or_picture(restore_dash(text)) for text in all_of]
+        question = FilledQuestion(table.SEARCH_ALL_OF, fields | {"all_of": parts})
     else:
-        question = Asked(table.SEARCH_IMAGES, fields | {"caption": _caption(words or [])})
+        question = FilledQuestion(table.SEARCH_IMAGES, fields | {"caption": _caption(words or [])})
     if save is None:
-        show_hits(place.settings(), question, within, how)
+        show_hits(library.settings(), question, within, display)
     else:
-        save_search(place.settings(), save, question, within, how)
+        save_search(library.settings(), save, question, within, display)
 
 
 def _caption(words: list[str]) -> str:
-    """Return the words as one text; raises CommandError where one is a picture."""
-    picture = next((word for word in words if names_picture(word)), None)
+    """Return the words as one text; raises CommandError if one is the name of a picture."""
+    picture = next((word for word in words if is_picture_name(word)), None)
     if picture is not None:
         raise CommandError(
             f"{picture} is a picture: 'hasse like {picture}' finds pictures like it, and "
             f"'hasse check {picture} WORDS' tells whether words are true of it"
         )
-    return checked_text(" ".join(map(typed, words)))
+    return parse_text(" ".join(map(restore_dash, words)))

@@ -1,4 +1,4 @@
-"""Options of searches: which pictures are searched, and how hits are shown."""
+"""Options of searches: those that select pictures, and those that display hits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hasse.service.cli.collection.asking import Asked, answer_to
+from hasse.service.cli.collection.asking import FilledQuestion, answer_question
 from hasse.service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import Json
@@ -26,8 +26,8 @@ from hasse.service.schemas import is_instant
 if TYPE_CHECKING:
     from hasse.service.settings import Settings
 
-# Fields of requests that are no options, and the names of options that differ from their fields.
-NO_OPTIONS = ("image_ids", "offset", "path_prefix")
+# Fields of requests without an option, and options that are not called as their field.
+FIELDS_WITHOUT_OPTION = ("image_ids", "offset", "path_prefix")
 FLAGS = {
     "k": ("-n",),
     "taken_from": ("--since",),
@@ -58,8 +58,8 @@ _LONG_NAMES = {"taken_from": "since", "taken_before": "before"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """How hits are shown, as the options of a command say."""
+class DisplayOptions:
+    """Options of a command that displays hits."""
 
     open: Open = False
     paths: Paths = False
@@ -68,7 +68,7 @@ class Shown:
     as_json: Json = False
 
     def check(self) -> None:
-        """Raise CommandError for options that exclude each other, or that need another."""
+        """Raise CommandError for options that exclude each other or need another."""
         if self.as_json and self.paths:
             raise CommandError("give one of --json and --paths")
         if self.null and not self.paths:
@@ -77,32 +77,36 @@ class Shown:
             protocol_of(os.environ)
 
 
-def show_hits(settings: Settings, question: Asked, within: Path | None, how: Shown) -> None:
+def show_hits(
+    settings: Settings, question: FilledQuestion, within: Path | None, display: DisplayOptions
+) -> None:
     """Answer a question, and print its hits."""
-    how.check()
-    show_answer(answer_to(settings, question), settings, within, how)
+    display.check()
+    show_answer(answer_question(settings, question), settings, within, display)
 
 
-def show_answer(answer: Any, settings: Settings, within: Path | None, how: Shown) -> None:
+def show_answer(
+    answer: Any, settings: Settings, within: Path | None, display: DisplayOptions
+) -> None:
     """Print the hits of an answer."""
-    protocol = protocol_of(os.environ) if how.preview else None
+    protocol = protocol_of(os.environ) if display.preview else None
     if within is not None and not answer.searched:
-        missing = f"there is no folder {within}: check the path"
-        other = f"no picture of the library lies in {within} and fits the other options"
-        tell(other if within.exists() else missing)
-    if how.as_json:
+        no_folder = f"there is no folder {within}: check the path"
+        no_picture = f"no picture of the library lies in {within} and fits the other options"
+        tell(no_picture if within.exists() else no_folder)
+    if display.as_json:
         typer.echo(answer.model_dump_json(indent=2))
-    elif how.paths:
-        print_paths(paths_of(answer), null=how.null)
+    elif display.paths:
+        print_paths(paths_of(answer), null=display.null)
     else:
         print_hits(answer)
-    if how.open:
+    if display.open:
         open_first(answer)
     if protocol is not None:
-        _preview(paths_of(answer), protocol, settings.picture_pixels)
+        _print_previews(paths_of(answer), protocol, settings.picture_pixels)
 
 
-def _preview(paths: Sequence[str], protocol: Protocol, pixels: int) -> None:
+def _print_previews(paths: Sequence[str], protocol: Protocol, pixels: int) -> None:
     """Show pictures in the terminal, each below its path."""
     for path in paths:
         typer.echo(path, err=True)
@@ -112,26 +116,26 @@ def _preview(paths: Sequence[str], protocol: Protocol, pixels: int) -> None:
             typer.echo(f"{path} cannot be shown: {error}", err=True)
 
 
-def selected(fields: dict[str, Any], within: Path | None) -> dict[str, Any]:
-    """Return the fields of a request: dates as the service takes them, and the folder."""
-    found = {
-        name: _instant(name, value)
-        if value is not None and is_instant(SearchOptions.model_fields[name])
-        else value
+def request_fields(fields: dict[str, Any], within: Path | None) -> dict[str, Any]:
+    """Return the fields of a request: options with their dates completed, and the folder."""
+    dates = {
+        name: _complete_date(name, value)
         for name, value in fields.items()
-        if name in SearchOptions.model_fields
+        if value is not None
+        and name in SearchOptions.model_fields
+        and is_instant(SearchOptions.model_fields[name])
     }
-    if within is not None:
-        found["path_prefix"] = f"{str(within.resolve()).rstrip('/')}/"
-    return fields | found
+    if within is None:
+        return fields | dates
+    return fields | dates | {"path_prefix": f"{str(within.resolve()).rstrip('/')}/"}
 
 
-def _instant(name: str, text: str) -> str:
-    """Return a date as the service takes it; raises CommandError for what is none."""
+def _complete_date(name: str, text: str) -> str:
+    """Return a year, a month or a date as a time in UTC; raises CommandError for other texts."""
     whole = text + {4: "-01-01", 7: "-01"}.get(len(text), "") if _DATE.match(text) else text
     try:
-        found = datetime.fromisoformat(whole)
+        date = datetime.fromisoformat(whole)
     except ValueError:
         option = _LONG_NAMES.get(name, name.replace("_", "-"))
         raise CommandError(f"--{option} {text} is no date: write it as 2024-07-31") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).isoformat()

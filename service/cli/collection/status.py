@@ -1,4 +1,4 @@
-"""`hasse status`: what a library holds, and what is missing."""
+"""`hasse status`: prints the contents of a library, and verifies them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def status(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Read every file and compare it with its checksum; 1 if any is wrong."
+            "--verify",
+            help="Read every file and compare it with its checksum; exit 1 if one fails.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what the library holds, its folders, and what 'hasse sync' would find changed.
+    """Show the size of the library, its folders, and the changes that 'hasse sync' would make.
 
     \b
     Examples:
@@ -38,33 +39,35 @@ def status(
     from hasse.service.cli.collection.index_report import print_status, print_verification
 
     folder = configure(library=library).index
-    checked = _verification(folder) if verify else None
-    found = None
-    if checked is None or not checked["findings"]:  # what is damaged may not open
+    verification = _verify(folder) if verify else None
+    contents = None
+    if verification is None or not verification["findings"]:  # a damaged index may not open
         with Index.open(folder, verify="sizes") as opened:
-            found = _status(opened)
+            contents = _status(opened)
     if as_json:
-        document = (found or {}) | {"verification": checked}
+        document = (contents or {}) | {"verification": verification}
         typer.echo(json.dumps(document, indent=2, default=str))
     else:
-        if found is not None:
-            print_status(found)
-        if checked is not None:
-            print_verification(checked)
-    raise typer.Exit(0 if checked is None or checked["ok"] else 1)
+        if contents is not None:
+            print_status(contents)
+        if verification is not None:
+            print_verification(verification)
+    raise typer.Exit(0 if verification is None or verification["ok"] else 1)
 
 
 def _status(index: Index) -> dict[str, Any]:
-    """Return what an index holds, and how its folders differ from it, by paths and times alone."""
+    """Return the contents of an index, and how its folders differ by paths and times alone."""
     from hasse.service.writing.folders.catalog_state import CatalogState
     from hasse.service.writing.folders.scan import scan
 
     locations = index.catalog.locations(index.folder, find_missing=True)
     folders = locations.followed_folders
-    seen = scan(folders, locations=locations, index_folder=index.folder)
-    state = CatalogState.of(index, seen.roots.values())
-    known = state.files
-    unread = [file.path for file in state.files_to_hash(seen) if not state.has_failed_before(file)]
+    scanned = scan(folders, locations=locations, index_folder=index.folder)
+    state = CatalogState.of(index, scanned.roots.values())
+    indexed = state.files
+    unread = [
+        file.path for file in state.files_to_hash(scanned) if not state.has_failed_before(file)
+    ]
     info = index.info()
     return {
         "library": str(index.folder),
@@ -77,26 +80,27 @@ def _status(index: Index) -> dict[str, Any]:
             {
                 "path": str(folder),
                 "present": folder.is_dir(),
-                "pictures": sum(path.startswith(f"{folder}/") for path in known),
+                "pictures": sum(path.startswith(f"{folder}/") for path in indexed),
             }
             for folder in folders
         ],
         "new": sum(
-            path not in known and locations.catalog_path(path) not in state.removed_paths
+            path not in indexed and locations.catalog_path(path) not in state.removed_paths
             for path in unread
         ),
-        # A file that was just written when it was read has no size yet.
-        "changed": sum(any(row.size for row in known.get(path, ())) for path in unread),
+        # A file that was written just before it was read has no size yet.
+        "changed": sum(any(row.size for row in indexed.get(path, ())) for path in unread),
         "gone": sum(
-            path not in seen.files and any(Path(path).is_relative_to(one) for one in folders)
-            for path in known
+            path not in scanned.files
+            and any(Path(path).is_relative_to(folder) for folder in folders)
+            for path in indexed
         ),
         "unreadable": len(state.unreadable_files),
         "text_read": index.catalog.count_with_text("text in the picture"),
     }
 
 
-def _verification(folder: Path) -> dict[str, Any]:
+def _verify(folder: Path) -> dict[str, Any]:
     """Compare every file of a library with its checksum, and every picture with its bytes."""
     from dataclasses import asdict
 
@@ -104,7 +108,7 @@ def _verification(folder: Path) -> dict[str, Any]:
     from hasse.service.cli.terminal.progress import progress
 
     with progress("checking bytes") as report:
-        found = verify(folder, progress=report)
+        verified = verify(folder, progress=report)
     with progress("checking pictures") as report:
         pictures = changed_pictures(folder, progress=report)
-    return asdict(found) | {"pictures": pictures, "ok": found.ok and not pictures}
+    return asdict(verified) | {"pictures": pictures, "ok": verified.ok and not pictures}

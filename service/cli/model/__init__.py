@@ -1,1 +1,1 @@
-"""Commands that make models: data, features, train, distill, evaluate and the tasks."""
+"""Commands of `hasse lab`: datasets, features, training, evaluation, models and indexes."""

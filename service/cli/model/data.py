@@ -15,7 +15,7 @@ from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import Exclude
 from hasse.service.cli.terminal.progress import progress
-from hasse.service.cli.terminal.skipped_rows import counted, tell_each
+from hasse.service.cli.terminal.skipped_rows import skipped_summary, warn_each
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ def scenes(
     """
     from hasse.service.pipelines.scenes import generate
 
-    again = "the same command draws them again, and the same ones"
-    with progress("drawing scenes") as report, resumable(lambda: again):
+    message = "the same command draws the same scenes again"
+    with progress("drawing scenes") as report, resumable(lambda: message):
         dataset = generate(
             out, train=train, val=val, test=test, seed=seed, workers=workers, progress=report
         )
-    _summary(dataset, None, out, as_json)
+    _print_summary(dataset, None, out, as_json)
 
 
 @imports.add
@@ -104,7 +104,7 @@ def coco(
     """
     from hasse.models.datasets import coco as reader
 
-    _keep(partial(reader.read, annotations, images, split), out, as_json)
+    _import(partial(reader.read, annotations, images, split), out, as_json)
 
 
 @imports.add
@@ -121,7 +121,7 @@ def karpathy(
     """
     from hasse.models.datasets import karpathy as reader
 
-    _keep(partial(reader.read, document, images), out, as_json)
+    _import(partial(reader.read, document, images), out, as_json)
 
 
 @imports.add
@@ -150,9 +150,9 @@ def flickr8k(
     """
     from hasse.models.datasets import flickr8k as reader
 
-    named = {"train": train, "val": val, "test": test}
-    splits = {name: path for name, path in named.items() if path is not None}
-    _keep(partial(reader.read, tokens, images, splits), out, as_json)
+    files = {"train": train, "val": val, "test": test}
+    splits = {name: path for name, path in files.items() if path is not None}
+    _import(partial(reader.read, tokens, images, splits), out, as_json)
 
 
 @imports.add
@@ -160,7 +160,7 @@ def folder(
     *,
     pictures: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="Searched through all its subfolders, not links."),
+        typer.Argument(metavar="FOLDER", help="It is searched with all subfolders, but not links."),
     ],
     captions: Annotated[
         Path | None,
@@ -185,23 +185,24 @@ def folder(
     """
     from hasse.models.datasets import folder as reader
 
-    _keep(partial(reader.read, pictures, captions, exclude=exclude or []), out, as_json)
+    _import(partial(reader.read, pictures, captions, exclude=exclude or []), out, as_json)
 
 
-def _keep(read: Callable[..., tuple[Dataset, SkippedRows]], out: Path, as_json: bool) -> None:
+def _import(read: Callable[..., tuple[Dataset, SkippedRows]], out: Path, as_json: bool) -> None:
+    """Read a dataset, save it in our format, and print a summary."""
     from hasse.models.datasets import save
 
     with progress("reading pictures") as report:
         dataset, skipped = read(progress=report, limits=picture_limits())
     save(dataset, out)
-    _summary(dataset, skipped, out, as_json)
+    _print_summary(dataset, skipped, out, as_json)
 
 
-def _summary(dataset: Dataset, skipped: SkippedRows | None, out: Path, as_json: bool) -> None:
+def _print_summary(dataset: Dataset, skipped: SkippedRows | None, out: Path, as_json: bool) -> None:
     from hasse.models.datasets.skipped_rows import SkippedRows
 
     captions = sum(len(image.captions) for image in dataset.images)
-    found = skipped or SkippedRows()
+    skipped = skipped or SkippedRows()
     if as_json:
         document = {
             "dataset": str(out),
@@ -209,13 +210,17 @@ def _summary(dataset: Dataset, skipped: SkippedRows | None, out: Path, as_json: 
             "images": len(dataset),
             "captions": captions,
             "splits": dataset.splits(),
-            "passed_over": found.passed_over,
-            "problems": {"total": found.total, "by_reason": found.by_reason, "lines": found.lines},
+            "passed_over": skipped.passed_over,
+            "problems": {
+                "total": skipped.total,
+                "by_reason": skipped.by_reason,
+                "lines": skipped.lines,
+            },
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    tell_each(found)
+    warn_each(skipped)
     counts = dataset.splits().items()
     splits = ", ".join(f"{name or 'no split'} {number:,}" for name, number in counts)
-    pictures = count(len(dataset), "picture")
-    typer.echo(f"{out}: {pictures} ({splits}), {count(captions, 'caption')}{counted(found)}")
+    size = f"{count(len(dataset), 'picture')} ({splits}), {count(captions, 'caption')}"
+    typer.echo(f"{out}: {size}{skipped_summary(skipped)}")

@@ -1,4 +1,4 @@
-"""`hasse lab embed`: lines of text or pictures become embeddings."""
+"""`hasse lab embed`: writes the embeddings of texts or pictures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Out = Annotated[
         help="A .npy file gets an array with a row for each input, any other file JSON lines.",
     ),
 ]
-_NAMED = 5  # lines that a message names
+_LISTED = 5  # maximum of line numbers in a message
 
 
 def embed(
@@ -54,9 +54,9 @@ def embed(
     from hasse.service.pipelines import embedding
     from hasse.service.runtime.device import pick_device
 
-    found = embedding.read_inputs(inputs or [embedding.STANDARD_INPUT])
-    texts = [one for one in found if isinstance(one, str)]
-    pictures = [one for one in found if isinstance(one, Path)]
+    items = embedding.read_inputs(inputs or [embedding.STANDARD_INPUT])
+    texts = [item for item in items if isinstance(item, str)]
+    pictures = [item for item in items if isinstance(item, Path)]
     loaded = checkpoint.load(
         named_models.find(model), pick_device(encoding.device), with_pictures=bool(pictures)
     )
@@ -65,14 +65,14 @@ def embed(
         if texts
         else embedding.picture_blocks(loaded, pictures, encoding.source())
     )
-    shape = len(found), loaded.model.config.dimension
+    shape = len(items), loaded.model.config.dimension
     with progress("embedding") as report:
-        unknown = embedding.write(blocks, out, shape, lambda done: report(done, len(found)))
+        unknown = embedding.write(blocks, out, shape, lambda done: report(done, len(items)))
     if unknown:
-        first = ", ".join(str(at + 1) for at in unknown[:_NAMED])
-        more = ", ..." if len(unknown) > _NAMED else ""
+        first = ", ".join(str(at + 1) for at in unknown[:_LISTED])
+        more = ", ..." if len(unknown) > _LISTED else ""
         tell(
-            f"{count(len(unknown), 'line')} of {len(found):,} without a word that the model "
+            f"{count(len(unknown), 'line')} of {len(items):,} without a word that the model "
             f"{loaded.name} knows, whose embeddings say nothing: {first}{more}"
         )
     if out is not None:

@@ -1,4 +1,4 @@
-"""`hasse lab evaluate`: how well a model finds what is true, both ways."""
+"""`hasse lab evaluate`: measures the retrieval of a model, from images to captions and back."""
 
 from __future__ import annotations
 
@@ -121,34 +121,34 @@ def evaluate(
     if as_json:
         typer.echo(text)
     else:
-        _show(result)
+        _print_result(result)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n", encoding="utf-8")
 
 
-def _show(result: Mapping[str, Any]) -> None:
-    """Print tables: the model, and, if there is a second, that one and the difference."""
+def _print_result(result: Mapping[str, Any]) -> None:
+    """Print a table for each model, and for two models one of their difference."""
     other = result.get("against")
-    _table(result, result["model"] if other else "")
+    _print_metrics(result, result["model"] if other else "")
     if other:
         typer.echo()
-        _table(other, other["model"])
+        _print_metrics(other, other["model"])
         typer.echo()
-        _table(other["difference"], "difference", sign="+")
+        _print_metrics(other["difference"], "difference", sign="+")
     typer.echo()
-    for one in (result, other) if other else (result,):
-        low, high = one["intervals"]["rsum"]
-        name = f"{one['model']}: " if other else ""
-        typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
+    for each in (result, other) if other else (result,):
+        low, high = each["intervals"]["rsum"]
+        name = f"{each['model']}: " if other else ""
+        typer.echo(f"{name}rsum {each['rsum']:.1f} ({low:.1f} to {high:.1f})")
     if other:
         low, high = other["difference"]["intervals"]["rsum"]
         verdict = "within chance" if low <= 0 <= high else "beyond chance"
         rsum = other["difference"]["rsum"]
         typer.echo(f"difference: rsum {rsum:+.1f} ({low:+.1f} to {high:+.1f}), {verdict}")
     folds = f", mean of {result['folds']} blocks" if result["folds"] > 1 else ""
-    most = result["captions_per_image"]
-    first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
+    limit = result["captions_per_image"]
+    first = f" (first {limit} of each, {result['captions_left_out']:,} left out)" if limit else ""
     typer.echo(
         f"{count(result['images'], 'image')}, {count(result['captions'], 'caption')}{first}"
         f"{folds}; true by {result['ground_truth']}; 95 % intervals over images"
@@ -159,7 +159,7 @@ def _show(result: Mapping[str, Any]) -> None:
         typer.echo(f"queries that end in a tie, which counts half: {tied:,}", err=True)
 
 
-def _table(result: Mapping[str, Any], title: str, sign: str = "") -> None:
+def _print_metrics(result: Mapping[str, Any], title: str, sign: str = "") -> None:
     rows = []
     for key, label in DIRECTIONS:
         values, bounds = result[key], result["intervals"][key]

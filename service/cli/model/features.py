@@ -1,4 +1,4 @@
-"""`hasse lab features`: every picture through a frozen network, once."""
+"""`hasse lab features`: computes the features of pictures with a frozen network, once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.long_running import AGAIN, consistent_options, stoppable
+from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, consistent_options, stoppable
 from hasse.service.cli.terminal.options import DatasetFolder, Encoding, OnCluster
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hasse.models.datasets import Dataset
     from hasse.models.features.feature_store import FeatureStore
 
-OWN = "as the network's library does"
+_NETWORK_DEFAULT = "as the network's library does"
 
 FeatureFolder = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
@@ -70,16 +70,16 @@ Regions = Annotated[
 ]
 Resize = Annotated[
     int | None,
-    typer.Option(min=1, show_default=OWN, help="Pixels of the shortest side."),
+    typer.Option(min=1, show_default=_NETWORK_DEFAULT, help="Pixels of the shortest side."),
 ]
 Crop = Annotated[
     int | None,
-    typer.Option(min=1, show_default=OWN, help="Pixels of the square cut from it."),
+    typer.Option(min=1, show_default=_NETWORK_DEFAULT, help="Pixels of the square cut from it."),
 ]
 Framing = Annotated[
     Literal["centre", "whole"] | None,
     typer.Option(
-        show_default=OWN,
+        show_default=_NETWORK_DEFAULT,
         help="centre keeps a picture's proportions and may miss its ends; whole squeezes all "
         "of it into the square.",
     ),
@@ -87,7 +87,7 @@ Framing = Annotated[
 
 Resampling = Annotated[
     Literal["bilinear", "bicubic"] | None,
-    typer.Option("--interpolation", show_default=OWN, help="How pictures are scaled."),
+    typer.Option("--interpolation", show_default=_NETWORK_DEFAULT, help="How pictures are scaled."),
 ]
 
 
@@ -126,7 +126,7 @@ def features(
     from hasse.models.features.extraction import ExtractionOptions, extract
     from hasse.service.runtime.device import pick_device
 
-    place = pick_device(encoding.device)
+    device = pick_device(encoding.device)
     collection = load(dataset)
     if regions and crops != "1":
         raise CommandError("regions need one crop: leave --regions or --crops out")
@@ -141,36 +141,40 @@ def features(
         "crops": int(crops),
     }
     with consistent_options():
-        looks = replace(
+        preprocessing = replace(
             network.preprocessing,
             **{name: value for name, value in chosen.items() if value is not None},
         )
-    if weights is None and (weights := _weights(backbone, download=download_weights)) is not None:
-        network.load_weights(weights)
+    if weights is None:
+        weights = _default_weights(backbone, download=download_weights)
+        if weights is not None:
+            network.load_weights(weights)
     with_regions = crops == "1" and network.has_grid() if regions is None else regions
     options = ExtractionOptions(
-        views, with_regions, place, encoding.batch_size, encoding.workers, picture_limits()
+        views, with_regions, device, encoding.batch_size, encoding.workers, picture_limits()
     )
     batches = None
     if cluster is not None:
         from hasse.service.cluster.encoding import Extraction, features_of
 
         file = None if weights is None else weights.resolve()
-        extraction = Extraction(backbone, file, network.fingerprint(), looks, options)
+        extraction = Extraction(backbone, file, network.fingerprint(), preprocessing, options)
         batches = features_of(cluster, extraction)
-    run = partial(extract, collection, network, looks, out, options=options, batches=batches)
-    _show(_extract(run, out, weights), collection)
+    run = partial(
+        extract, collection, network, preprocessing, out, options=options, batches=batches
+    )
+    _print_count(_extract(run, out, weights), collection)
 
 
 def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) -> FeatureStore:
     from hasse.models.features.extraction import ExtractionStopped
     from hasse.service.pipelines.training_inputs import note_weights
 
-    kept = f"finished features are kept in {out}; {AGAIN}"
+    message = f"finished features are kept in {out}; {CONTINUE_MESSAGE}"
     with (
         progress("features") as report,
-        stoppable(lambda: AGAIN, ExtractionStopped) as stop,
-        resumable(lambda: kept),
+        stoppable(lambda: CONTINUE_MESSAGE, ExtractionStopped) as stop,
+        resumable(lambda: message),
     ):
         store = run(progress=report, stop=stop, skipped=tell, changed=tell)
     if weights is not None:
@@ -178,16 +182,17 @@ def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) 
     return store
 
 
-def _show(store: FeatureStore, collection: Dataset) -> None:
-    known = set(store.image_ids.tolist())  # also of pictures that are in the dataset no more
-    there = sum(image.id in known for image in collection.images)
-    typer.echo(f"{store.folder}: {there:,} of {count(len(collection), 'picture')}")
+def _print_count(store: FeatureStore, collection: Dataset) -> None:
+    stored = set(store.image_ids.tolist())  # may include pictures that left the dataset
+    number = sum(image.id in stored for image in collection.images)
+    typer.echo(f"{store.folder}: {number:,} of {count(len(collection), 'picture')}")
 
 
-def _weights(backbone: str, *, download: bool) -> Path | None:
-    """Return the file of the network's weights, downloaded if that was asked for.
+def _default_weights(backbone: str, *, download: bool) -> Path | None:
+    """Download the weights of a network, or return None where its package includes them.
 
-    It is None for the network whose weights are installed.
+    Raises:
+        CommandError: the weights must be downloaded, and `download` is false.
     """
     from hasse.models.encoders import registry
     from hasse.models.encoders.names import LITE

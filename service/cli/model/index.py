@@ -1,4 +1,4 @@
-"""`hasse lab index`: libraries built from datasets, and what is stored of a library."""
+"""`hasse lab index`: builds libraries from datasets, and shows how a library is stored."""
 
 from __future__ import annotations
 
@@ -62,22 +62,26 @@ def build(
     """
     from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import load
-    from hasse.service.cli.collection.additions import built, loaded, tell_unknown
+    from hasse.service.cli.collection.additions import (
+        build_index,
+        load_checkpoint,
+        warn_of_unknown_captions,
+    )
 
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = loaded(find_or_default(model, collection), encoding.device)
+    checkpoint = load_checkpoint(find_or_default(model, collection), encoding.device)
     source = encoding.source(features)
     if cluster is not None:
         from hasse.service.cluster.encoding import points_of
 
         source = replace(source, cluster_batches=points_of(cluster, checkpoint.folder, source))
-    with built(collection, checkpoint, library, source, segment_rows) as made:
-        print_size(made.info(), library)
+    with build_index(collection, checkpoint, library, source, segment_rows) as built:
+        print_size(built.info(), library)
     knows = checkpoint.vocabulary.knows
-    unknown = {one.text for one in collection.captions if not knows(one.text)}
-    tell_unknown(unknown, checkpoint.name)
+    unknown = {caption.text for caption in collection.captions if not knows(caption.text)}
+    warn_of_unknown_captions(unknown, checkpoint.name)
     tell(f"next: hasse search a dog --library {library}, or hasse serve --library {library}")
 
 
@@ -91,44 +95,44 @@ def create(*, library: Library = None, model: LibraryModel = None) -> None:
     """
     from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import Dataset
-    from hasse.service.cli.collection.additions import created, loaded
+    from hasse.service.cli.collection.additions import create_index, load_checkpoint
 
     folder = configure(library=library).index
-    checkpoint = loaded(find_or_default(model, Dataset("", ())), "cpu")
-    with created(folder, checkpoint) as made:
-        print_size(made.info(), folder)
+    checkpoint = load_checkpoint(find_or_default(model, Dataset("", ())), "cpu")
+    with create_index(folder, checkpoint) as empty:
+        print_size(empty.info(), folder)
 
 
 @index.add
 def compact(*, library: Library = None) -> None:
-    """Merge all segments, and drop from the disk what was removed. Searches go on meanwhile.
+    """Merge all segments, and delete removed rows from the disk. Searches go on meanwhile.
 
-    Stop it at any time: what is merged stays merged. It takes as much free space as what it
-    merges. A running service merges small segments by itself.
+    Stop it at any time: what is merged stays merged. It needs as much free space as the segments
+    take. A running service merges small segments by itself.
     """
     from hasse.index.segments.compaction import everything
     from hasse.index.store import Index
 
     with Index.open(configure(library=library).index) as opened:
-        kept = "what is merged stays merged, the rest is as it was"
-        with progress("merging rows") as report, resumable(lambda: kept):
-            done = opened.compact(everything, report)
-    if done.after == done.before and not done.dropped:
-        left = count(done.after, "segment")
-        typer.echo(f"nothing to merge: {left}, generation {done.generation}")
+        message = "what is merged stays merged, the rest is as it was"
+        with progress("merging rows") as report, resumable(lambda: message):
+            result = opened.compact(everything, report)
+    if result.after == result.before and not result.dropped:
+        segments = count(result.after, "segment")
+        typer.echo(f"nothing to merge: {segments}, generation {result.generation}")
     else:
         typer.echo(
-            f"{count(done.before, 'segment')} became {done.after:,}, "
-            f"{count(done.dropped, 'removed row')} dropped; "
-            f"generation {done.generation}"
+            f"{count(result.before, 'segment')} became {result.after:,}, "
+            f"{count(result.dropped, 'removed row')} dropped; "
+            f"generation {result.generation}"
         )
 
 
 @index.add
 def text(*, library: Library = None) -> None:
-    """Make the text index anew, from the captions, names and metadata that a library holds.
+    """Make the text index anew, from the captions, names and metadata in the library.
 
-    Every change keeps it up to date: only 'hasse status --verify' may ask for this.
+    Every change keeps it up to date. 'hasse status --verify' says if this is needed.
     """
     from hasse.index.store import Index
 
@@ -143,5 +147,5 @@ def info(*, library: Library = None, as_json: Json = False) -> None:
     from hasse.index.store import Index
 
     with Index.open(configure(library=library).index, verify="sizes") as opened:
-        found = opened.info()
-    print_info(found, as_json=as_json)
+        index_info = opened.info()
+    print_info(index_info, as_json=as_json)

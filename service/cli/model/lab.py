@@ -1,4 +1,4 @@
-"""`hasse lab`: from captioned pictures to a model, and what that model can do."""
+"""`hasse lab`: the group of commands that make, measure and try models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hasse lab model`: models that need no training, and what is known of all that have a name."""
+"""`hasse lab model`: makes models without training, and lists, calibrates and removes models."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def make(
 
     if download_weights == (weights is not None):
         raise CommandError(
-            "say where the weights are, with --weights PATH, or have those that are published "
-            "downloaded, with --download-weights"
+            "name the file of the weights with --weights PATH, or download the published ones "
+            "with --download-weights"
         )
     named_models.require_free(name)
     if weights is None:
         weights = registry.download_weights(encoder, tell)
     folder = named_models.make(name, encoder, weights)
-    _show(named_models.describe(folder))
+    _print_model(named_models.describe(folder))
     tell(f"next: 'hasse use {name}' brings your library over to it")
 
 
@@ -90,9 +90,9 @@ def calibrate(
     features: Features = None,
     encoding: Encoding,
 ) -> None:
-    """Measure on captioned pictures how likely captions are to be true, and keep it.
+    """Calibrate the probabilities of a model on captioned pictures.
 
-    Points do not change, and neither do indexes. A service has to be started again.
+    Points and indexes do not change. Restart a service that uses the model.
 
     \b
     Examples:
@@ -111,14 +111,14 @@ def calibrate(
         )
     collection = part_to_measure(load(dataset), split, "val", tell)
     source = encoding.source(features)
-    found = measure(folder, collection, source, pick_device(encoding.device), progress)
-    for kind, of in (("pictures", found.image), ("captions", found.caption)):
-        if of is None:
-            typer.echo(f"{kind}: not one true and one false pair, so nothing is known of them")
+    result = measure(folder, collection, source, pick_device(encoding.device), progress)
+    for kind, fit in (("pictures", result.image), ("captions", result.caption)):
+        if fit is None:
+            typer.echo(f"{kind}: not calibrated, for lack of a true and a false pair")
         else:
             typer.echo(
-                f"{kind}: {count(of.pairs, 'pair')}, {of.true:,} of them true; called true up to "
-                f"a violation of {of.threshold:.3f}"
+                f"{kind}: {count(fit.pairs, 'pair')}, {fit.true:,} of them true; called true up to "
+                f"a violation of {fit.threshold:.3f}"
             )
 
 
@@ -127,9 +127,9 @@ def list_(*, as_json: Json = False) -> None:
     """List the built-in models, and those that 'hasse lab model make' made."""
     from hasse.models.checkpoints.named_models import describe_models
 
-    found = list(describe_models())
+    models = list(describe_models())
     if as_json:
-        typer.echo(json.dumps([each.to_json() for each in found], indent=2))
+        typer.echo(json.dumps([each.to_json() for each in models], indent=2))
         return
     columns = ("name", "encoder", "score", "dimension", "MB", "calibrated", "")
     rows = [
@@ -142,21 +142,21 @@ def list_(*, as_json: Json = False) -> None:
             "yes" if each.calibrated else "no",
             "built in" if each.built_in else "",
         )
-        for each in found
+        for each in models
     ]
     print_table(columns, rows)
 
 
 @model.add
 def show(*, name: Name, as_json: Json = False) -> None:
-    """Show what is known of one model."""
+    """Show the encoder, score, size and folder of a model."""
     from hasse.models.checkpoints.named_models import describe, find
 
-    found = describe(find(Path(name)))
+    description = describe(find(Path(name)))
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        typer.echo(json.dumps(description.to_json(), indent=2))
     else:
-        _show(found)
+        _print_model(description)
 
 
 @model.add
@@ -167,17 +167,17 @@ def remove(*, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name
     typer.echo(f"removed {named_models.remove(name)}")
 
 
-def _show(found: Description) -> None:
-    says = "yes" if found.calibrated else "no: 'hasse lab model calibrate' measures it on captions"
+def _print_model(description: Description) -> None:
+    remedy = "no: 'hasse lab model calibrate' measures it on captions"
     print_table(
         ("", ""),
         [
-            ("name", found.name),
-            ("encoder", found.encoder),
-            ("score", found.score),
-            ("dimension", f"{found.dimension:,}"),
-            ("size", f"{found.megabytes:,.1f} MB"),
-            ("calibrated", says),
-            ("folder", found.folder),
+            ("name", description.name),
+            ("encoder", description.encoder),
+            ("score", description.score),
+            ("dimension", f"{description.dimension:,}"),
+            ("size", f"{description.megabytes:,.1f} MB"),
+            ("calibrated", "yes" if description.calibrated else remedy),
+            ("folder", description.folder),
         ],
     )

@@ -1,4 +1,4 @@
-"""`hasse lab train`: a dataset to a checkpoint."""
+"""`hasse lab train`: trains a model on a dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from hasse.service.cli.terminal.configuration import parse_pairs, picture_limits
 from hasse.service.cli.terminal.errors import resumable
-from hasse.service.cli.terminal.long_running import AGAIN, stoppable, training_report
+from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, stoppable, training_report
 from hasse.service.cli.terminal.options import DatasetFolder, Device, Workers
 from hasse.service.cli.terminal.progress import progress, tell
 
@@ -119,7 +119,7 @@ def train(
     batch_size: TrainingBatch = None,
     learning_rate: LearningRate = None,
     seed: Seed = None,
-    more: Choices = None,
+    pairs: Choices = None,
     device: Device = "auto",
     workers: Workers = None,
 ) -> None:
@@ -142,11 +142,13 @@ def train(
     """
     from hasse.service.pipelines.training import TrainingRequest
 
-    named: dict[str, object] = {
+    options: dict[str, object] = {
         **{"backbone": backbone, "epochs": epochs, "batch_size": batch_size},
         **{"learning_rate": learning_rate, "seed": seed},
     }
-    choices = parse_pairs(more or ()) | {key: v for key, v in named.items() if v is not None}
+    choices = parse_pairs(pairs or ()) | {
+        name: value for name, value in options.items() if value is not None
+    }
     request = TrainingRequest(
         dataset,
         out,
@@ -172,55 +174,61 @@ def learn(
     from hasse.service.pipelines.training import TrainingPlan
     from hasse.service.runtime.device import pick_device
 
-    place, out = pick_device(device), request.out
-    plan = TrainingPlan.of(request, place)
-    with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):
-        trained = _train(plan, processes, lessons(plan))
+    torch_device, out = pick_device(device), request.out
+    plan = TrainingPlan.of(request, torch_device)
+    with (
+        world(torch_device) as processes,
+        resumable(lambda: _stop_message(out)),
+        processes.lock_folder(out),
+    ):
+        checkpoint = _train(plan, processes, lessons(plan))
     if processes.leads:
-        _show(plan, trained)
-    return plan, trained
+        _print_next_command(plan, checkpoint)
+    return plan, checkpoint
 
 
 def _train(plan: TrainingPlan, processes: World, lessons: Sequence[Lesson]) -> Checkpoint:
-    """Train with a progress bar and Ctrl-C, which the first of several processes shows alone."""
+    """Train with a progress bar, until the end or Ctrl-C; of several processes, one prints."""
     from hasse.models.training.run import TrainingStopped
 
-    silent, together = not processes.leads, processes.size > 1
+    silent, several = not processes.leads, processes.size > 1
     bars = partial(progress, silent=silent)
     training = plan.prepare(processes, bars, (lambda _: None) if silent else tell, lessons)
     with (
         bars("training") as bar,
-        stoppable(lambda: AGAIN, TrainingStopped, silent=silent, patient=together) as stop,
+        stoppable(
+            lambda: CONTINUE_MESSAGE, TrainingStopped, silent=silent, patient=several
+        ) as stop,
     ):
         report = None if silent else training_report(bar, training.epochs, _summary)
         return training.train(report, stop)
 
 
-def _kept(out: Path) -> str:
-    """Return the message on Ctrl-C, which names a model only where there is one."""
+def _stop_message(out: Path) -> str:
+    """Return the message on Ctrl-C. It names the model if an epoch was finished."""
     from hasse.models.checkpoints.model_folder import CONFIG
 
     best = f"{out} holds the best epoch" if (out / CONFIG).is_file() else "no epoch was finished"
-    return f"{AGAIN}; {best} so far"
+    return f"{CONTINUE_MESSAGE}; {best} so far"
 
 
-def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
+def _print_next_command(plan: TrainingPlan, checkpoint: Checkpoint) -> None:
     """Print the model and the next command: to measure it, if there are pictures for that."""
     request = plan.request
-    typer.echo(f"{request.out}: the model {trained.name}, best of its epochs")
-    read = f" --features {request.features}" if request.features else ""
+    typer.echo(f"{request.out}: the model {checkpoint.name}, best of its epochs")
+    features = f" --features {request.features}" if request.features else ""
     if request.inputs is not None:
         advice = (
             f"hasse lab embed TEXTS --model {request.out}, or "
             f"hasse study transfer FOLDER --model {request.out}"
         )
     elif "test" in plan.dataset.splits() or not plan.dataset.has_splits():
-        advice = f"hasse lab evaluate {request.dataset} --model {request.out}{read}"
+        advice = f"hasse lab evaluate {request.dataset} --model {request.out}{features}"
     else:
-        build = f"hasse lab index build {request.dataset} --model {request.out}{read}"
+        build = f"hasse lab index build {request.dataset} --model {request.out}{features}"
         advice = f"{build} --library ..."
     typer.echo(f"next: {advice}", err=True)
 
 
-def _summary(found: Measurement) -> str:
-    return found.summary
+def _summary(measurement: Measurement) -> str:
+    return measurement.summary

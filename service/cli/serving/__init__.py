@@ -1,1 +1,1 @@
-"""Commands that serve a collection: demo, serve, key."""
+"""Commands that serve a collection: serve, demo, cluster, mcp, key."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hasse.service.cli.serving.serve import Host, More, Port
+from hasse.service.cli.serving.serve import Host, Port, SettingPairs
 from hasse.service.cli.terminal.configuration import configure, warn_of_misspelt_variables
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
@@ -59,10 +59,10 @@ def plan(*, shards: Shards, library: Library = None, as_json: Json = False) -> N
 
     index = configure(library=library).index
     with closing(open_catalog(index)) as catalog:
-        made = plan_shards(index, catalog, shards)
-        found = shard_sizes(made, catalog.state().segments)
+        shard_plan = plan_shards(index, catalog, shards)
+        sizes = shard_sizes(shard_plan, catalog.state().segments)
     if as_json:
-        typer.echo(json.dumps([asdict(size) for size in found], indent=2))
+        typer.echo(json.dumps([asdict(size) for size in sizes], indent=2))
         return
     rows = [
         (
@@ -73,7 +73,7 @@ def plan(*, shards: Shards, library: Library = None, as_json: Json = False) -> N
             f"{size.resident / 1e6:,.1f}",
             f"{size.points / 1e6:,.1f}",
         )
-        for at, size in enumerate(found)
+        for at, size in enumerate(sizes)
     ]
     print_table(("shard", "images", "captions", "segments", "memory MB", "points MB"), rows)
 
@@ -101,7 +101,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     device: ServiceDevice = None,
-    more: More = None,
+    pairs: SettingPairs = None,
 ) -> None:
     """Join a Ray cluster, deploy shards on it, and serve HTTP here until asked to stop.
 
@@ -109,8 +109,8 @@ def serve(
     deployed; leave it out for further front ends. Shards go on when a front end ends:
     'hasse cluster stop' ends them. Settings are those of 'hasse serve'.
     """
-    given = {"model": model, "host": host, "port": port, "device": device}
-    chosen = configure(more or (), library=library, **given)
+    options = {"model": model, "host": host, "port": port, "device": device}
+    settings = configure(pairs or (), library=library, **options)
     warn_of_misspelt_variables()
     from hasse.index.creation import open_catalog
     from hasse.index.shards import require_plan
@@ -122,7 +122,7 @@ def serve(
     from hasse.service.runtime.server import run
     from hasse.service.runtime.sockets import listen
 
-    index = chosen.index
+    index = settings.index
     with closing(open_catalog(index)) as catalog:
         require_plan(index, catalog, shards)
     layout = deployment.Layout(index.resolve(), shards, replicas or 1, threads, copies)
@@ -135,15 +135,15 @@ def serve(
         ray = connect(address)
     if replicas is not None:
         tell(f"deploying {count(replicas, 'replica')} of {count(shards, 'shard')}")
-        ending = "the cluster may go on deploying; 'hasse cluster stop' ends that"
-        with resumable(lambda: ending):
+        message = "the cluster may go on deploying; 'hasse cluster stop' ends that"
+        with resumable(lambda: message):
             deployment.deploy(ray, layout)
-    chosen = settings_of(chosen)
-    asking = deployment.RayShards(ray, layout, chosen.deadline_seconds / 2)
-    logs.configure(chosen.log_format, chosen.log_level)
-    with listen(chosen.host, chosen.port) as listener:
-        load = partial(model_and_index, asking, shards)
-        run(chosen, listener, typer.echo, partial(Engine.open, load=load))
+    settings = settings_of(settings)
+    client = deployment.RayShards(ray, layout, settings.deadline_seconds / 2)
+    logs.configure(settings.log_format, settings.log_level)
+    with listen(settings.host, settings.port) as listener:
+        load = partial(model_and_index, client, shards)
+        run(settings, listener, typer.echo, partial(Engine.open, load=load))
 
 
 @cluster.add
@@ -153,21 +153,21 @@ def status(*, library: Library = None, address: Address = None, as_json: Json = 
     from hasse.service.cluster.connection import connect
 
     index = configure(library=library).index
-    found = deployment.status(connect(address), index)
+    states = deployment.status(connect(address), index)
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found], indent=2))
+        typer.echo(json.dumps([asdict(shard) for shard in states], indent=2))
         return
     rows = [
         (
-            f"{one.shard} of {one.shards}",
-            one.state.lower(),
-            f"{one.running} of {one.replicas}",
-            one.message,
+            f"{shard.shard} of {shard.shards}",
+            shard.state.lower(),
+            f"{shard.running} of {shard.replicas}",
+            shard.message,
         )
-        for one in found
+        for shard in states
     ]
     print_table(("shard", "state", "replicas", "message"), rows)
-    if not found:
+    if not states:
         tell(f"no shard of {index} is deployed: 'hasse cluster serve' with --replicas does that")
 
 

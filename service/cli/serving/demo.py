@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from hasse.models.datasets import Dataset
     from hasse.service.settings import Settings
 
-COUNT = 2000
-# Of the index: missing or unfinished, made by this model, by an earlier version of it, by another.
+SCENES = 2000
+# missing: or unfinished; current: made by this version of the model; outdated: by an earlier
+# version; foreign: by another model.
 IndexState: TypeAlias = Literal["missing", "current", "outdated", "foreign"]
 
 
@@ -73,46 +74,46 @@ def demo(
 
 
 def prepare(settings: Settings, count: int | None) -> Settings:
-    """Draw and index the collection unless that was done before; return the settings to serve it.
+    """Draw and index the collection if it is missing; return the settings that serve it.
 
     Raises:
         CommandError: the folder of the index holds something else.
     """
     from hasse.models.checkpoints import checkpoint, named_models
-    from hasse.service.cli.collection.additions import built
+    from hasse.service.cli.collection.additions import build_index
 
     built_in = checkpoint.load(named_models.pretrained())
     state = _state(settings.index, built_in, count)
     if state == "outdated":
         shutil.rmtree(settings.index)
     if state in {"missing", "outdated"}:
-        scenes = settings.index.with_name(f"{settings.index.name}-scenes")
-        built(
-            _scenes(scenes, count or COUNT), built_in, settings.index, Encoding().source()
-        ).close()
+        scenes = _load_or_draw(
+            settings.index.with_name(f"{settings.index.name}-scenes"), count or SCENES
+        )
+        build_index(scenes, built_in, settings.index, Encoding().source()).close()
     # The index remembers the path of its model, but the checkout may have moved since.
     model = None if state == "foreign" else built_in.folder
     return settings.model_copy(update={"model": settings.model or model})
 
 
-def _scenes(folder: Path, count: int) -> Dataset:
-    """Return the test split of the scenes; draw it if it is not there."""
+def _load_or_draw(folder: Path, count: int) -> Dataset:
+    """Return the test split of the scenes; draw it if it is missing."""
     from hasse.models.datasets import DatasetError, load
     from hasse.service.pipelines.scenes import generate
 
     try:
-        found = load(folder)
-        if found.name == "scenes" and found.splits() == {"test": count}:
-            return found
+        dataset = load(folder)
+        if dataset.name == "scenes" and dataset.splits() == {"test": count}:
+            return dataset
     except DatasetError:
         pass
-    again = "the same command draws the same scenes again"
-    with progress("drawing scenes") as report, resumable(lambda: again):
+    message = "the same command draws the same scenes again"
+    with progress("drawing scenes") as report, resumable(lambda: message):
         return generate(folder, train=0, val=0, test=count, progress=report)
 
 
 def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
-    """Tell what the folder of the index holds. An index of another model is served unchanged.
+    """Return the state of the index in a folder. An index of another model is served unchanged.
 
     Raises:
         CommandError: the index holds another number of scenes, or is outdated but was changed.
@@ -121,9 +122,9 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
     from hasse.index.store import Index
 
     try:
-        with Index.open(folder, verify="sizes") as found:
-            made_by = found.model
-            images, generation = found.info().images, found.generation
+        with Index.open(folder, verify="sizes") as index:
+            index_model = index.model
+            images, generation = index.info().images, index.generation
     except MissingIndexError:
         return "missing"
     if not images:
@@ -132,10 +133,10 @@ def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
         raise CommandError(
             f"{folder} holds {images:,} images: remove it, or choose another with --library"
         )
-    if made_by.fingerprint == model.fingerprint:
+    if index_model.fingerprint == model.fingerprint:
         return "current"
-    if Path(made_by.checkpoint).parts[-2:] != model.folder.parts[-2:]:
-        tell(f"{folder} was made by the model {made_by.name}: it is used as it is")
+    if Path(index_model.checkpoint).parts[-2:] != model.folder.parts[-2:]:
+        tell(f"{folder} was made by the model {index_model.name}: it is used as it is")
         return "foreign"
     if generation > 1:  # the pictures added since may exist nowhere else
         raise CommandError(

@@ -1,4 +1,4 @@
-"""`hasse lab key`: makes a key that lets a client write to a service, or read from it."""
+"""`hasse lab key`: makes an access key for a client of a service."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def key(
 
     if not _NAME.fullmatch(name):
         raise CommandError("use up to 32 letters, digits, dots, dashes or underscores for the name")
-    made = new_key()
-    typer.echo(made)
-    entry = f"{name}:{fingerprint(made)}"
+    access_key = new_key()
+    typer.echo(access_key)
+    entry = f"{name}:{fingerprint(access_key)}"
     typer.echo(f"for the service: HASSE_WRITE_KEYS={entry}", err=True)
     typer.echo(f"or a line of HASSE_KEYS_FILE: write {entry}", err=True)

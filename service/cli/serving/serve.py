@@ -11,7 +11,7 @@ from hasse.service.cli.terminal.configuration import (
     print_settings,
     warn_of_misspelt_variables,
 )
-from hasse.service.cli.terminal.options import Place
+from hasse.service.cli.terminal.options import LibraryOptions
 
 Host = Annotated[
     str | None,
@@ -39,7 +39,7 @@ Processes = Annotated[
         help="Worker processes; a single one uses little more than one core.",
     ),
 ]
-More = Annotated[
+SettingPairs = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="NAME=VALUE", help="Set any other setting, as in --set in_flight=32."
@@ -49,11 +49,11 @@ More = Annotated[
 
 def serve(
     *,
-    place: Place,
+    library: LibraryOptions,
     host: Host = None,
     port: Port = None,
     processes: Processes = None,
-    more: More = None,
+    pairs: SettingPairs = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value, and exit.")
     ] = False,
@@ -69,8 +69,10 @@ def serve(
       hasse serve --host 0.0.0.0 --port 80 --set k_maximum=100
       hasse serve --settings
     """
-    reread = partial(place.settings, more=more or (), host=host, port=port, processes=processes)
-    chosen = reread()
+    read_settings = partial(
+        library.settings, pairs=pairs or (), host=host, port=port, processes=processes
+    )
+    chosen = read_settings()
     warn_of_misspelt_variables()
     if settings:
         print_settings(chosen)
@@ -79,4 +81,4 @@ def serve(
     from hasse.service.runtime.workers import serve as run
 
     with following(chosen):
-        run(chosen, typer.echo, reread)
+        run(chosen, typer.echo, read_settings)

@@ -1,4 +1,4 @@
-"""Commands: help on one screen, words that begin with a dash, and options that were renamed."""
+"""Classes of commands: help on one screen, words with a dash, and options that were renamed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-# Two letters or more behind one dash: -people, not -n or -n24.
-_EXCLUDED = re.compile(r"-[^\W\d_][^\W\d]+.*", re.DOTALL)
+# A dash and two letters or more: -people, not -n or -n24.
+_EXCLUDED_WORD = re.compile(r"-[^\W\d_][^\W\d]+.*", re.DOTALL)
 _ALL = "--help-all"
 _MINUS = "\N{MINUS SIGN}"
 _LIBRARY = "now --library, on every command"
-# Options of 0.2.0 that no command has any more, and what to type instead.
+# Options of 0.2.0 that were removed, and their replacements.
 _RENAMED = {
     "--index": _LIBRARY,
     "--top": "now -n",
@@ -25,21 +25,13 @@ _RENAMED = {
     "--common": "now 'hasse lab captions PART...'",
     "--follow": "gone: 'hasse serve' follows the folders of the library",
 }
-# What most people never set: shown by `--help-all`.
+# Parameters whose options only `--help-all` shows.
 _ADVANCED = frozenset(
     (
         *("added_before", "added_from", "all_of", "batch_size", "candidates", "captioner"),
-        *(
-            "device",
-            "draws",
-            "evidence",
-            "follow_links",
-            "has_captions",
-            "has_place",
-            "leave_out_missing",
-        ),
-        *("max_violation", "mode", "model", "null", "preview", "rating", "similar", "split"),
-        *("versions", "workers"),
+        *("device", "draws", "evidence", "follow_links", "has_captions", "has_place"),
+        *("leave_out_missing", "max_violation", "mode", "model", "null", "preview", "rating"),
+        *("similar", "split", "versions", "workers"),
     )
 )
 
@@ -48,8 +40,8 @@ class Command(TyperCommand):
     """A command that shows all of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse options; say what a renamed one is called now, and end with status 2."""
-        names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
+        """Parse options; for one that was renamed, print its new name and end with status 2."""
+        names = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
         for arg in args[: args.index("--") if "--" in args else len(args)]:
             option = arg.partition("=")[0]
             if option in _RENAMED and option not in names:
@@ -70,16 +62,16 @@ class ShortCommand(Command):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options; advanced ones are hidden."""
+        """Return the parameters; options for experts are hidden unless `--help-all` is given."""
         params: list[Any] = super().get_params(ctx)
-        for each in params:
-            if each.name in _ADVANCED:
-                each.hidden = _ALL not in ctx.meta
+        for param in params:
+            if param.name in _ADVANCED:
+                param.hidden = _ALL not in ctx.meta
         return params
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Say how to see the options that are hidden."""
-        if any(getattr(each, "hidden", False) for each in self.params):
+        """Write how to see the hidden options, if there are any."""
+        if any(getattr(param, "hidden", False) for param in self.params):
             formatter.write_paragraph()
             formatter.write_text(f"{_ALL} shows all options.")
 
@@ -88,15 +80,15 @@ class Query(ShortCommand):
     """A command whose words may begin with a dash: `-people` leaves people out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse options, and take other words as they are."""
-        named = {name for each in self.params for name in each.opts}
+        """Parse options; a word such as `-people` is an argument."""
+        options = {name for param in self.params for name in param.opts}
         words = [
-            _MINUS + arg[1:] if _EXCLUDED.fullmatch(arg) and arg not in named else arg
+            _MINUS + arg[1:] if _EXCLUDED_WORD.fullmatch(arg) and arg not in options else arg
             for arg in args
         ]
         return super().parse_args(ctx, words)
 
 
-def typed(word: str) -> str:
-    """Return a word of a `Query` as it was typed."""
+def restore_dash(word: str) -> str:
+    """Return an argument of a `Query` with the dash that the user typed."""
     return f"-{word[1:]}" if word.startswith(_MINUS) else word

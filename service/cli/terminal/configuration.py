@@ -1,4 +1,4 @@
-"""Settings of a command: its options, then environment variables, then the defaults."""
+"""Reads the settings of a command: from its options, environment variables and defaults."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from hasse.models.images.limits import PictureLimits
     from hasse.service.settings import Settings
 
-# Similarity of 1. Kubernetes sets HASSE_PORT_8000_TCP and the like beside a service of that name.
-_MISSPELT = 0.85
+# Similarity to a setting, at most 1, from which a name counts as misspelt. HASSE_PORT_8000_TCP
+# and the like, which Kubernetes sets for a service called hasse, are below it.
+_MISSPELT_SIMILARITY = 0.85
 
 
-def configure(more: Sequence[str] = (), **given: Any) -> Settings:
-    """Return the settings; an option that is None is left to the environment.
+def configure(pairs: Sequence[str] = (), **options: Any) -> Settings:
+    """Return the settings; for an option that is None, the environment decides.
 
-    `more` are `name=value` pairs, for settings without an option of their own.
+    `pairs` are texts `name=value`, for settings without an option of their own.
 
     Raises:
         CommandError: a value is not allowed; the message names the setting and the reason.
@@ -34,18 +35,18 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
 
     if "HASSE_INDEX" in os.environ:
         raise CommandError("HASSE_INDEX is now HASSE_LIBRARY")
-    chosen: dict[str, Any] = dict(parse_pairs(more))
+    chosen: dict[str, Any] = dict(parse_pairs(pairs))
     unknown = sorted(set(chosen) - set(Settings.model_fields))
     if unknown:
         raise CommandError(
             f"there is no setting '{unknown[0]}': 'hasse serve --settings' lists them"
         )
-    chosen |= {name: value for name, value in given.items() if value is not None}
-    named = chosen.get("settings_file", os.environ.get("HASSE_SETTINGS_FILE"))
-    if named and not os.access(named, os.R_OK):
-        raise CommandError(f"HASSE_SETTINGS_FILE: {named} cannot be read")
+    chosen |= {name: value for name, value in options.items() if value is not None}
+    file = chosen.get("settings_file", os.environ.get("HASSE_SETTINGS_FILE"))
+    if file and not os.access(file, os.R_OK):
+        raise CommandError(f"HASSE_SETTINGS_FILE: {file} cannot be read")
     try:
-        return Settings(**{"_env_file": named or None, **chosen})
+        return Settings(**{"_env_file": file or None, **chosen})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]).lower().removeprefix("hasse_")
@@ -56,7 +57,7 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
 
 
 def picture_limits() -> PictureLimits:
-    """Return how large a picture may be, by HASSE_PICTURE_PIXELS."""
+    """Return the size limits of pictures, from HASSE_PICTURE_PIXELS."""
     return configure().picture_limits
 
 
@@ -66,24 +67,24 @@ def warn_of_misspelt_variables() -> None:
 
     known = [f"HASSE_{name.upper()}" for name in Settings.model_fields]
     for name in sorted(set(os.environ) - set(known)):
-        for near in get_close_matches(name.upper(), known, n=1, cutoff=_MISSPELT):
+        for near in get_close_matches(name.upper(), known, n=1, cutoff=_MISSPELT_SIMILARITY):
             if near != name.upper():
                 tell(f"warning: {name} is not a setting: did you mean {near}?")
 
 
-def parse_pairs(given: Sequence[str]) -> dict[str, str]:
+def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """Read `NAME=VALUE` options; `-` and `_` are the same in names.
 
     Raises:
         CommandError: an option has no value.
     """
-    found: dict[str, str] = {}
-    for pair in given:
+    values: dict[str, str] = {}
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise CommandError(f"--set {pair}: write it as --set NAME=VALUE")
-        found[name.strip().lower().replace("-", "_")] = value
-    return found
+        values[name.strip().lower().replace("-", "_")] = value
+    return values
 
 
 def print_settings(settings: Settings) -> None:

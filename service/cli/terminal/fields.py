@@ -1,4 +1,4 @@
-"""Options of a command that are the fields of a pydantic model, or of a dataclass."""
+"""Makes the options of a command from the fields of a pydantic model or a dataclass."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class OptionsOf:
     """Marks a parameter of a command that is a dict with a value for each field of a model.
 
     Attributes:
-        model: its fields have a description, which is the help of the option.
-        without: fields that are no options.
-        flags: names of options, where they are not `--field-name`.
+        model: the description of each field is the help of its option.
+        without: fields that get no option.
+        flags: names of options that differ from `--field-name`.
     """
 
     model: type[BaseModel]
@@ -34,65 +34,69 @@ class OptionsOf:
 
 
 def with_options(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command an option for each field of its parameters that stand for several.
+    """Replace each parameter that groups options by one parameter for each option.
 
-    These are dataclasses, whose fields have the hints of options, and dicts marked by `OptionsOf`.
+    A dataclass whose fields have the hints of options is such a group, and a dict marked by
+    `OptionsOf`.
     """
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     hints = get_type_hints(command, include_extras=True)
     for name, parameter in inspect.signature(command).parameters.items():
-        if not (own := _options(hints[name])):
+        if not (options := _grouped_options(hints[name])):
             parameters.append(parameter.replace(annotation=hints[name]))
             continue
         make = hints[name] if is_dataclass(hints[name]) else dict
-        groups[name] = make, [one.name for one in own]
-        parameters += own
+        groups[name] = make, [option.name for option in options]
+        parameters += options
 
-    def run(**given: Any) -> Result:
-        made = {
-            name: make(**{one: given.pop(one) for one in names})
-            for name, (make, names) in groups.items()
+    def run(**values: Any) -> Result:
+        grouped = {
+            name: make(**{option: values.pop(option) for option in options})
+            for name, (make, options) in groups.items()
         }
-        return command(**given, **made)
+        return command(**values, **grouped)
 
     functools.update_wrapper(run, command)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def _options(hint: Any) -> list[inspect.Parameter]:
-    """Return the parameters that a hint stands for; none where it is that of one option."""
-    own: list[tuple[str, Any, Any]] = []
+def _grouped_options(hint: Any) -> list[inspect.Parameter]:
+    """Return the options that a hint groups; none for the hint of a single option."""
+    options: list[tuple[str, Any, Any]] = []
     if is_dataclass(hint):
         hints = get_type_hints(hint, include_extras=True)
-        own = [(one.name, one.default, hints[one.name]) for one in fields(hint)]
-    for of in getattr(hint, "__metadata__", ()):
-        if isinstance(of, OptionsOf):
-            chosen = of.model.model_fields.items()
-            own = [
-                (name, one.default, Annotated[_type(one), _option(one, of.flags.get(name, ()))])
-                for name, one in chosen
-                if name not in of.without
+        options = [(part.name, part.default, hints[part.name]) for part in fields(hint)]
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, OptionsOf):
+            options = [
+                (
+                    name,
+                    info.default,
+                    Annotated[_type(info), _option(info, mark.flags.get(name, ()))],
+                )
+                for name, info in mark.model.model_fields.items()
+                if name not in mark.without
             ]
     keyword = inspect.Parameter.KEYWORD_ONLY
     return [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for name, default, annotation in own
+        for name, default, annotation in options
     ]
 
 
-def _type(given: FieldInfo) -> Any:
-    """Return the type of an option: a literal, or a plain type; both with None where allowed."""
-    kind: Any = given.annotation if get_origin(given.annotation) is Literal else kind_of(given)
-    return kind | None if NoneType in get_args(given.annotation) else kind
+def _type(info: FieldInfo) -> Any:
+    """Return the type of an option: a literal or a plain type, with None where the field has it."""
+    kind: Any = info.annotation if get_origin(info.annotation) is Literal else kind_of(info)
+    return kind | None if NoneType in get_args(info.annotation) else kind
 
 
-def _option(given: FieldInfo, flags: tuple[str, ...]) -> Any:
+def _option(info: FieldInfo, flags: tuple[str, ...]) -> Any:
     bounds: dict[str, Any] = {}
-    for each in given.metadata:
-        bounds |= {"min": each.ge} if hasattr(each, "ge") else {}
-        bounds |= {"max": each.le} if hasattr(each, "le") else {}
-    metavar = "DATE" if is_instant(given) else None
-    return typer.Option(*flags, help=given.description, metavar=metavar, **bounds)
+    for constraint in info.metadata:
+        bounds |= {"min": constraint.ge} if hasattr(constraint, "ge") else {}
+        bounds |= {"max": constraint.le} if hasattr(constraint, "le") else {}
+    metavar = "DATE" if is_instant(info) else None
+    return typer.Option(*flags, help=info.description, metavar=metavar, **bounds)

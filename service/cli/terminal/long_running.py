@@ -1,4 +1,4 @@
-"""Progress and interruption of long commands: Ctrl-C finishes the current step, and saves."""
+"""Progress and interruption of long commands: Ctrl-C finishes the current step and saves."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from hasse.service.cli.terminal.progress import ProgressCallback, tell
 if TYPE_CHECKING:
     from hasse.models.training.run import Progress
 
-Measured = TypeVar("Measured")
-AGAIN = "the same command goes on from there"
+Measurement = TypeVar("Measurement")
+CONTINUE_MESSAGE = "the same command goes on from there"
 
 
 def training_report(
-    bar: ProgressCallback, epochs: int, describe: Callable[[Measured], str]
-) -> Callable[[Progress[Measured]], None]:
-    """Return a callback for a training; `describe` formats the measurements."""
+    bar: ProgressCallback, epochs: int, describe: Callable[[Measurement], str]
+) -> Callable[[Progress[Measurement]], None]:
+    """Return a callback that shows the progress of a training; `describe` formats measurements."""
 
-    def show(now: Progress[Measured]) -> None:
-        place = f"epoch {now.epoch + 1} of {epochs}"
-        if now.measurement is None:
-            bar(now.steps_done, epochs * now.steps, f"{place}, loss {now.loss:.3f}")
+    def show(state: Progress[Measurement]) -> None:
+        epoch = f"epoch {state.epoch + 1} of {epochs}"
+        if state.measurement is None:
+            bar(state.steps_done, epochs * state.steps, f"{epoch}, loss {state.loss:.3f}")
         else:
-            best = " (best so far)" if now.best else ""
-            tell(f"{place}: loss {now.loss:.3f}, {describe(now.measurement)}{best}")
+            best = " (best so far)" if state.best else ""
+            tell(f"{epoch}: loss {state.loss:.3f}, {describe(state.measurement)}{best}")
 
     return show
 
 
 @contextmanager
 def stop_request(*, silent: bool = False, patient: bool = False) -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether SIGINT or SIGTERM has come.
+    """Yield a function that returns whether SIGINT or SIGTERM was received.
 
     A second signal interrupts at once, unless `patient`: torchrun sends each signal twice, and
     kills processes that do not end in time.
     """
     received: list[int] = []
 
-    def notice(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         received.append(number)
         if len(received) > 1 and not patient:
             raise KeyboardInterrupt
@@ -53,33 +53,36 @@ def stop_request(*, silent: bool = False, patient: bool = False) -> Iterator[Cal
             hint = "" if patient else "; press Ctrl-C again to stop at once"
             typer.echo(f"stopping after this step{hint}", err=True)
 
-    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(received)
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 @contextmanager
 def stoppable(
-    kept: Callable[[], str],
-    stopped: type[Exception],
+    message: Callable[[], str],
+    stop_exception: type[Exception],
     *,
     silent: bool = False,
     patient: bool = False,
 ) -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells work to stop; when it raises `stopped`, print where it stands."""
+    """Yield a function that returns whether work has to stop.
+
+    When the work then raises `stop_exception`, print it with the message.
+    """
     with stop_request(silent=silent, patient=patient) as stop:
         try:
             yield stop
-        except stopped as error:
-            raise Interrupted(f"{error}; {kept()}") from None
+        except stop_exception as error:
+            raise Interrupted(f"{error}; {message()}") from None
 
 
 @contextmanager
 def consistent_options() -> Iterator[None]:
-    """Refuse options that a configuration refuses, in one sentence."""
+    """Raise CommandError for a combination of options that a configuration refuses."""
     try:
         yield
     except ValueError as error:

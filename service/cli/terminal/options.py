@@ -129,7 +129,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
 ]
-# For commands that read `Settings`: an option that is not given is left to the environment.
+# For commands that read `Settings`: without the option, the environment decides.
 ServiceDevice = Annotated[
     str | None,
     typer.Option(
@@ -143,21 +143,21 @@ ServiceDevice = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Which library is used, and which model where."""
+class LibraryOptions:
+    """Options of a command that opens a library: its folder, the model and the device."""
 
     library: Library = None
     model: LibraryModel = None
     device: ServiceDevice = None
 
-    def settings(self, **more: Any) -> Settings:
-        """Return the settings of a command, with `more` of them."""
-        return configure(library=self.library, model=self.model, device=self.device, **more)
+    def settings(self, **options: Any) -> Settings:
+        """Return the settings of the command; `options` are its other options."""
+        return configure(library=self.library, model=self.model, device=self.device, **options)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How pictures are read and encoded."""
+    """Options of a command that reads and encodes pictures."""
 
     batch_size: BatchSize = 32
     device: Device = "auto"
@@ -166,7 +166,7 @@ class Encoding:
     def source(
         self, features: Path | None = None, skipped: Callable[[str], None] = tell
     ) -> ImageSource:
-        """Return where the points of pictures come from."""
+        """Return the source of the points of pictures: stored features, or the pictures."""
         from hasse.service.writing.image_source import ImageSource
 
         return ImageSource(features, self.batch_size, self.workers, skipped, picture_limits())

@@ -13,7 +13,7 @@ from hasse.service.cli.terminal.errors import CommandError
 Protocol = Literal["kitty", "iterm"]
 
 _SIDE = 240  # pixels of the longest side
-_CHUNK = 4096  # characters of a command, as kitty's protocol has it
+_CHUNK = 4096  # maximum of characters in one command of kitty's protocol
 _PROGRAMS: Mapping[str, Protocol] = {
     "ghostty": "kitty",
     "iTerm.app": "iterm",
@@ -23,10 +23,10 @@ _PROGRAMS: Mapping[str, Protocol] = {
 
 
 def protocol_of(environment: Mapping[str, str]) -> Protocol:
-    """Return the protocol of the terminal; raises CommandError for one that shows no pictures."""
-    program = _PROGRAMS.get(environment.get("TERM_PROGRAM", ""))
-    if program is not None:
-        return program
+    """Return the protocol of the terminal; raises CommandError if it cannot show pictures."""
+    protocol = _PROGRAMS.get(environment.get("TERM_PROGRAM", ""))
+    if protocol is not None:
+        return protocol
     if environment.get("TERM") in ("xterm-kitty", "xterm-ghostty"):
         return "kitty"
     if environment.get("KITTY_WINDOW_ID") or environment.get("KONSOLE_VERSION"):
@@ -41,7 +41,7 @@ def preview(path: Path, protocol: Protocol, pixels: int) -> str:
     """Return the escape sequence that shows a small picture in a terminal.
 
     Raises:
-        models.images.limits.PictureError: it is none, or has more than `pixels`.
+        models.images.limits.PictureError: the file is no picture, or has more than `pixels`.
         OSError: the file cannot be read.
     """
     from hasse.models.images.decoding import open_picture

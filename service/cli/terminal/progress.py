@@ -11,18 +11,18 @@ from typing import Protocol
 from hasse.service.cli.terminal.output import one_line
 
 QUIET_SECONDS = 2.0  # shorter work prints nothing
-BETWEEN_LINES = 5.0
-PACE_SECONDS = 10.0  # before which a pace says little
+SECONDS_BETWEEN_LINES = 5.0
+PACE_SECONDS = 10.0  # a pace measured over less is unreliable
 
 
 class ProgressCallback(Protocol):
-    """Called now and then by long work: how much is done, of how much, and a remark."""
+    """Called by long work from time to time: the amount done, the total, and a remark."""
 
     def __call__(self, done: int, total: int, remark: str = "") -> None: ...
 
 
 class Pace:
-    """Speed of work and the time left, from what was done since the first report."""
+    """Speed of work and the time left, measured since the first report."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -30,14 +30,14 @@ class Pace:
         self._first: tuple[float, int] | None = None
 
     def __call__(self, done: int, total: int) -> str:
-        """Return "24 a second, 3:20 left"; nothing before the tenth second."""
+        """Return a text such as "24 a second, 3:20 left"; "" before the tenth second."""
         now = self._clock()
         if self._first is None:
             self._first = (now, done)
-        began, before = self._first
-        if now - self._started < PACE_SECONDS or not before < done < total:
+        first_time, first_done = self._first
+        if now - self._started < PACE_SECONDS or not first_done < done < total:
             return ""
-        speed = (done - before) / (now - began)
+        speed = (done - first_done) / (now - first_time)
         minutes, seconds = divmod(round((total - done) / speed), 60)
         hours, minutes = divmod(minutes, 60)
         left = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
@@ -98,7 +98,7 @@ class LineProgress:
         now, pace = self.clock(), self.pace(done, total)
         if now < self.next and not (done >= total and self.next > self.started + QUIET_SECONDS):
             return
-        self.next = now + BETWEEN_LINES
+        self.next = now + SECONDS_BETWEEN_LINES
         share = f" ({done / total:.0%})" if total else ""
         more = "".join(f", {text}" for text in (remark, pace) if text)
         tell(f"{self.label}: {done:,} of {total:,}{share}{more}")

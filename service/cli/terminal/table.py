@@ -1,4 +1,4 @@
-"""Tables on standard output: fitted to a terminal, whole anywhere else."""
+"""Prints tables on standard output: fitted to a terminal, not cut anywhere else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def print_files(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows that end with a path and a text.
 
-    In a terminal, paths begin at the current folder, a click opens them, and the text stands below
+    In a terminal, a path is relative to the current folder, and a click opens it. The text is below
     its path, cut to one line.
     """
     console = _console()
@@ -45,7 +45,7 @@ def print_files(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = _table(columns[:-1], [row[:-1] for row in rows])
     for *cells, path, text in rows:
         link = f"link {Path(path).as_uri()}" if Path(path).is_absolute() else ""
-        file: list[RenderableType] = [Text(one_line(_from_here(path)), link, overflow="fold")]
+        file: list[RenderableType] = [Text(one_line(_relative(path)), link, overflow="fold")]
         if text:
             file.append(Text(one_line(text), "dim", no_wrap=True, overflow="ellipsis"))
         table.add_row(*(Text(one_line(cell), no_wrap=True) for cell in cells), Group(*file))
@@ -73,14 +73,14 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _print(console: Console, table: Table) -> None:
-    with console.capture() as captured:
+    with console.capture() as capture:
         console.print(table)
-    for line in captured.get().splitlines():
+    for line in capture.get().splitlines():
         typer.echo(line.rstrip())
 
 
-def _from_here(path: str) -> str:
-    """Return a path relative to the current folder, if it is below it."""
+def _relative(path: str) -> str:
+    """Return a path relative to the current folder; a path outside of it unchanged."""
     return path.removeprefix(f"{Path.cwd()}{os.sep}")
 
 

@@ -81,7 +81,7 @@ def test_build_goes_on_where_ctrl_c_stopped_it(
     assert hasse(*command, "--library", tmp_path / "whole").status == 0
 
     with monkeypatch.context() as patch:
-        ctrl_c_at(2, additions.built, patch)
+        ctrl_c_at(2, additions.build_index, patch)
         stopped = hasse(*command, "--library", tmp_path / "parts")
     assert stopped.status == 130
     assert "the same command goes on" in stopped.err

@@ -49,8 +49,8 @@ def test_a_new_library_loads_its_model_once(
         loads.append(folder)
         return loaded(folder, device)
 
-    loaded = additions.loaded
-    monkeypatch.setattr(additions, "loaded", counted)
+    loaded = additions.load_checkpoint
+    monkeypatch.setattr(additions, "load_checkpoint", counted)
     added = done(hasse("add", pictures, *model, "--library", tmp_path / "library"))
     assert f"{len(SIZES)} pictures added" in added.out
     assert loads == [model[1]]
@@ -131,7 +131,7 @@ def test_index_follows_a_folder_that_changes(
     line = "1 picture added, 1 moved, 1 removed; 1 caption added; 2 were there already"
     dry = done(hasse("sync", "--library", index, "--dry-run"))
     assert dry.out == f"nothing was changed; without --dry-run: {line}\n"
-    differing = "files: 2 new, 2 gone; 'hasse sync' brings them in step"
+    differing = "files: 2 new, 2 gone; 'hasse sync' updates the library"
     assert differing in done(hasse("status", "--library", index)).out
     assert done(hasse("sync", "--library", index)).out == f"{line}\n"
     about = info(index)

@@ -93,10 +93,10 @@ def test_trial_of_45_steps_ends_each_step_as_a_person_expects(home: Path) -> Non
     os.utime(pictures / "cut.jpg", (1, 1))
 
     step("hasse", "add ~/Pictures", "search", "serve", status=2)
-    step("hasse --help", "remember folders".capitalize())
+    step("hasse --help", "Add folders")
     step("hasse search a dog", "no library", "'hasse add FOLDER'", status=1)
     step("hasse status", "'hasse add FOLDER'", status=1)
-    step("hasse add", "Missing argument", status=2)
+    step("hasse add", "missing argument", status=2)
     step("hasse add ~/Picturse", "there is no picture or folder", status=1)
     (home / "My pictures").mkdir()
     step("hasse add My pictures", 'put it in quotes, as in "My pictures"', status=1)

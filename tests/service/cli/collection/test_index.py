@@ -91,13 +91,13 @@ def test_first_add_adds_to_the_index_that_another_made_meanwhile(
 ) -> None:
     model = tiny_checkpoint(tmp_path / "model")
     (tmp_path / "new.png").write_bytes(png(50))
-    create = additions.created
+    create = additions.create_index
 
     def second(folder: Path, checkpoint: Checkpoint) -> Index:
         create(folder, checkpoint).close()
         return create(folder, checkpoint)
 
-    monkeypatch.setattr(additions, "created", second)
+    monkeypatch.setattr(additions, "create_index", second)
     added = done(hasse("add", tmp_path / "new.png", "--library", tmp_path / "i", "--model", model))
     assert added.out == "1 picture added\n"
 
@@ -120,7 +120,7 @@ def test_index_is_encoded_anew_by_another_model_and_searched_by_it(tmp_path: Pat
     assert "'hasse use MODEL'" in refused.error
     said = done(hasse("use", other, "--library", index))
     assert said.out == "12 pictures read by 'tiny'\n"
-    assert "until it is started again" in said.err
+    assert "until it is restarted" in said.err
     done(hasse(*search))
     again = done(hasse("use", other, "--library", index))
     assert again.out == "the library uses the model 'tiny' already\n"

@@ -17,7 +17,7 @@ import typer
 
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.service.cli.collection import parts, search
-from hasse.service.cli.collection.asking import Asked
+from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
@@ -286,7 +286,7 @@ def test_words_after_a_dash_reach_the_query_and_are_no_options(
 ) -> None:
     asked: list[str] = []
 
-    def note(_settings: object, question: Asked, *_more: object) -> None:
+    def note(_settings: object, question: FilledQuestion, *_more: object) -> None:
         asked.append(question.fields["caption"])
         assert question.fields["k"] == 3
 
@@ -317,12 +317,12 @@ def test_word_that_names_a_file_is_a_word(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     picture(1).save(tmp_path / "dog", "PNG")
     content = (tmp_path / "dog").read_bytes()
-    assert parts.text_or_picture("dog") == "dog"
-    assert parts.text_or_picture("a dog") == "a dog"
-    assert parts.text_or_picture("./dog") == content
-    assert parts.text_or_picture(str(tmp_path / "dog")) == content
+    assert parts.parse_text_or_picture("dog") == "dog"
+    assert parts.parse_text_or_picture("a dog") == "a dog"
+    assert parts.parse_text_or_picture("./dog") == content
+    assert parts.parse_text_or_picture(str(tmp_path / "dog")) == content
     (tmp_path / "dog").rename("my dog.png")
-    assert parts.text_or_picture("my dog.png") == content
+    assert parts.parse_text_or_picture("my dog.png") == content
 
 
 def test_search_that_is_kept_says_once_what_is_new(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_ctrl_c_while_scenes_are_drawn_says_how_to_go_on(
     monkeypatch.setattr("hasse.service.pipelines.scenes.generate", interrupted)
     stopped = hasse("lab data", "import", "scenes", "--out", tmp_path)
     assert stopped.status == 130
-    assert stopped.err == "stopped: the same command draws them again, and the same ones\n"
+    assert stopped.err == "stopped: the same command draws the same scenes again\n"
 
 
 def test_coco_ids_survive(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_weights_are_downloaded_where_that_is_asked_for(
         return tmp_path / "clip"
 
     monkeypatch.setattr(registry, "download_weights", download)
-    assert "say where the weights are" in hasse("lab model", "make", "mine", "--from", NAME).error
+    assert "--weights PATH" in hasse("lab model", "make", "mine", "--from", NAME).error
     refused = hasse("lab model", "make", "scenes", "--from", NAME, "--download-weights")
     assert "is the name of a built-in model" in refused.error
     assert asked == []

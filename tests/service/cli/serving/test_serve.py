@@ -166,7 +166,7 @@ def test_demo_after_ctrl_c_continues(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        ctrl_c_at(1, additions.built, patch)
+        ctrl_c_at(1, additions.build_index, patch)
         places = ("--library", tmp_path / "index")
         stopped = hasse("demo", "--no-serve", "--count", 6, *places)
     assert stopped.status == 130

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hasse.service.cli.terminal.output import accept_any_character, escaped, one_line
+from hasse.service.cli.terminal.output import accept_any_character, escape, one_line
 from hasse.service.cli.terminal.progress import tell
 from hasse.service.cli.terminal.table import print_table
 
@@ -28,7 +28,7 @@ def test_json_in_any_encoding_stays_the_same_json(
 
 
 def test_character_beyond_16_bits_is_escaped_as_a_surrogate_pair() -> None:
-    assert escaped("\U0001f415") == r"\ud83d\udc15"
+    assert escape("\U0001f415") == r"\ud83d\udc15"
 
 
 def test_one_line_escapes_what_splits_lines_or_moves_the_cursor() -> None:
