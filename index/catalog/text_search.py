@@ -1,7 +1,7 @@
-"""Find the images that say something: SQL conditions on documents, and how words are resolved.
+"""Find the images whose texts contain the words of a query.
 
-Both databases answer from the same folded documents and by the same rules, in order of image ids,
-the newest first. So they give the same answers.
+SQLite and PostgreSQL search the same folded documents by the same rules, and return the newest
+images first. So both give the same answers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log1p
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -26,30 +27,30 @@ Column: TypeAlias = Literal["human", "written"]
 FORMS: tuple[Form, ...] = ("word", "beginning", "part")
 _SHORTEST_PART = 3  # characters of a beginning or a part of a word: one trigram
 _SHORTEST_CORRECTED = 4
-_COMMON = 1_000  # documents: a word of more tells one picture from others no better
-_SHARE = 0.4  # of the weight of a query that a document must say at least
-_NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a value, in the text of a statement
+_COMMON = 1_000  # documents: more frequent words distinguish pictures no better
+_SHARE = 0.4  # minimum share of the weight of a query that a document must have
+_NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a parameter of a statement
 _ID = sql.column("id", sql.BigInteger)
 _BY_WORDS = "SELECT rowid AS id FROM documents_words"
 _BY_TRIGRAMS = "SELECT rowid AS id FROM documents_trigrams"
-_MOST_KEPT = 20_000  # counts: queries hardly have more different words
+_CACHE_LIMIT = 20_000  # counts: queries rarely have more different words
 _LIST = "(SELECT {} FROM ({}) AS list{})"
-_IF_WRITTEN = "CASE WHEN EXISTS (SELECT 1 FROM written) THEN {} END"  # by any model
+_IF_GENERATED = "CASE WHEN EXISTS (SELECT 1 FROM written) THEN {} END"  # captions
 _LISTED = {"sqlite": "json_group_array(id)", "postgresql": "CAST(json_agg(id) AS TEXT)"}
 _COUNT = "(SELECT count(*) FROM ({} LIMIT {}) AS c{})"
-_BLOCK = 64  # letters of other alphabets stand in blocks of about this size
+_BLOCK = 64  # approximate size of a block of letters of another alphabet
 
 
-Wanted: TypeAlias = tuple[str, Form]  # a folded text, and how documents have to say it
+TextPattern: TypeAlias = tuple[str, Form]  # a folded text, and the form to match in documents
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """How a term is said in the collection.
+class ResolvedTerm:
+    """A term of a query in the form that documents contain.
 
     Attributes:
-        text: folded; the correction, where nobody says the term as it was written.
-        form: whether it is a word there, the beginning of one, or a part of one.
+        text: the folded term; a correction of it if no document contains the term.
+        form: whether it matches words, beginnings of words, or parts of words.
         known: whether the model knows the term.
     """
 
@@ -60,146 +61,148 @@ class Resolved:
 
     @property
     def is_corrected(self) -> bool:
-        """Whether another word is said than was written."""
+        """Whether `text` is a correction."""
         return self.text != self.term.folded
 
     @property
-    def wanted(self) -> Wanted:
-        """What documents have to say, and how."""
+    def pattern(self) -> TextPattern:
+        """The pattern that documents must match."""
         return self.text, self.form
 
-    def is_said(self, padded: str) -> bool:
-        """Tell whether a folded text with a space before and after it says the term."""
+    def is_in(self, padded: str) -> bool:
+        """Return whether a folded text, with a space at both ends, contains the term."""
         before, after = _spaces(self.form)
         return f"{before}{self.text}{after}" in padded
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """The images that say a query, by id, the newest first.
+class TextMatches:
+    """The ids of images whose texts match a query, the newest first.
 
     Attributes:
-        everything: they say all words.
-        names: they say all words that the model does not know.
-        something: they say the words less well: by parts of words, by captions that a model wrote,
-            or only some of the words; the best first.
-        resolved: the terms that anybody says.
+        all_words: images with all words.
+        unknown_words: images with all words that the model does not know.
+        partial: images with weaker matches: parts of words, generated captions, or only some of the
+            words; the best first.
+        terms: the terms that any document contains.
     """
 
-    everything: tuple[int, ...] = ()
-    names: tuple[int, ...] = ()
-    something: tuple[int, ...] = ()
-    resolved: tuple[Resolved, ...] = ()
+    all_words: tuple[int, ...] = ()
+    unknown_words: tuple[int, ...] = ()
+    partial: tuple[int, ...] = ()
+    terms: tuple[ResolvedTerm, ...] = ()
 
-    def by(self, versions: Callable[[Iterable[int]], Mapping[int, Sequence[int]]]) -> Said:
-        """Return these with the first of the versions of each image in its place."""
-        known = versions((*self.everything, *self.names, *self.something))
-        kinds = (self.everything, self.names, self.something)
-        everything, names, something = (
-            tuple(dict.fromkeys(known.get(id_, (id_,))[0] for id_ in ids)) for ids in kinds
+    def merge_versions(
+        self, versions: Callable[[Iterable[int]], Mapping[int, Sequence[int]]]
+    ) -> TextMatches:
+        """Return the matches with each image replaced by the first of its versions."""
+        kinds = (self.all_words, self.unknown_words, self.partial)
+        versions_of = versions([*chain.from_iterable(kinds)])
+        all_words, unknown_words, partial = (
+            tuple(dict.fromkeys(versions_of.get(id_, (id_,))[0] for id_ in ids)) for ids in kinds
         )
-        return Said(everything, names, something, self.resolved)
+        return TextMatches(all_words, unknown_words, partial, self.terms)
 
 
-class Counts(NamedTuple):
-    """About how many images there are, and how many documents say a text, up to `_COMMON`.
+class DocumentCounts(NamedTuple):
+    """The approximate number of images, and of documents for each pattern, up to `_COMMON`.
 
-    Texts that no document says are not in it.
+    Patterns without a document are missing.
     """
 
     images: int
-    documents: dict[Wanted, int]
+    documents: dict[TextPattern, int]
 
 
 class CountCache:
-    """The counts of one generation, as far as searches needed them.
+    """Caches the counts of one generation that searches needed.
 
-    That no document says a text is found out each time: another process may have added one, in a
-    generation that this process does not know of yet.
+    Zero counts are not cached: another process may have added a document, in a generation that this
+    process has not loaded yet.
     """
 
     def __init__(self) -> None:
-        self._kept: tuple[int, dict[Wanted, int]] = -1, {}
+        self._cached: tuple[int, dict[TextPattern, int]] = -1, {}
 
-    def of(self, generation: int, images: int) -> Counts:
-        """Return the counts of a generation, to which a search adds others."""
-        kept = self._kept
-        if kept[0] != generation or len(kept[1]) > _MOST_KEPT:
-            kept = self._kept = generation, {}
-        return Counts(images, kept[1])
+    def of(self, generation: int, images: int) -> DocumentCounts:
+        """Return the counts of a generation; searches add to them."""
+        cached = self._cached
+        if cached[0] != generation or len(cached[1]) > _CACHE_LIMIT:
+            cached = self._cached = generation, {}
+        return DocumentCounts(images, cached[1])
 
 
-def said(
+def match_texts(
     connection: Connection,
     query: TextQuery,
     knows: Callable[[str], bool],
     limit: int,
-    counts: Counts,
+    counts: DocumentCounts,
     selected: Sequence[sql.ColumnElement[bool]] = (),
-) -> Said:
-    """Return the images that say a query, up to `limit` of each kind.
+) -> TextMatches:
+    """Return the images whose texts match a query, up to `limit` of each kind.
 
-    `knows` tells whether the model knows a word. `selected` are conditions on `IMAGES`.
+    `knows` returns whether the model knows a word. `selected` has conditions on `IMAGES`.
     """
     if not query.terms:
-        return Said()
-    look = _Look(connection, limit, counts, selected)
-    resolved = _resolved(look, query.terms, [knows(term.written) for term in query.terms])
-    every = [one.wanted for one in resolved]
-    unknown = [one.wanted for one in resolved if not one.known]
-    is_whole = len(resolved) == len(query.terms)
-    rare = [one for one in every if counts.documents[one] < _COMMON]
-    together, names, written, *each = look.newest(
-        (every if is_whole else (), "human"),
-        # Where every word is a name, these are the same.
-        (() if is_whole and unknown == every else unknown, "human"),
+        return TextMatches()
+    lookup = _DocumentLookup(connection, limit, counts, selected)
+    terms = _resolve(lookup, query.terms, [knows(term.written) for term in query.terms])
+    patterns = [term.pattern for term in terms]
+    unknown = [term.pattern for term in terms if not term.known]
+    is_whole = len(terms) == len(query.terms)
+    rare = [pattern for pattern in patterns if counts.documents[pattern] < _COMMON]
+    whole, unknown_words, written, *by_pattern = lookup.newest(
+        (patterns if is_whole else (), "human"),
+        # If the model knows no word, these are the same.
+        (() if is_whole and unknown == patterns else unknown, "human"),
         ([(term.folded, "word") for term in query.terms], "written"),
-        *(([one], "human") for one in rare if len(query.terms) > 1),
+        *(([pattern], "human") for pattern in rare if len(query.terms) > 1),
     )
-    is_strong = all(one.form == "word" or not one.known for one in resolved)
-    everything, parts = (together, ()) if is_strong else ((), together)
-    unsaid = len(query.terms) - len(resolved)
-    some = _said_in_part(every, dict(zip(rare, each, strict=False)), unsaid, counts)
-    fresh = dict.fromkeys(everything)
-    names = tuple(id_ for id_ in names if id_ not in fresh)
-    fresh |= dict.fromkeys(names)
-    less = dict.fromkeys((*parts, *written, *some[:limit]))
-    something = tuple(id_ for id_ in less if id_ not in fresh)
-    return Said(everything, names, something[:limit], tuple(resolved))
+    is_strong = all(term.form == "word" or not term.known for term in terms)
+    all_words, parts = (whole, ()) if is_strong else ((), whole)
+    missing = len(query.terms) - len(terms)
+    some = _rank_some(patterns, dict(zip(rare, by_pattern, strict=False)), missing, counts)
+    strong = dict.fromkeys(all_words)
+    unknown_words = tuple(id_ for id_ in unknown_words if id_ not in strong)
+    strong |= dict.fromkeys(unknown_words)
+    weak = dict.fromkeys((*parts, *written, *some[:limit]))
+    partial = tuple(id_ for id_ in weak if id_ not in strong)
+    return TextMatches(all_words, unknown_words, partial[:limit], tuple(terms))
 
 
-def saying(dialect: str, text: str) -> sql.TextualSelect:
-    """Return the statement for the ids of the documents that say a folded text."""
-    return _documents_with(dialect, [(text, "word")], "human").part()
+def documents_with(dialect: str, text: str) -> sql.TextualSelect:
+    """Return the statement for the ids of the documents with a folded text."""
+    return _statement(dialect, [(text, "word")], "human").subquery()
 
 
 class _Statement(NamedTuple):
-    """The text of a statement for ids of documents, and the values of its names."""
+    """A statement for ids of documents, and the values of its parameters."""
 
     text: str
     values: dict[str, str | int]
 
-    def part(self) -> sql.TextualSelect:
-        """Return the statement as a part of others, in which its names are its own."""
+    def subquery(self) -> sql.TextualSelect:
+        """Return the statement as a subquery with unique parameter names."""
         bound: list[sql.BindParameter[Any]] = [
             sql.bindparam(name, value, unique=True) for name, value in self.values.items()
         ]
         return sql.text(self.text).bindparams(*bound).columns(_ID)
 
 
-class _Look:
-    """Looks for documents in one transaction.
+class _DocumentLookup:
+    """Finds documents in one transaction.
 
-    Statements go to the driver as they are: what SQLAlchemy does for one takes longer than SQLite
-    does. And ids come as one text in JSON, as in `index.catalog.lookups`: before each row SQLite
-    would wait for the other threads of a busy service.
+    Statements go directly to the driver: SQLAlchemy needs more time for one than SQLite. Ids come
+    as one JSON text, as in `index.catalog.lookups`: before each row, SQLite would wait for the
+    other threads of a busy service.
     """
 
     def __init__(
         self,
         connection: Connection,
         limit: int,
-        counts: Counts,
+        counts: DocumentCounts,
         selected: Sequence[sql.ColumnElement[bool]],
     ) -> None:
         self._connection = connection
@@ -209,65 +212,65 @@ class _Look:
         self._counted = counts.documents
         self._selected = selected
 
-    def counts(self, wanted: Sequence[Wanted]) -> list[int]:
-        """Return how many documents say each text, up to `_COMMON`."""
-        missing = [one for one in wanted if one not in self._counted]
+    def counts(self, patterns: Sequence[TextPattern]) -> list[int]:
+        """Return the number of documents for each pattern, up to `_COMMON`."""
+        missing = [pattern for pattern in patterns if pattern not in self._counted]
         parts, values = [], dict[str, str | int]()
-        for at, one in enumerate(missing):
-            found = _documents_with(self._dialect, [one], "human", f"t{at}_")
-            parts.append(_COUNT.format(found.text, _COMMON, at))
-            values |= found.values
+        for at, pattern in enumerate(missing):
+            statement = _statement(self._dialect, [pattern], "human", f"t{at}_")
+            parts.append(_COUNT.format(statement.text, _COMMON, at))
+            values |= statement.values
         if parts:
-            counts = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
-            each = zip(missing, counts, strict=True)
-            self._counted.update((one, number) for one, number in each if number)
-        return [self._counted.get(one, 0) for one in wanted]
-
-    def newest(self, *lists: tuple[Sequence[Wanted], Column]) -> list[tuple[int, ...]]:
-        """Return for each list the newest of the selected documents that say all of its texts.
-
-        Those of no text are none. All are found by one statement.
-        """
-        asked = [
-            (at, wanted, column, _documents_with(self._dialect, wanted, column, f"t{at}_"))
-            for at, (wanted, column) in enumerate(lists)
-            if wanted
-        ]
-        found: list[tuple[int, ...]] = [()] * len(lists)
-        if not asked:
-            return found
-        if self._selected:
-            each = (self._selected_list(statement) for *_, statement in asked)
-            row: Sequence[Any] = self._connection.execute(sql.select(*each)).one()
-        else:
-            parts = (self._list(*one) for one in asked)
-            values = {name: value for *_, by in asked for name, value in by.values.items()}
             row = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
-        for (at, *_), ids in zip(asked, row, strict=True):
-            found[at] = tuple(sorted(json.loads(ids or "[]"), reverse=True)[: self._limit])
-        return found
+            counts = zip(missing, row, strict=True)
+            self._counted.update((pattern, count) for pattern, count in counts if count)
+        return [self._counted.get(pattern, 0) for pattern in patterns]
+
+    def newest(self, *lists: tuple[Sequence[TextPattern], Column]) -> list[tuple[int, ...]]:
+        """Return, for each list of patterns, the newest selected documents that match them all.
+
+        An empty list has no documents. One statement finds all.
+        """
+        statements = [
+            (at, patterns, column, _statement(self._dialect, patterns, column, f"t{at}_"))
+            for at, (patterns, column) in enumerate(lists)
+            if patterns
+        ]
+        newest: list[tuple[int, ...]] = [()] * len(lists)
+        if not statements:
+            return newest
+        if self._selected:
+            columns = (self._selected_list(statement) for *_, statement in statements)
+            row: Sequence[Any] = self._connection.execute(sql.select(*columns)).one()
+        else:
+            parts = (self._list(*arguments) for arguments in statements)
+            values = {name: value for *_, one in statements for name, value in one.values.items()}
+            row = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
+        for (at, *_), ids in zip(statements, row, strict=True):
+            newest[at] = tuple(sorted(json.loads(ids or "[]"), reverse=True)[: self._limit])
+        return newest
 
     def first_of(self, words: Sequence[str]) -> str | None:
-        """Return the first of some words that any document says."""
+        """Return the first of some words that any document contains."""
         for word in words:
-            found = _documents_with(self._dialect, [(word, "word")], "human")
-            if self._row(found._replace(text=f"{found.text} LIMIT 1")):
+            statement = _statement(self._dialect, [(word, "word")], "human")
+            if self._row(statement._replace(text=f"{statement.text} LIMIT 1")):
                 return word
         return None
 
     def _list(
-        self, at: int, wanted: Sequence[Wanted], column: Column, statement: _Statement
+        self, at: int, patterns: Sequence[TextPattern], column: Column, statement: _Statement
     ) -> str:
         text = statement.text
-        are_few = any(self._counted.get(one, _COMMON) < _COMMON for one in wanted)
-        # Backwards, SQLite takes twice as long for documents of several words.
-        if column == "written" or len(wanted) == 1 or not are_few:
+        are_few = any(self._counted.get(pattern, _COMMON) < _COMMON for pattern in patterns)
+        # In descending order, SQLite takes twice as long for documents with several words.
+        if column == "written" or len(patterns) == 1 or not are_few:
             text = f"{text} ORDER BY id DESC LIMIT {self._limit}"
         ids = _LIST.format(_LISTED[self._dialect], text, at)
-        return _IF_WRITTEN.format(ids) if column == "written" else ids
+        return _IF_GENERATED.format(ids) if column == "written" else ids
 
-    def _selected_list(self, found: _Statement) -> sql.ScalarSelect[Any]:
-        ids = found.part().subquery()
+    def _selected_list(self, statement: _Statement) -> sql.ScalarSelect[Any]:
+        ids = statement.subquery().subquery()
         chosen = sql.exists().where(IMAGES.c.id == ids.c.id, *self._selected)
         newest = sql.select(ids.c.id).where(chosen).order_by(ids.c.id.desc()).limit(self._limit)
         listed: sql.ColumnClause[Any] = sql.literal_column(_LISTED[self._dialect])
@@ -282,94 +285,97 @@ class _Look:
         return row
 
 
-def _said_in_part(
-    wanted: Sequence[Wanted],
-    documents: Mapping[Wanted, Sequence[int]],
-    unsaid: int,
-    counts: Counts,
+def _rank_some(
+    patterns: Sequence[TextPattern],
+    documents: Mapping[TextPattern, Sequence[int]],
+    missing: int,
+    counts: DocumentCounts,
 ) -> list[int]:
-    """Return those of the documents of some texts that say enough of all, the rarest first.
+    """Return documents that match enough of the patterns, by descending weight.
 
-    The weight of a text grows the fewer documents say it. That of each of the texts that nobody
-    says is the largest: a document that lacks it says little of the query.
+    The fewer documents match a pattern, the larger is its weight. A pattern that matches none has
+    the largest weight: documents without it match little of the query.
     """
     weights: dict[int, float] = {}
-    total = unsaid * log1p(counts.images)
-    for one in wanted:
-        weight = log1p(counts.images / counts.documents[one])
+    total = missing * log1p(counts.images)
+    for pattern in patterns:
+        weight = log1p(counts.images / counts.documents[pattern])
         total += weight
-        for id_ in documents.get(one, ()):
+        for id_ in documents.get(pattern, ()):
             weights[id_] = weights.get(id_, 0.0) + weight
     enough = (id_ for id_, weight in weights.items() if weight >= _SHARE * total)
     return sorted(enough, key=lambda id_: (-weights[id_], -id_))
 
 
-def _resolved(look: _Look, terms: Sequence[Term], known: Sequence[bool]) -> list[Resolved]:
-    """Return how each term is said, of those that anybody says."""
-    counts = look.counts([(term.folded, "word") for term in terms])
-    each = zip(terms, known, counts, strict=True)
-    found = (
-        Resolved(term, term.folded, "word", knows) if number else _said_otherwise(look, term, knows)
-        for term, knows, number in each
+def _resolve(
+    lookup: _DocumentLookup, terms: Sequence[Term], known: Sequence[bool]
+) -> list[ResolvedTerm]:
+    """Return the terms that any document contains, each in its form there."""
+    counts = lookup.counts([(term.folded, "word") for term in terms])
+    resolved = (
+        ResolvedTerm(term, term.folded, "word", knows)
+        if count
+        else _resolve_otherwise(lookup, term, knows)
+        for term, knows, count in zip(terms, known, counts, strict=True)
     )
-    return [one for one in found if one is not None]
+    return [term for term in resolved if term is not None]
 
 
-def _said_otherwise(look: _Look, term: Term, known: bool) -> Resolved | None:
-    """Return how a term is said that is no word: as the beginning or a part of one.
+def _resolve_otherwise(lookup: _DocumentLookup, term: Term, known: bool) -> ResolvedTerm | None:
+    """Resolve a term that is no word in any document, as the beginning or a part of a word.
 
-    Where nobody says it, a word that differs by one letter takes its place.
+    If no document contains it at all, a word that differs by one letter replaces it.
     """
     if len(term.folded) >= _SHORTEST_PART:
         for form in FORMS[1:]:
-            if any(look.counts([(term.folded, form)])):
-                return Resolved(term, term.folded, form, known)
+            if any(lookup.counts([(term.folded, form)])):
+                return ResolvedTerm(term, term.folded, form, known)
     if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
-        near = look.first_of(list(_off_by_one(term.folded)))
-        if near is not None and any(look.counts([(near, "word")])):
-            return Resolved(term, near, "word", known)
+        near = lookup.first_of(list(_off_by_one(term.folded)))
+        if near is not None and any(lookup.counts([(near, "word")])):
+            return ResolvedTerm(term, near, "word", known)
     return None
 
 
 def _off_by_one(word: str) -> Iterator[str]:
-    """Yield the words that differ by one letter, first those in which two are exchanged."""
+    """Yield the words that differ by one letter, first those with two letters exchanged."""
     letters = _letters(word)
-    found = dict.fromkeys(
+    candidates = dict.fromkeys(
         [
             *(word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)),
             *(word[:at] + word[at + 1 :] for at in range(len(word))),
-            *(word[:at] + each + word[at:] for at in range(len(word) + 1) for each in letters),
-            *(word[:at] + each + word[at + 1 :] for at in range(len(word)) for each in letters),
+            *(word[:at] + new + word[at:] for at in range(len(word) + 1) for new in letters),
+            *(word[:at] + new + word[at + 1 :] for at in range(len(word)) for new in letters),
         ]
     )
-    yield from (one for one in found if one != word)
+    yield from (candidate for candidate in candidates if candidate != word)
 
 
 def _letters(word: str) -> str:
     blocks = sorted({ord(letter) // _BLOCK for letter in word if not letter.isascii()})
     others = (chr(block * _BLOCK + at) for block in blocks for at in range(_BLOCK))
     ascii_letters = string.ascii_lowercase if word.isascii() else ""
-    return ascii_letters + "".join(one for one in others if one.isalpha() and one.islower())
+    return ascii_letters + "".join(new for new in others if new.isalpha() and new.islower())
 
 
 def _spaces(form: Form) -> tuple[str, str]:
     return "" if form == "part" else " ", " " if form == "word" else ""
 
 
-def _documents_with(
-    dialect: str, wanted: Iterable[tuple[str, Form]], column: Column, name: str = "t"
+def _statement(
+    dialect: str, patterns: Iterable[TextPattern], column: Column, name: str = "t"
 ) -> _Statement:
-    """Return the statement for the ids of documents that say all texts, each folded.
+    """Return the statement for the ids of documents that match all patterns.
 
-    Names of values begin with `name`.
+    Names of parameters begin with `name`.
     """
-    texts = list(wanted)
+    texts = list(patterns)
     words = [(text, form) for text, form in texts if form != "part"]
     parts = [text for text, form in texts if form == "part"]
-    say = _in_fts if dialect == "sqlite" else _in_server
-    begin, conditions, values = say(words, parts, column, name)
+    compose = _for_sqlite if dialect == "sqlite" else _for_postgresql
+    begin, conditions, values = compose(words, parts, column, name)
     for at, (text, form) in enumerate(words):
-        if " " in text:  # its words stand one after the other
+        if " " in text:  # its words must be adjacent
             before, after = _spaces(form)
             conditions.append(f"' ' || {column} || ' ' LIKE :{name}phrase{at}")
             values[f"{name}phrase{at}"] = f"%{before}{text}{after}%"
@@ -379,7 +385,7 @@ def _documents_with(
 _Parts: TypeAlias = tuple[str, list[str], dict[str, str | int]]  # of a `_Statement`
 
 
-def _in_fts(
+def _for_sqlite(
     words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column, name: str
 ) -> _Parts:
     conditions, values = _likes(parts, name)
@@ -390,21 +396,21 @@ def _in_fts(
         for text, form in words
         for at, word in enumerate(text.split())
     )
-    conditions = [f"rowid IN ({_BY_TRIGRAMS} WHERE {one})" for one in conditions]
+    conditions = [f"rowid IN ({_BY_TRIGRAMS} WHERE {condition})" for condition in conditions]
     conditions.insert(0, f"documents_words MATCH :{name}words")
     values[f"{name}words"] = f"{{{column}}} : ({match})"
     return _BY_WORDS, conditions, values
 
 
-def _in_server(
+def _for_postgresql(
     words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column, name: str
 ) -> _Parts:
     conditions, values = _likes(parts, name)
     if words:
         values[f"{name}words"] = " & ".join(
-            f"'{word}'" + (":*" if form == "beginning" and at == one.count(" ") else "")
-            for one, form in words
-            for at, word in enumerate(one.split())
+            f"'{word}'" + (":*" if form == "beginning" and at == text.count(" ") else "")
+            for text, form in words
+            for at, word in enumerate(text.split())
         )
         vector = f"array_to_tsvector(string_to_array({column}, ' '))"
         conditions.append(f"{vector} @@ CAST(:{name}words AS tsquery)")
@@ -412,6 +418,6 @@ def _in_server(
 
 
 def _likes(parts: Sequence[str], name: str) -> tuple[list[str], dict[str, str | int]]:
-    """Return conditions that documents hold parts of words; folded, they hold no wildcard."""
-    values: dict[str, str | int] = {f"{name}part{at}": f"%{one}%" for at, one in enumerate(parts)}
-    return [f"human LIKE :{each}" for each in values], values
+    """Return conditions for parts of words. Folded text has no wildcards."""
+    values: dict[str, str | int] = {f"{name}part{at}": f"%{text}%" for at, text in enumerate(parts)}
+    return [f"human LIKE :{key}" for key in values], values

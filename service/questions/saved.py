@@ -130,7 +130,7 @@ async def _found(engine: Engine, request: ImageQuery) -> tuple[int, ...]:
     def ids(fields: Fields) -> tuple[int, ...]:
         return tuple(fields["image_ids"])
 
-    return await run(engine, evidence.matching, request, Stages(), ids)
+    return await run(engine, evidence.answer_ids, request, Stages(), ids)
 
 
 def _as_shown(engine: Engine, request: ImageQuery) -> ImageQuery:

@@ -17,11 +17,11 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.text_search import (
     FORMS,
     CountCache,
-    Counts,
-    Resolved,
-    Said,
+    DocumentCounts,
+    ResolvedTerm,
+    TextMatches,
     _off_by_one,
-    said,
+    match_texts,
 )
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
@@ -78,12 +78,17 @@ def filled(folder: Path) -> Index:
     return index
 
 
-def found(index: Index, query: str, selection: Selection | None = None) -> Said:
+def found(index: Index, query: str, selection: Selection | None = None) -> TextMatches:
     with index.catalog.reading() as connection:
         chosen = selection.conditions(connection, index.folder) if selection else ()
         read = TextQuery.read(query)
-        return said(
-            connection, read, lambda word: word.lower() in KNOWN, 100, Counts(40, {}), chosen
+        return match_texts(
+            connection,
+            read,
+            lambda word: word.lower() in KNOWN,
+            100,
+            DocumentCounts(40, {}),
+            chosen,
         )
 
 
@@ -113,30 +118,30 @@ def found(index: Index, query: str, selection: Selection | None = None) -> Said:
     ],
 )
 def test_image_that_says_the_words_is_found_alone(index: Index, query: str, image: int) -> None:
-    assert found(index, query).everything == (image,)
+    assert found(index, query).all_words == (image,)
 
 
 def test_words_that_the_model_does_not_know_are_names(index: Index) -> None:
     answer = found(index, "felix sleeping on the sofa")
-    assert answer.names == (1,)
-    assert not answer.everything
+    assert answer.unknown_words == (1,)
+    assert not answer.all_words
 
 
 def test_words_that_the_model_knows_are_not_taken_for_others(index: Index) -> None:
-    assert not found(index, "dog").everything
-    assert found(index, "sunse").everything == (8,)
-    assert found(index, "dog").something == (4,)  # what a model wrote
+    assert not found(index, "dog").all_words
+    assert found(index, "sunse").all_words == (8,)
+    assert found(index, "dog").partial == (4,)  # what a model wrote
 
 
 def test_captions_of_a_model_are_found_after_those_of_people(index: Index) -> None:
-    assert found(index, "cat").everything == (2, 1)
-    assert found(index, "a dog").something == (4,)
+    assert found(index, "cat").all_words == (2, 1)
+    assert found(index, "a dog").partial == (4,)
 
 
 @pytest.mark.parametrize("query", ["100% ", "fel%x", "f_lix", '" OR *', "東都", "home", "zzzz"])
 def test_wildcards_operators_and_folders_above_find_nothing(index: Index, query: str) -> None:
     answer = found(index, query)
-    assert answer.everything + answer.names + answer.something == ()
+    assert answer.all_words + answer.unknown_words + answer.partial == ()
 
 
 @pytest.mark.parametrize(
@@ -165,17 +170,17 @@ def test_selection_by_metadata_and_texts(
 
 
 def test_search_of_a_selection_finds_only_what_is_selected(index: Index) -> None:
-    assert found(index, "cat", Selection(image_ids=(1,))).everything == (1,)
+    assert found(index, "cat", Selection(image_ids=(1,))).all_words == (1,)
 
 
 def test_text_index_follows_changes(index: Index) -> None:
     index.change(Change(texts={"text in the picture": {10: ["Total 12,50 EUR"]}}))
-    assert found(index, "total eur").everything == (10,)
+    assert found(index, "total eur").all_words == (10,)
     index.change(Change(removed_captions=[1], metadata={8: Metadata()}))
-    assert not found(index, "felix").everything
-    assert not found(index, "ostsee").everything
+    assert not found(index, "felix").all_words
+    assert not found(index, "ostsee").all_words
     index.remove([10])
-    assert not found(index, "total").everything
+    assert not found(index, "total").all_words
     assert verify(index.folder).findings == ()
 
 
@@ -187,7 +192,7 @@ def test_verify_names_a_text_index_that_lags_and_rebuilding_mends_it(index: Inde
     with index.writing() as writer:
         writer.rebuild_text_index()
     assert verify(index.folder).ok
-    assert found(index, "felix").everything == (1,)
+    assert found(index, "felix").all_words == (1,)
 
 
 def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_path: Path) -> None:
@@ -197,7 +202,7 @@ def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_pa
     texts = [" ".join(rng.choice(lexicon, rng.integers(1, 9))) for _ in range(400)]
     queries = [" ".join(rng.choice(lexicon, rng.integers(1, 4))) for _ in range(120)]
     queries += [query[1:] for query in queries[:40]] + [query[:-1] for query in queries[:40]]
-    answers: list[list[Said]] = []
+    answers: list[list[TextMatches]] = []
     others: list[list[object]] = []
     with new_database() as url:
         for folder in (tmp_path / "index", place_catalog(tmp_path / "server", url)):
@@ -235,14 +240,14 @@ def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_pa
                         ),
                     ]
                 )
-                counts = Counts(100, {})
+                counts = DocumentCounts(100, {})
                 with index.catalog.reading() as connection:
                     stored = connection.execute(sql.select(DOCUMENTS)).all()
                     # Again with counts that are known.
                     for _ in range(2):
                         answers.append(
                             [
-                                said(connection, one, known.__contains__, 20, counts)
+                                match_texts(connection, one, known.__contains__, 20, counts)
                                 for one in map(TextQuery.read, queries)
                             ]
                         )
@@ -250,31 +255,31 @@ def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_pa
     documents = {id_: (human, written) for id_, human, written, _ in stored}
     expected = [read_one_by_one(documents, TextQuery.read(one), known, 20) for one in queries]
     for each in answers:
-        assert [(one.everything, one.names, one.something) for one in each] == expected
+        assert [(one.all_words, one.unknown_words, one.partial) for one in each] == expected
     assert others[0] == others[1]
-    assert sum(bool(one.everything) for one in answers[0]) > 50
+    assert sum(bool(one.all_words) for one in answers[0]) > 50
 
 
 def read_one_by_one(
     documents: dict[int, tuple[str, str]], query: TextQuery, known: set[str], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return what `said` should, of documents (human, written) by id: read every one."""
+    """Return what `match_texts` should, of documents (human, written) by id: read every one."""
 
-    def saying(*wanted: Resolved, column: int = 0) -> list[int]:
+    def saying(*wanted: ResolvedTerm, column: int = 0) -> list[int]:
         texts = {id_: f" {texts[column]} " for id_, texts in documents.items()}
-        return sorted(id_ for id_ in texts if all(one.is_said(texts[id_]) for one in wanted))[::-1]
+        return sorted(id_ for id_ in texts if all(one.is_in(texts[id_]) for one in wanted))[::-1]
 
     if not query.terms:
         return (), (), ()
     resolved = []
     for term in query.terms:
         knows = term.written in known
-        forms = [Resolved(term, term.folded, "word", knows)]
+        forms = [ResolvedTerm(term, term.folded, "word", knows)]
         if len(term.folded) >= 3:
-            forms += [Resolved(term, term.folded, form, knows) for form in FORMS[1:]]
+            forms += [ResolvedTerm(term, term.folded, form, knows) for form in FORMS[1:]]
         if len(term.folded) >= 4 and " " not in term.folded:
             near = _off_by_one(term.folded)
-            forms += [Resolved(term, word, "word", knows) for word in near]
+            forms += [ResolvedTerm(term, word, "word", knows) for word in near]
         resolved += [next((one for one in forms if saying(one)), None)]
     found = [one for one in resolved if one is not None]
     whole = saying(*found)[:limit] if len(found) == len(resolved) else []
@@ -292,7 +297,7 @@ def read_one_by_one(
     some = [id_ for id_ in documents if said_of[id_] and said_of[id_] >= 0.4 * total]
     some = sorted(some, key=lambda id_: (-said_of[id_], -id_))[:limit]
     written = saying(
-        *(Resolved(one, one.folded, "word", known=True) for one in query.terms), column=1
+        *(ResolvedTerm(one, one.folded, "word", known=True) for one in query.terms), column=1
     )
     less = dict.fromkeys((*([] if strong else whole), *written[:limit], *some))
     something = [id_ for id_ in less if id_ not in everything and id_ not in names][:limit]
@@ -303,7 +308,7 @@ def test_counts_are_of_one_generation_and_never_none(index: Index) -> None:
     kept = CountCache()
     counts = kept.of(1, 40)
     with index.catalog.reading() as connection:
-        said(connection, TextQuery.read("cat zzzz"), KNOWN.__contains__, 100, counts)
+        match_texts(connection, TextQuery.read("cat zzzz"), KNOWN.__contains__, 100, counts)
     assert counts.documents == {("cat", "word"): 2}
     assert kept.of(1, 40).documents is counts.documents
     assert kept.of(2, 40).documents == {}
@@ -328,4 +333,4 @@ def test_server_without_trigrams_finds_parts_of_words(tmp_path: Path) -> None:
     with new_database() as url, filled(place_catalog(tmp_path / "index", url)) as index:
         with index.catalog.creating() as connection:
             connection.execute(sql.text("DROP INDEX IF EXISTS ix_documents_trigrams"))
-        assert found(index, "033").everything == (33,)
+        assert found(index, "033").all_words == (33,)
