@@ -20,7 +20,7 @@ from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.hosts import Hosts
 from hasse.service.http.middleware import RequestMiddleware
-from hasse.service.page import add_image, combine, doing, narrow
+from hasse.service.page import add_image, combine, narrow, picture_actions
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page import searches as saved_search_pages
@@ -99,7 +99,15 @@ def create_app(
     app.include_router(docs.router)
     if find_spec("mcp") is not None:
         app.include_router(agents.router)
-    pages = (search_pages, saved_search_pages, lattice_pages, combine, add_image, doing, narrow)
+    pages = (
+        search_pages,
+        saved_search_pages,
+        lattice_pages,
+        combine,
+        add_image,
+        picture_actions,
+        narrow,
+    )
     for page in pages:
         app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
     app.mount("/static", StaticFiles(), name="static")

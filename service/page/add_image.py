@@ -1,4 +1,4 @@
-"""The page that adds a picture; it is offered only if the service takes writes."""
+"""The page that adds a picture, for services that accept writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hasse.service.services import ServicesHere
 router = APIRouter(route_class=PageRoute)
 
 _URL = "/page/add"
-EMPTY_FORM = {"typed": "", "message": None, "image": None}  # what its template needs
+EMPTY_FORM = {"typed": "", "message": None, "image": None}  # variables of its template
 _FORM = View(
     "add_image.html",
     title="Add a picture · Hasse",
@@ -41,8 +41,8 @@ async def add(request: Request, services: ServicesHere) -> Response:
     typed = ""
     try:
         engine = services.engine
-        sent = await services.bodies.form(request)
-        picture, texts = sent.picture(), dict(sent.texts)
+        body = await services.bodies.form(request)
+        picture, texts = body.picture(), dict(body.texts)
         typed = texts.get("captions", "")
         admit_writer(request, services, texts.get("key", ""))
         captions = [line.strip() for line in typed.splitlines() if line.strip()]

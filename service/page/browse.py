@@ -1,4 +1,4 @@
-"""Pictures of a folder or a time without a search, the last added first."""
+"""Lists the pictures that filters select, without a search; the last added first."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from hasse.service.questions.requests import SearchOptions
 async def browse(engine: Engine, query: PageQuery) -> View:
     """Return the view of the pictures that the filters of a query select."""
     selection = selection_of(engine, "image", SearchOptions(**query.options)) or Selection()
-    found, hits = await engine.in_catalog(lambda: _read(engine, query, selection))
-    shown = query.offset + len(hits)
+    total, hits = await engine.in_catalog(lambda: _read(engine, query, selection))
+    end = query.offset + len(hits)
     return View(
         "browse.html",
         title="Pictures · Hasse",
-        announcement=f"{count(found, 'picture')}.",
+        announcement=f"{count(total, 'picture')}.",
         context={
-            "found": found,
+            "total": total,
             "hits": hits,
-            "more": query.page_url(shown) if hits and shown < found else "",
+            "more": query.page_url(end) if hits and end < total else "",
         },
     )
 
 
 def _read(engine: Engine, query: PageQuery, selection: Selection) -> tuple[int, list[Fields]]:
-    """Return how many pictures there are, and the fields of those to show, as of hits."""
+    """Return the number of pictures, and the fields of hits for those on this page."""
     index = engine.index
     ids = np.sort(selection.ids(index.catalog, index.folder, "image", index.snapshot.ids("image")))
-    wanted = ids[::-1][query.offset : query.offset + query.k].tolist()
-    rows, _ = index.catalog.image_hits(wanted)
-    # Nothing was asked of them, so there is no violation and no probability.
-    shown = ((rows[image_id], None, None) for image_id in wanted if image_id in rows)
-    return len(ids), image_hit_fields(shown, engine.paths, query.offset, {})
+    page_ids = ids[::-1][query.offset : query.offset + query.k].tolist()
+    rows, _ = index.catalog.image_hits(page_ids)
+    # There is no caption to compare with, so there is no violation and no probability.
+    hits = ((rows[image_id], None, None) for image_id in page_ids if image_id in rows)
+    return len(ids), image_hit_fields(hits, engine.paths, query.offset, {})

@@ -60,7 +60,7 @@ class CombineForm:
     words: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     image_ids: tuple[int, ...] = ()
-    weights: Mapping[int, int] = field(default_factory=dict)  # below 0: less like it
+    weights: Mapping[int, int] = field(default_factory=dict)  # negative: less like the image
     find: str = ""
     is_finding: bool = False
     lost_uploads: bool = False
@@ -70,14 +70,14 @@ class CombineForm:
         """Read an address or a form.
 
         Raises:
-            ServiceError: `not_found`, for what cannot be an id of an image; `invalid`, for too
-                many images.
+            ServiceError: `not_found`, for a text that cannot be the id of an image; `invalid`,
+                for too many images.
         """
         texts: dict[str, list[str]] = {}
         for name, text in fields:
             texts.setdefault(name, []).append(text)
 
-        def one(name: str) -> str:
+        def first_text(name: str) -> str:
             return " ".join(texts.get(name, [""])[0].split())
 
         weights: Counter[int] = Counter()
@@ -88,39 +88,40 @@ class CombineForm:
         if sum(map(abs, weights.values())) > PARTS_MAXIMUM:
             raise _too_many()
         return cls(
-            operation=one("operation") if one("operation") in OPERATIONS else "",
+            operation=first_text("operation") if first_text("operation") in OPERATIONS else "",
             words=_lines(texts.get("words", [])),
             without=_lines(texts.get("without", [])),
             image_ids=tuple(image_id for image_id, weight in weights.items() if weight),
             weights=weights,
-            find=one("find"),
-            is_finding=one("do") == "find",
-            lost_uploads=bool(one("lost_uploads")),
+            find=first_text("find"),
+            is_finding=first_text("do") == "find",
+            lost_uploads=bool(first_text("lost_uploads")),
         )
 
     def check(self, pictures: int) -> None:
-        """Raise ServiceError `invalid` if something is missing, or too much."""
+        """Raise ServiceError `invalid` for too few or too many parts."""
         if not pictures and not self.words:
             raise invalid("words", "name something first: some words, or a picture")
         if pictures + max(len(self.words), len(self.without)) > PARTS_MAXIMUM:
             raise _too_many()
-        if self.operation == "like" and pictures == sum(one < 0 for one in self.weights.values()):
+        negative = sum(weight < 0 for weight in self.weights.values())
+        if self.operation == "like" and pictures == negative:
             raise invalid("pictures", "choose a picture that the others should be like")
 
-    def named(self, sign: int) -> list[int]:
-        """Return the images of weights of this sign, each as often as it counts."""
+    def repeated_ids(self, sign: int) -> list[int]:
+        """Return the ids of the images whose weight has this sign, repeated by their weight."""
         return [id_ for id_, weight in self.weights.items() for _ in range(sign * weight)]
 
-    def weighted(self, image_id: int, by: int) -> dict[str, Sequence[int]]:
-        """Return the images with the weight of one changed by 1 or -1; 0 is passed over."""
+    def with_weight_changed(self, image_id: int, by: int) -> dict[str, Sequence[int]]:
+        """Return the ids with the weight of one image changed by 1 or -1, without stopping at 0."""
         weight = self.weights[image_id] + by
         changed = CombineForm(weights={**self.weights, image_id: weight or by})
-        return {"image_ids": changed.named(1), "less_ids": changed.named(-1)}
+        return {"image_ids": changed.repeated_ids(1), "less_ids": changed.repeated_ids(-1)}
 
     def without_image(self, image_id: int) -> dict[str, Sequence[int]]:
-        """Return the images but for one."""
-        left = CombineForm(weights={**self.weights, image_id: 0})
-        return {"image_ids": left.named(1), "less_ids": left.named(-1)}
+        """Return the ids of all images except one."""
+        rest = CombineForm(weights={**self.weights, image_id: 0})
+        return {"image_ids": rest.repeated_ids(1), "less_ids": rest.repeated_ids(-1)}
 
 
 @router.api_route("/page/combine", methods=["GET", "POST"])
@@ -133,9 +134,9 @@ async def combine(request: Request, services: ServicesHere) -> Response:
     try:
         uploads, fields = [], request.query_params.multi_items()
         if request.method == "POST":
-            sent = await services.bodies.form(request)
+            body = await services.bodies.form(request)
             # Browsers send a field without a file as an empty file.
-            uploads, fields = [file for file in sent.files if file.content], sent.texts
+            uploads, fields = [file for file in body.files if file.content], body.texts
         query = PageQuery.read(dict(fields), services.settings)
         form = CombineForm.read(fields)
         if not form.is_finding:
@@ -143,8 +144,8 @@ async def combine(request: Request, services: ServicesHere) -> Response:
                 form.operation,
                 form.words,
                 form.without,
-                form.named(1) if form.operation == "like" else form.image_ids,
-                form.named(-1) if form.operation == "like" else (),
+                form.repeated_ids(1) if form.operation == "like" else form.image_ids,
+                form.repeated_ids(-1) if form.operation == "like" else (),
                 lost_uploads=bool(uploads),
             )
         pictures = [
@@ -182,7 +183,7 @@ async def combine(request: Request, services: ServicesHere) -> Response:
 
 
 async def _suggestions(engine: Engine, form: CombineForm) -> list[ShownPicture]:
-    """Return stored pictures that can be chosen, and are not yet."""
+    """Return stored pictures to choose from, without those already chosen."""
     request = ImageQuery(caption=form.find, k=SUGGESTIONS + len(form.image_ids))
     answer = await ask(engine, table.SEARCH_IMAGES, request)
     hits = [hit for hit in answer.hits if hit.image_id not in form.image_ids]
@@ -205,7 +206,7 @@ async def _search(
     chosen: Sequence[ShownPicture],
     stages: Stages,
 ) -> dict[str, Any]:
-    """Return what the template shows of the answer."""
+    """Answer the search, and return the variables of the template."""
     form.check(len(uploads) + len(chosen))
     shown = [*[await _preview(engine, file) for file in uploads], *chosen]
     images: list[Part] = [*[file.content for file in uploads], *form.image_ids]
@@ -222,8 +223,8 @@ async def _search(
     elif form.operation == "like":
         plus: list[Part] = [*form.words]
         minus: list[Part] = [*form.without]
-        liked: list[Part] = [*[file.content for file in uploads], *form.named(1)]
-        less: list[Part] = [*form.named(-1)]
+        liked: list[Part] = [*[file.content for file in uploads], *form.repeated_ids(1)]
+        less: list[Part] = [*form.repeated_ids(-1)]
         first, *also = liked
         like = LikeQuery(like=first, also=also, less=less, plus=plus, minus=minus, **query.options)
         answer = await ask(engine, table.SEARCH_LIKE, like, stages)
@@ -250,7 +251,7 @@ async def _preview(engine: Engine, file: FormField) -> ShownPicture:
     try:
         preview = await engine.pictures.thumbnail_of_upload(file.content)
     except ServiceError as error:
-        # Say which of several pictures is at fault.
+        # Name the file, because several pictures may be uploaded.
         errors = [("pictures", file.file_name)]
         raise ServiceError(error.reason, error.detail, errors=errors) from None
     return ShownPicture.uploaded(preview, file.file_name)

@@ -1,4 +1,4 @@
-"""Layout of a Hasse diagram: one row per depth, the general above, each node a link."""
+"""Places the nodes of a Hasse diagram in rows by depth, the most general on top."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import Diagram, DiagramNode
 
 # Pixels.
-_WIDTH, _GAP = 184, 20  # of a node, and between two of a row
+_WIDTH, _GAP = 184, 20  # width of a node, and gap between two nodes of a row
 _ROW_GAP = 64
-_WORDS, _PICTURE = 84, 144  # heights of nodes: three lines of text, or a picture
+_TEXT_HEIGHT, _PICTURE_HEIGHT = 84, 144  # of nodes: three lines of text, or a picture
 
 _PLACES = {
     "focus": "you are here",
@@ -83,7 +83,7 @@ def _rows(diagram: Diagram) -> list[list[int]]:
     deepest = max((node.depth for node in diagram.nodes), default=-1)
     for depth in range(deepest + 1):
         row = [at for at, node in enumerate(diagram.nodes) if node.depth == depth]
-        row.sort(key=lambda at: fmean([place[one] for one in above.get(at, [])] or [0.5]))
+        row.sort(key=lambda at: fmean([place[upper] for upper in above.get(at, [])] or [0.5]))
         place |= {at: (column + 0.5) / len(row) for column, at in enumerate(row)}
         rows.append(row)
     return rows
@@ -101,7 +101,7 @@ def _box(node: DiagramNode, x: int, y: int, query: PageQuery) -> Box:
         x=x,
         y=y,
         width=_WIDTH,
-        height=_WORDS if node.image_id is None else _PICTURE,
+        height=_TEXT_HEIGHT if node.image_id is None else _PICTURE_HEIGHT,
         text=name,
         label=f"{name} ({_PLACES[node.place]}{same})",
         url=url,

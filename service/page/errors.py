@@ -1,4 +1,4 @@
-"""Errors as pages: a title, a sentence, and a link that leads on."""
+"""Shows an error as a page: a title, a sentence, and a link to go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hasse.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """What went wrong, in words for people; `retry` tells whether trying again may help."""
+    """An error in words for people. `retry`: trying again may help."""
 
     title: str
     detail: str
@@ -58,7 +58,7 @@ _MESSAGES: Mapping[str, ErrorMessage] = {
 
 
 def message_for(error: ServiceError, settings: Settings) -> ErrorMessage:
-    """Put an error into words."""
+    """Return the message of an error."""
     if error.reason in _MESSAGES:
         return _MESSAGES[error.reason]
     if error.reason == "body_too_large":
@@ -75,12 +75,12 @@ def message_for(error: ServiceError, settings: Settings) -> ErrorMessage:
     return ErrorMessage(error.kind.title, sentence, retry=error.reason != "forbidden")
 
 
-# What a person who is still typing need not be told: the next letter may mend it.
-_PASSING = {"invalid", "busy", "late"}
+# Errors that are not shown while a person types, because the next letter may correct them.
+_HIDDEN_WHILE_TYPING = {"invalid", "busy", "late"}
 
 
 def is_draft(request: Request) -> bool:
-    """Return whether a search is made while its text is typed. It never replaces what is shown."""
+    """Return whether a search is sent while its text is typed. Its errors replace no results."""
     return "Hasse-Draft" in request.headers
 
 
@@ -95,7 +95,7 @@ class PageRoute(APIRoute):
             try:
                 return await handle(request)
             except ServiceError as error:
-                if is_draft(request) and error.reason in _PASSING:
+                if is_draft(request) and error.reason in _HIDDEN_WHILE_TYPING:
                     request.scope["hasse.reason"] = error.reason
                     return Response(status_code=204)
                 return await _error_page(request, error)
@@ -105,18 +105,16 @@ class PageRoute(APIRoute):
 
 async def _error_page(request: Request, error: ServiceError) -> Response:
     services = services_of(request.app)
-    # What the handler has read of a form that was posted is in the state of the request.
+    # The handler stores the fields of a posted form in the state of the request.
     fields = getattr(request.state, "fields", request.query_params)
     query = PageQuery.read(fields, services.settings)
-    # A form that was posted is not sent again by itself.
+    # A posted form is never sent again by itself.
     is_post = request.method == "POST"
     here = query.url() if is_post else str(request.url.replace(scheme="", netloc=""))
     url = KEEP_URL if is_post else here
     if error.reason == "unauthorized":
         # The browser asks for name and password.
-        error = ServiceError(
-            error.reason, "type the key that you were given as the password; any name will do"
-        )
+        error = ServiceError(error.reason, "type your key as the password; any name will do")
     if error.reason == "not_ready" and services.readiness.phase is Phase.STARTING:
         view = View(
             "loading.html", "Hasse", "Hasse is still loading.", {"again": here}, url, error=error

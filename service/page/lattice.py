@@ -34,13 +34,13 @@ async def show_diagram(request: Request, services: ServicesHere, image: str = ""
     middle = query.text if query.image_id is None else query.image_id
     if middle == "":
         raise invalid("q", "name what to draw the diagram of: some words, or a picture")
-    found = await ask(engine, table.DIAGRAM, DiagramQuery(middle=middle), stages)
-    captions = sum(len(node.captions) for node in found.nodes)
+    diagram = await ask(engine, table.DIAGRAM, DiagramQuery(middle=middle), stages)
+    captions = sum(len(node.captions) for node in diagram.nodes)
     view = View(
         "diagram.html",
         title=f"{query.text or 'A picture'} in the order · Hasse",
         announcement=f"{count(captions, 'caption')} in the diagram.",
-        context={"layout": lay_out(found, query), "unknown_words": found.unknown_words},
+        context={"layout": lay_out(diagram, query), "unknown_words": diagram.unknown_words},
         url=query.diagram_url(query.text, query.image_id),
         stages=stages,
     )
@@ -51,37 +51,37 @@ async def show_diagram(request: Request, services: ServicesHere, image: str = ""
 async def claim(
     request: Request, *, services: ServicesHere, hypothesis: str = "", image: str = ""
 ) -> Response:
-    """Tell whether a caption is true of a stored picture."""
+    """Show whether a caption is true of a stored picture."""
     engine, stages = services.engine, Stages()
     query = PageQuery.read(request.query_params, services.settings).about(image)
-    caption = _caption(engine, hypothesis)
+    caption = _parse_caption(engine, hypothesis)
     if query.image_id is None:
         raise invalid("image", "name the picture that the caption may be true of")
     shown = ShownPicture.stored(await records.image(engine, query.image_id), query)
-    asked = EntailsQuery(premise=query.image_id, hypothesis=caption, where=True)
-    answer = await ask(engine, table.ENTAILS, asked, stages)
+    entails_query = EntailsQuery(premise=query.image_id, hypothesis=caption, where=True)
+    answer = await ask(engine, table.ENTAILS, entails_query, stages)
     return await render(
-        request, query, _claim(shown, caption, answer, stages, query.claim_url(caption))
+        request, query, _claim_view(shown, caption, answer, stages, query.claim_url(caption))
     )
 
 
 @router.post("/page/claim")
 async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
-    """Tell whether a caption is true of an uploaded picture."""
+    """Show whether a caption is true of an uploaded picture."""
     engine, stages = services.engine, Stages()
     form = await services.bodies.form(request)
     fields = request.state.fields = dict(form.texts)
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
-    caption = _caption(engine, fields.get("hypothesis", ""))
-    asked = EntailsQuery(premise=picture, hypothesis=caption, where=True)
-    answer = await ask(engine, table.ENTAILS, asked, stages)
+    caption = _parse_caption(engine, fields.get("hypothesis", ""))
+    entails_query = EntailsQuery(premise=picture, hypothesis=caption, where=True)
+    answer = await ask(engine, table.ENTAILS, entails_query, stages)
     shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_upload(picture))
     url = query.upload_url(fields.get("upload", ""), caption)
-    return await render(request, query, _claim(shown, caption, answer, stages, url))
+    return await render(request, query, _claim_view(shown, caption, answer, stages, url))
 
 
-def _caption(engine: Engine, hypothesis: str) -> str:
+def _parse_caption(engine: Engine, hypothesis: str) -> str:
     caption = " ".join(hypothesis.split())
     if not caption:
         raise invalid("hypothesis", "type a caption that may be true of the picture")
@@ -89,7 +89,9 @@ def _caption(engine: Engine, hypothesis: str) -> str:
     return caption
 
 
-def _claim(shown: ShownPicture, caption: str, answer: Entailment, stages: Stages, url: str) -> View:
+def _claim_view(
+    shown: ShownPicture, caption: str, answer: Entailment, stages: Stages, url: str
+) -> View:
     level = None if answer.probability is None else verdict(answer.probability)
     words = "hard to say" if level is None else CLAIM_WORDS[level]
     words = words.capitalize()

@@ -1,4 +1,4 @@
-"""What the collection can be narrowed to: folders, months, cameras, places, captions of people."""
+"""The page of filters: folders, months, cameras, places on a map, and human captions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
-_FOLDERS = 1000  # shown at most, those that lie least deep first
-_DOTS = 500  # on the map
+_FOLDERS = 1000  # maximum to show, outermost first
+_DOTS = 500  # maximum on the map
 _SHADES = 4
-_LEAST_DEGREES = 4.0  # of the map, so that one city is not all of it
+_MINIMUM_DEGREES = 4.0  # height of the map, so that one city does not fill it
 # A coast in each line: its name, then longitudes and latitudes along it, in degrees. They are drawn
-# by hand, a few hundred kilometres exact.
+# by hand, exact to a few hundred kilometres.
 _COAST = Path(__file__).with_name("coast.txt")
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, the pictures in it and below, and the folders right in it."""
+    """A folder, the number of pictures in it and below, and its direct subfolders."""
 
     path: str
     name: str
@@ -42,7 +42,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month, its first day and the first of the next, and how dark it is: 0 to 4."""
+    """A month, its first day, the first day of the next month, and its shade from 0 to 4."""
 
     name: str
     start: str
@@ -53,7 +53,7 @@ class Month:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in words, the filter that selects it, and where it stands on the map."""
+    """A dot on the map: its name, the filter that selects it, its position and its size."""
 
     name: str
     near: str
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class WorldMap:
-    """A drawing of places: degrees, north is up, and a degree of longitude as wide as there."""
+    """A map in degrees, north up. Longitudes are scaled to the mean latitude of the places."""
 
     box: str
     coast: Sequence[str]
@@ -74,7 +74,7 @@ class WorldMap:
 
 @router.get("/page/narrow")
 async def narrow(request: Request, services: ServicesHere, image: str = "") -> Response:
-    """Show what the query can be narrowed to, each with the number of pictures."""
+    """Show the filters that can narrow the query, each with its number of pictures."""
     query = PageQuery.read(request.query_params, services.settings).about(image)
     overview = (await services.samples.of(services.engine)).overview
     images = services.engine.info.images
@@ -94,18 +94,18 @@ async def narrow(request: Request, services: ServicesHere, image: str = "") -> R
 
 
 def folder_tree(overview: Overview, current: str) -> list[Folder]:
-    """Return the outermost folders, with those that lie in them: at most 1,000, and the current."""
-    depths = sorted(overview.folders, key=lambda folder: folder.count("/"))
-    shown = {*depths[:_FOLDERS], *(one for one in depths if current.startswith(one))}
+    """Return the tree of the 1,000 outermost folders, and of those around the current one."""
+    outermost = sorted(overview.folders, key=lambda folder: folder.count("/"))
+    shown = {*outermost[:_FOLDERS], *(path for path in outermost if current.startswith(path))}
 
-    def made(above: str) -> list[Folder]:
+    def subtree(above: str) -> list[Folder]:
         return [
-            Folder(path, path[len(above) : -1], images, made(path))
+            Folder(path, path[len(above) : -1], images, subtree(path))
             for path, images in overview.subfolders(above)
             if path in shown
         ]
 
-    return made("")
+    return subtree("")
 
 
 def calendar(months: Mapping[str, int]) -> dict[str, list[Month]]:
@@ -125,31 +125,31 @@ def _months(year: int, months: Mapping[str, int], most: int) -> Iterator[Month]:
 
 
 def draw_map(places: Sequence[PlaceCount]) -> WorldMap | None:
-    """Draw places with the coasts around them; None where there is none."""
+    """Draw places and the coasts around them; None if there are no places."""
     if not places:
         return None
     # Degrees of longitude shrink towards the poles.
-    wide = max(0.2, cos(radians(sum(one.latitude for one in places) / len(places))))
-    points = [(one.longitude * wide, -one.latitude) for one in places]
+    scale = max(0.2, cos(radians(sum(place.latitude for place in places) / len(places))))
+    points = [(place.longitude * scale, -place.latitude) for place in places]
     left, top, width, height = _frame(points)
     unit = width / 100
-    drawn = [
+    dots = [
         Place(
-            place_words(one),
-            near(one.latitude, one.longitude),
-            one.images,
+            place_words(place),
+            near(place.latitude, place.longitude),
+            place.images,
             round(x, 3),
             round(y, 3),
-            round(unit * (1.2 + 0.5 * log1p(one.images)), 3),
+            round(unit * (1.2 + 0.5 * log1p(place.images)), 3),
         )
-        for one, (x, y) in zip(places, points, strict=True)
+        for place, (x, y) in zip(places, points, strict=True)
     ]
     coast = [
-        " ".join(f"{round(longitude * wide, 2)},{-latitude}" for longitude, latitude in line)
+        " ".join(f"{round(longitude * scale, 2)},{-latitude}" for longitude, latitude in line)
         for line in _coast()
     ]
     box = f"{left:.2f} {top:.2f} {width:.2f} {height:.2f}"
-    return WorldMap(box, coast, drawn[:_DOTS])
+    return WorldMap(box, coast, dots[:_DOTS])
 
 
 @cache
@@ -162,13 +162,13 @@ def _coast() -> list[list[tuple[float, float]]]:
 def _frame(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
     """Return left, top, width and height around points: twice as wide as high."""
     xs, ys = zip(*points, strict=True)
-    height = max(_LEAST_DEGREES, 1.3 * (max(ys) - min(ys)), 0.65 * (max(xs) - min(xs)))
+    height = max(_MINIMUM_DEGREES, 1.3 * (max(ys) - min(ys)), 0.65 * (max(xs) - min(xs)))
     middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
     return middle[0] - height, middle[1] - height / 2, 2 * height, height
 
 
 def place_words(place: PlaceCount) -> str:
-    """Return the settlement and the country of a place, or where it is."""
+    """Return the settlement and the country of a place, or its coordinates."""
     names = place.name.split(", ")
     if not place.name:
         return coordinates(place.latitude, place.longitude)

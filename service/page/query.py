@@ -1,4 +1,4 @@
-"""The query of a page: the fields of its address, and the addresses of related pages."""
+"""The query in the address of a page, and the addresses of related pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hasse.service.settings import Settings
 DEFAULT_SIZE = 48  # hits of a page; further ones follow while one scrolls
 DEFAULT_MODE: Mode = "certified"
 DEFAULT_EVIDENCE: Evidence = "any"
-# The fields of filters, and how one that is set is shown.
+# The fields of filters, and the text that shows a filter.
 FILTERS: Mapping[str, str] = {
     "path_prefix": "in {}",
     "taken_from": "taken from {}",
@@ -52,17 +52,17 @@ class PageQuery:
 
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
-        """Read an address or a form; an option that makes no sense becomes the default."""
+        """Read an address or a form; an invalid option becomes the default."""
         mode, similar, evidence = (fields.get(name, "") for name in ("mode", "similar", "evidence"))
         captioned = fields.get("has_captions", "")
         size = _number(fields.get("k", ""), DEFAULT_SIZE)
         return cls(
             text=" ".join(fields.get("q", "").split()),
-            similar=next((known for known in get_args(Likeness) if known == similar), None),
+            similar=next((value for value in get_args(Likeness) if value == similar), None),
             k=min(max(1, size), settings.k_maximum),
             offset=min(_number(fields.get("offset", ""), 0), REACH_MAXIMUM - 1),
-            mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
-            evidence=next((known for known in get_args(Evidence) if known == evidence), "any"),
+            mode=next((value for value in get_args(Mode) if value == mode), DEFAULT_MODE),
+            evidence=next((value for value in get_args(Evidence) if value == evidence), "any"),
             path_prefix=_plain(fields.get("path_prefix", ""), _PATH_CHARACTERS),
             taken_from=_date(fields.get("taken_from", "")),
             taken_before=_date(fields.get("taken_before", "")),
@@ -72,7 +72,7 @@ class PageQuery:
         )
 
     def about(self, image: str) -> PageQuery:
-        """Return this query about a stored image, unless it has a text, which takes precedence.
+        """Return this query about a stored image; a query with a text is returned unchanged.
 
         Raises:
             ServiceError: `not_found`, if `image` cannot be an id.
@@ -105,24 +105,24 @@ class PageQuery:
     @property
     def filters(self) -> dict[str, str]:
         """The filters that are set, by the names of their fields."""
-        named = {name: getattr(self, name) for name in FILTERS}
-        return {name: value for name, value in named.items() if value}
+        values = {name: getattr(self, name) for name in FILTERS}
+        return {name: value for name, value in values.items() if value}
 
     @property
     def chips(self) -> list[tuple[str, PageQuery]]:
-        """The filters that are set, in words, each with the query without it."""
-        found = []
-        named = dict(self.filters)
+        """The filters that are set, each in words and with the query without it."""
+        chips = []
+        filters = dict(self.filters)
         if period := period_name(self.taken_from, self.taken_before):
-            del named["taken_from"], named["taken_before"]
-            found.append((f"taken in {period}", self.narrowed(taken_from="", taken_before="")))
-        for name, value in named.items():
+            del filters["taken_from"], filters["taken_before"]
+            chips.append((f"taken in {period}", self.narrowed(taken_from="", taken_before="")))
+        for name, value in filters.items():
             words = FILTERS[name].format(_WORDS.get(name, str)(value))
-            found.append((words, self.narrowed(**{name: ""})))
-        return found
+            chips.append((words, self.narrowed(**{name: ""})))
+        return chips
 
     def anywhere(self) -> PageQuery:
-        """Return this query about no text and no picture: what its filters select."""
+        """Return this query without its text and picture: only its filters are left."""
         return replace(self, text="", image_id=None, similar=None, offset=0)
 
     def narrowed(self, **filters: str) -> PageQuery:
@@ -151,15 +151,15 @@ class PageQuery:
 
     def diagram_url(self, text: str = "", image_id: int | None = None) -> str:
         """Return the address of the diagram of a caption or a stored image."""
-        asked = replace(self, text=text, image_id=image_id, similar=None)
-        return asked._url("/page/diagram")
+        query = replace(self, text=text, image_id=image_id, similar=None)
+        return query._url("/page/diagram")
 
     def similar_url(self, similar: Likeness) -> str:
-        """Return the address of the pictures that are like this stored image in some way."""
+        """Return the address of the pictures that are similar to this stored image."""
         return replace(self, similar=similar, offset=0).url()
 
     def claim_url(self, hypothesis: str) -> str:
-        """Return the address that tells whether a caption is true of this stored image."""
+        """Return the address of the page on whether a caption is true of this stored image."""
         return self._url("/page/claim", [("hypothesis", hypothesis)])
 
     def upload_url(self, upload: str = "", hypothesis: str = "") -> str:
@@ -182,7 +182,7 @@ class PageQuery:
     ) -> str:
         """Return the address that combines these parts; without `operation`, that of the form.
 
-        `lost_uploads` tells that there were uploaded pictures, which an address cannot hold.
+        `lost_uploads`: there were uploaded pictures, which an address cannot contain.
         """
         fields = [
             ("operation", operation),
@@ -211,8 +211,8 @@ class PageQuery:
         return address(f"{path}?{urlencode(fields)}" if fields else path)
 
 
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
 def _date(text: str) -> str:
@@ -223,8 +223,8 @@ def _date(text: str) -> str:
         return ""
 
 
-def _plain(text: str, most: int) -> str:
-    return text.replace("\0", "").strip()[:most]
+def _plain(text: str, maximum: int) -> str:
+    return text.replace("\0", "").strip()[:maximum]
 
 
 def _place(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Renders views: a whole document, or for htmx the fragment that changes."""
+"""Renders views as a whole document or, for htmx, as the fragment that changes."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template and what it needs.
+    """A template and its variables.
 
     Attributes:
-        announcement: what screen readers announce.
-        url: the new address, if it is not that of the query; `KEEP_URL` leaves it unchanged.
+        announcement: text for screen readers.
+        url: the new address, if it differs from the query's; `KEEP_URL` leaves it unchanged.
         error: gives the response its status.
     """
 
@@ -109,12 +109,12 @@ _TEMPLATES.filters.update(distinct=distinct, images=images_of)
 
 
 async def render(request: Request, query: PageQuery, view: View) -> Response:
-    """Render a view: a fragment for htmx, a document for everyone else.
+    """Render a view: a fragment for htmx, a document for other clients.
 
-    It takes longer than the event loop may be held up, and has a queue of its own.
+    It would block the event loop for too long, so it runs in a thread and has its own queue.
 
     Raises:
-        ServiceError: `busy` and `late`, for a view of no error.
+        ServiceError: `busy` or `late`, but not for the view of an error.
     """
     services = services_of(request.app)
     settings = services.settings
@@ -150,7 +150,7 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
         suggestions=services.samples.suggestions,
         **view.context,
     )
-    if view.error is not None:  # small, and the answer of a full queue
+    if view.error is not None:  # small, and also shown when the queue is full
         return HTMLResponse(render_template(), status, headers)
     async with services.rendering.enter(Stages()):
         body = await run_in_thread(render_template)
@@ -158,12 +158,12 @@ async def render(request: Request, query: PageQuery, view: View) -> Response:
 
 
 def _address(query: PageQuery) -> str:
-    """Return the address of a view of a query. Of further hits, the page changes it itself."""
+    """Return the address of a query. For further hits, the script of the page sets it."""
     return KEEP_URL if query.offset else query.url()
 
 
 def _history(request: Request, url: str) -> dict[str, str]:
-    """Return what becomes of the address: typing replaces it, the rest adds one."""
+    """Return the header that sets the address: typing replaces it, other requests add one."""
     if url in (_current_url(request), KEEP_URL):
         return {"HX-Push-Url": "false"}
     if request.headers.get("Hasse-Typing"):

@@ -1,4 +1,4 @@
-"""What pages show of the engine's answers: pictures, captions without repeats, and how sure."""
+"""Prepares answers for pages: pictures, hits by verdict, and how sure an answer is."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from hasse.service.schemas import ImageRecord
 from hasse.service.verdict import NOTHING_SHOWS, Verdict, may_be_true, verdict
 
 
-class Likely(Protocol):
-    """What has a probability of being true, or none."""
+class HasProbability(Protocol):
+    """A hit with a probability."""
 
     @property
     def probability(self) -> float | None:
-        """How likely it is true; None if that is not known."""
+        """The probability that the hit is true; None from a model without calibration."""
 
 
-Hit = TypeVar("Hit", bound=Likely)
+Hit = TypeVar("Hit", bound=HasProbability)
 
-# What stands above hits, by the verdict on the best of them; None if that is not known.
+# Headings of hits, by the verdict on the best of them; None without probabilities.
 IMAGE_HEADINGS: Mapping[Verdict | None, str] = {
     "shows": "Pictures that show this",
     "may_show": "Pictures that may show this",
@@ -53,44 +53,45 @@ COMMON_HEADINGS: Mapping[Verdict | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ShownPicture:
-    """A picture beside an answer; an uploaded one has nothing that is stored with one."""
+    """A picture beside an answer. Only a stored one has captions, paths and an id."""
 
     url: str
     name: str
     alt: str
-    captions: tuple[str, ...] = ()  # of people
-    written: tuple[str, ...] = ()  # of a model, stored
+    captions: tuple[str, ...] = ()  # human
+    written_captions: tuple[str, ...] = ()  # by a model, stored
     paths: tuple[str, ...] = ()
     file_url: str = ""
     link: str = ""
     image_id: int | None = None
     pixels: tuple[int | None, int | None] = (None, None)  # width and height
-    known: PictureDetails = field(default_factory=PictureDetails)  # what its file says of it
+    details: PictureDetails = field(default_factory=PictureDetails)  # from the file
 
     @classmethod
     def stored(
-        cls, record: ImageRecord, query: PageQuery, known: PictureDetails | None = None
+        cls, record: ImageRecord, query: PageQuery, details: PictureDetails | None = None
     ) -> ShownPicture:
         """Return a picture of the collection."""
-        people = tuple(one.caption for one in record.captions if one.written_by is None)
-        written = tuple(one.caption for one in record.captions if one.written_by is not None)
+        rows = record.captions
+        human = tuple(row.caption for row in rows if row.written_by is None)
+        written = tuple(row.caption for row in rows if row.written_by is not None)
         return cls(
             url=preview_url(record.image_id, "medium"),
             name=record.file_name,
-            alt=next(iter(people + written), record.file_name),
-            captions=people,
-            written=written,
+            alt=next(iter(human + written), record.file_name),
+            captions=human,
+            written_captions=written,
             paths=tuple(record.paths),
             file_url=record.image_url,
             link=query.image_url(record.image_id),
             image_id=record.image_id,
             pixels=(record.width, record.height),
-            known=known or PictureDetails(),
+            details=details or PictureDetails(),
         )
 
     @classmethod
     def uploaded(cls, preview: bytes, name: str = "") -> ShownPicture:
-        """Return an uploaded picture. It is part of the page, because it is not stored."""
+        """Return an uploaded picture. It is inlined in the page, because it is not stored."""
         data = base64.b64encode(preview).decode("ascii")
         url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
         return cls(url, name or "your picture", f"Your picture {name}".strip())
@@ -98,7 +99,7 @@ class ShownPicture:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """How sure an answer is: a class name, and a sentence."""
+    """How sure an answer is: a CSS class and a sentence."""
 
     kind: Literal["proved", "likely"]
     sentence: str
@@ -106,39 +107,39 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Generic[Hit]):
-    """Hits in their order: those that may be true, and the nearest of the others."""
+    """Hits in two groups: those that may be true, and the nearest others."""
 
     likely: Sequence[Hit] = ()
     nearest: Sequence[Hit] = ()
 
     @classmethod
     def of(cls, hits: Sequence[Hit]) -> Ranked[Hit]:
-        """Divide hits by their verdicts. Without any probability, none is doubted."""
+        """Divide hits by their verdicts. Without probabilities, all count as likely."""
         if all(hit.probability is None for hit in hits):
             return cls(likely=hits)
-        likely = [hit for hit in hits if _may_be(hit)]
-        return cls(likely, [hit for hit in hits if not _may_be(hit)])
+        likely = [hit for hit in hits if _may_be_true(hit)]
+        return cls(likely, [hit for hit in hits if not _may_be_true(hit)])
 
     @property
     def verdict(self) -> Verdict | None:
         """The verdict on the likeliest hit."""
-        every = (hit.probability for hit in (*self.likely, *self.nearest))
-        known = [one for one in every if one is not None]
-        return verdict(max(known)) if known else None
+        hits = (*self.likely, *self.nearest)
+        probabilities = [hit.probability for hit in hits if hit.probability is not None]
+        return verdict(max(probabilities)) if probabilities else None
 
 
-def _may_be(hit: Likely) -> bool:
-    says = isinstance(hit, ImageHit) and bool(hit.says)
-    return says or may_be_true(hit.probability)
+def _may_be_true(hit: HasProbability) -> bool:
+    has_matching_text = isinstance(hit, ImageHit) and bool(hit.says)
+    return has_matching_text or may_be_true(hit.probability)
 
 
 def images_of(hit: CaptionHit) -> list[int]:
-    """Return the images of all captions that read like one, each once."""
+    """Return the images of all captions with the same text as the hit, each once."""
     return list(dict.fromkeys([hit.image_id, *(same.image_id for same in hit.same)]))
 
 
 def distinct(captions: Iterable[str]) -> list[str]:
-    """Return captions without those that read the same as an earlier one."""
+    """Return captions without repetitions of an earlier one."""
     first: dict[str, str] = {}
     for text in captions:
         first.setdefault(one_text(text), text)
@@ -146,15 +147,15 @@ def distinct(captions: Iterable[str]) -> list[str]:
 
 
 def proof_of(facts: SearchFacts, thing: str, stages: Stages) -> Proof:
-    """Tell how thoroughly an answer was searched for and how long it took."""
+    """Return how thorough the search was, and how long it took."""
     if not facts.searched:
         return Proof("proved", f"There are no {thing}s here to search")
-    took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
+    duration = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
     things = f"the only {thing}" if facts.searched == 1 else f"all {facts.searched:,} {thing}s"
     if facts.plan == "text":
-        return Proof("proved", f"Searched what is written about {things} {took}")
+        return Proof("proved", f"Searched what is written about {things} {duration}")
     if facts.mode == "exact":
-        return Proof("proved", f"Compared {things} one by one {took}")
+        return Proof("proved", f"Compared {things} one by one {duration}")
     if facts.certified:
-        return Proof("proved", f"Checked {things} {took}")
-    return Proof("likely", f"Searched {things} {took}; a good one may be missed")
+        return Proof("proved", f"Checked {things} {duration}")
+    return Proof("likely", f"Searched {things} {duration}; a good one may be missed")

@@ -1,4 +1,4 @@
-"""What the first page shows of the collection: a fixed random sample, and examples to try."""
+"""Draws the sample of the first page: random images, and examples of searches."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 SHOWN = 24
 EXAMPLES = 5
 _THINGS = 10  # examples of things that pictures show
-_FOLDERS = 200  # whose names are suggested
+_FOLDERS = 200  # folders whose names are suggested
 _SAMPLED = 120  # images whose captions give the examples
-_LONGEST = 44  # characters of an example
+_LONGEST = 44  # maximum of characters of an example
 
 _STOP_WORDS = frozenset(
     words(
@@ -42,7 +42,7 @@ _STOP_WORDS = frozenset(
 
 
 class ShownImage(NamedTuple):
-    """An image of the sample: its id, its width and height, and what it shows."""
+    """An image of the sample: its id, its width and height, and a caption."""
 
     id: int
     pixels: tuple[int | None, int | None]
@@ -51,7 +51,7 @@ class ShownImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some images with their pixels and descriptions, example searches, facts and numbers."""
+    """Images of a collection, examples of searches, and numbers on the collection."""
 
     generation: int
     images: tuple[ShownImage, ...]
@@ -66,23 +66,23 @@ class Samples:
 
     def __init__(self) -> None:
         self._drawn: Sample | None = None
-        self.kept: tuple[str, ...] = ()  # names of kept searches, when the first page was shown
+        self.search_names: tuple[str, ...] = ()  # of saved searches, at the last `of`
 
     @property
     def suggestions(self) -> tuple[str, ...]:
-        """Texts that a person may want to type, as of the last sample that was drawn."""
-        kept = (f"@{name}" for name in self.kept)
-        return (*kept, *(() if self._drawn is None else self._drawn.suggestions))
+        """Suggestions for the search box, from the last sample."""
+        searches = (f"@{name}" for name in self.search_names)
+        return (*searches, *(() if self._drawn is None else self._drawn.suggestions))
 
     @property
     def overview(self) -> Overview:
-        """The numbers of the last sample that was drawn."""
+        """The overview of the last sample."""
         return Overview() if self._drawn is None else self._drawn.overview
 
     async def of(self, engine: Engine) -> Sample:
-        """Return the sample of the current generation, and read which searches are kept."""
-        kept = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
-        self.kept = tuple(one.name for one in kept)
+        """Return the sample of the current generation, and read the names of saved searches."""
+        searches = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
+        self.search_names = tuple(search.name for search in searches)
         if self._drawn is None or self._drawn.generation != engine.index.generation:
             drawn = await engine.in_catalog(lambda: draw(engine.index))
             surest = await surest_things(engine) if drawn.images else []
@@ -97,25 +97,25 @@ class Samples:
 
 
 async def surest_things(engine: Engine) -> list[str]:
-    """Return the things that some picture shows, by how likely it does, the likeliest first."""
+    """Return the things that some picture shows, the most probable first."""
     known = [thing for thing in THINGS if not engine.vocabulary.unknown_words(thing)]
-    likely: list[tuple[float, str]] = []
+    scored: list[tuple[float, str]] = []
     for start in range(0, len(known), BATCH_MAXIMUM):
         captions = known[start : start + BATCH_MAXIMUM]
         request = ImagesQuery(captions=captions, k=1, mode="fast")
-        found = await ask(engine, table.SEARCH_IMAGES_BATCH, request)
-        for thing, answer in zip(captions, found.answers, strict=True):
+        batch = await ask(engine, table.SEARCH_IMAGES_BATCH, request)
+        for thing, answer in zip(captions, batch.answers, strict=True):
             best = answer.hits[0].probability if answer.hits else None
             if is_true(best):
-                likely.append((best or 0.0, thing))
-    likely.sort(key=lambda one: -one[0])
-    return [thing for _, thing in likely]
+                scored.append((best or 0.0, thing))
+    scored.sort(key=lambda pair: -pair[0])
+    return [thing for _, thing in scored]
 
 
 def draw(index: Index) -> Sample:
-    """Draw the sample of a collection. This reads all ids and a few hundred rows."""
+    """Draw the sample of a collection. It reads all ids and a few hundred rows."""
     info = index.info()
-    image_ids = _some_images(index)
+    image_ids = _sample_ids(index)
     rows_of = {
         image_id: [row for row in rows if row.written_by is None]
         for image_id, rows in index.catalog.captions_of(image_ids).items()
@@ -144,10 +144,10 @@ def draw(index: Index) -> Sample:
     )
 
 
-def _some_images(index: Index) -> list[int]:
+def _sample_ids(index: Index) -> list[int]:
     """Return the ids with the smallest hashes, in that order.
 
-    So the sample does not depend on segments, and changes little when a few images come or go.
+    Such a sample does not depend on segments, and changes little with a few added images.
     """
     ids = index.snapshot.ids("image")
     hashes = _hashes(ids)

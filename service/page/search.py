@@ -27,7 +27,7 @@ from hasse.service.page.results import (
     ShownPicture,
     proof_of,
 )
-from hasse.service.page.searches import SIGN, named
+from hasse.service.page.searches import SIGN, find_saved
 from hasse.service.plural import count
 from hasse.service.questions import saved, table
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageHit, WrittenCaption
@@ -46,7 +46,7 @@ from hasse.service.verdict import is_true
 
 router = APIRouter(route_class=PageRoute)
 
-_ALIKE = 12  # pictures like one, on its own page
+_SIMILAR = 12  # similar pictures on the page of a picture
 KINDS: Mapping[Likeness, str] = {
     "alike": "Pictures like it",
     "more_specific": "Pictures that show more",
@@ -62,29 +62,30 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     if is_draft(request) and _is_unfinished(engine, request.query_params.get("q", "")):
         return Response(status_code=204)
     if query.text.startswith(SIGN):
-        view = await _images(engine, query, await named(engine, query.text[len(SIGN) :]))
+        saved_search = await find_saved(engine, query.text[len(SIGN) :])
+        view = await _images_view(engine, query, saved_search)
     elif query.text:
-        view = await _images(engine, query)
+        view = await _images_view(engine, query)
     elif query.image_id is not None:
-        shown = await _stored(engine, query, query.image_id)
-        view = await _picture(engine, query, query.image_id, shown)
+        shown = await _stored_picture(engine, query, query.image_id)
+        view = await _picture_view(engine, query, query.image_id, shown)
     elif query.filters:
         view = await browse(engine, query)
     else:
         sample = await services.samples.of(engine)
         numbers = {"outermost": sample.overview.outermost, "years": sample.overview.years}
-        names = {"kept_names": services.samples.kept}
+        names = {"search_names": services.samples.search_names}
         view = View("home.html", context={"sample": sample, **numbers, **names, **EMPTY_FORM})
     return await render(request, query, view)
 
 
 @router.get("/page/facts")
 async def facts(request: Request, services: ServicesHere, image: str = "") -> Response:
-    """Show what is known of a stored picture, beside it in the viewer."""
+    """Show the details of a stored picture, beside it in the viewer."""
     query = PageQuery.read(request.query_params, services.settings).about(image)
     if query.image_id is None:
         raise invalid("image", "name a picture")
-    shown = await _stored(services.engine, query, query.image_id)
+    shown = await _stored_picture(services.engine, query, query.image_id)
     return await render(
         request, query, View("facts.html", context={"picture": shown}, url=KEEP_URL)
     )
@@ -92,7 +93,7 @@ async def facts(request: Request, services: ServicesHere, image: str = "") -> Re
 
 @router.get("/page/picture")
 async def expired_upload(request: Request, services: ServicesHere) -> Response:
-    """Explain why the address of an answer about an uploaded picture cannot show it again."""
+    """Explain that an uploaded picture is not stored, so its address cannot show it again."""
     view = View("expired_upload.html", announcement="That picture was not kept.", url=KEEP_URL)
     return await render(request, PageQuery.read(request.query_params, services.settings), view)
 
@@ -106,53 +107,55 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     shown = ShownPicture.uploaded(await engine.pictures.thumbnail_of_upload(picture))
-    view = await _picture(engine, query, picture, shown)
+    view = await _picture_view(engine, query, picture, shown)
     return await render(
         request, query, replace(view, url=query.upload_url(fields.get("upload", "")))
     )
 
 
 def _is_unfinished(engine: Engine, typed: str) -> bool:
-    """Return whether a text ends within a word or a name that is not one yet."""
+    """Return whether a text ends with an unknown word, or may be the beginning of a name."""
     if typed.lstrip().startswith(SIGN):
         return True
-    found = words(typed)
-    return bool(found) and typed[-1:].isalnum() and bool(engine.vocabulary.unknown_words(found[-1]))
+    if not typed[-1:].isalnum() or not (typed_words := words(typed)):
+        return False
+    return bool(engine.vocabulary.unknown_words(typed_words[-1]))
 
 
-async def _stored(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:
-    """Return a stored picture with what is known of it."""
+async def _stored_picture(engine: Engine, query: PageQuery, image_id: int) -> ShownPicture:
+    """Return a stored picture with its details."""
     record = await records.image(engine, image_id)
     return ShownPicture.stored(record, query, await records.details(engine, record))
 
 
-def _more(query: PageQuery, answer: ImageAnswer) -> str:
-    """Return the address of the hits after those of an answer, or ""."""
-    shown = query.offset + len(answer.hits)
-    return query.page_url(shown) if answer.hits and shown < answer.searched else ""
+def _next_url(query: PageQuery, answer: ImageAnswer) -> str:
+    """Return the address of the hits after those of an answer, or "" if there are none."""
+    end = query.offset + len(answer.hits)
+    return query.page_url(end) if answer.hits and end < answer.searched else ""
 
 
-async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None = None) -> View:
+async def _images_view(
+    engine: Engine, query: PageQuery, saved_search: saved.Current | None = None
+) -> View:
     stages = Stages()
     parts = [part.strip() for part in query.text.split(" + ") if part.strip()]
     if len(parts) > PARTS_MAXIMUM:
         raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be combined with +")
     answer: ImageAnswer
-    if len(parts) > 1 and kept is None:
+    if len(parts) > 1 and saved_search is None:
         all_of = AllOfQuery(all_of=[*parts], **query.options)
         answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
     else:
-        if kept is None:
+        if saved_search is None:
             by_caption = ImageQuery(caption=query.text, evidence=query.evidence, **query.options)
         else:
             page = {"k": query.k, "offset": query.offset, "mode": query.mode}
-            by_caption = kept.request.model_copy(update=page)
+            by_caption = saved_search.request.model_copy(update=page)
         answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
     proof = proof_of(answer, "picture", stages)
     ranked = Ranked.of(answer.hits)
-    says = any(hit.says for hit in ranked.likely) and ranked.verdict in (None, "not")
     heading = IMAGE_HEADINGS[ranked.verdict]
-    if says:
+    if ranked.verdict in (None, "not") and any(hit.says for hit in ranked.likely):
         heading = NEARLY_SAYING_HEADING if answer.did_you_mean else SAYING_HEADING
     return View(
         "images.html",
@@ -161,10 +164,10 @@ async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None =
         context={
             "ranked": ranked,
             "heading": heading,
-            "more": _more(query, answer),
+            "more": _next_url(query, answer),
             "proof": proof,
             "parts": parts,
-            "kept": kept,
+            "kept": saved_search,
             "searched": answer.searched,
             "by_text": answer.plan == "text",
             "unknown_words": answer.unknown_words,
@@ -174,22 +177,22 @@ async def _images(engine: Engine, query: PageQuery, kept: saved.Current | None =
     )
 
 
-async def _picture(
+async def _picture_view(
     engine: Engine, query: PageQuery, picture: bytes | int, shown: ShownPicture
 ) -> View:
-    """Show a picture, with its captions or with pictures like it, also where there are none."""
+    """Return the view of a picture with captions, or with pictures like it."""
     stages = Stages()
     written: Sequence[WrittenCaption] = ()
     if query.similar is None:
         if engine.captioner is not None and not shown.captions:
-            # No captions of its own, as an upload never has.
+            # It has no human captions, which is always so for an upload.
             described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
-            written = [one for one in described.captions if is_true(one.probability)]
+            written = [each for each in described.captions if is_true(each.probability)]
         by_picture = CaptionQuery(image=picture, **query.options)
-        found = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
-        alike = SimilarQuery(image=picture, **query.options | {"k": _ALIKE})
-        near = await ask(engine, table.SEARCH_SIMILAR, alike)
-        return _captions(shown, found, written, near.hits, stages)
+        captions = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
+        alike = SimilarQuery(image=picture, **query.options | {"k": _SIMILAR})
+        similar_pictures = await ask(engine, table.SEARCH_SIMILAR, alike)
+        return _captions_view(shown, captions, written, similar_pictures.hits, stages)
     kind = query.similar
     similar = SimilarQuery(image=picture, similar=kind, **query.options)
     answer = await ask(engine, table.SEARCH_SIMILAR, similar, stages)
@@ -203,14 +206,14 @@ async def _picture(
             "kinds": KINDS,
             "kind": kind,
             "ranked": Ranked.of(answer.hits),
-            "more": _more(query, answer) if picture is query.image_id else "",
+            "more": _next_url(query, answer) if picture is query.image_id else "",
             "proof": proof,
         },
         stages=stages,
     )
 
 
-def _captions(
+def _captions_view(
     shown: ShownPicture,
     answer: CaptionAnswer,
     written: Sequence[WrittenCaption],

@@ -1,4 +1,4 @@
-"""Searches that are kept by name, on the page: listed, kept, looked at and forgotten."""
+"""Saved searches on the page: lists, saves, marks as seen, and deletes them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
-SIGN = "@"  # before the name of a kept search, in the box
+SIGN = "@"  # before the name of a saved search, in the search box
 
 
 @router.get("/page/searches")
 async def searches(request: Request, services: ServicesHere) -> Response:
-    """Show what each kept search finds now, in the place of their names on the first page."""
+    """Show the current hits of each saved search, which replace the names on the first page."""
     kept = await saved.listed(services.engine)
     view = View("searches.html", context={"kept": kept}, url=KEEP_URL)
     return await render(request, PageQuery(), view)
@@ -35,7 +35,7 @@ async def searches(request: Request, services: ServicesHere) -> Response:
 
 @router.post("/page/searches")
 async def keep(request: Request, services: ServicesHere) -> Response:
-    """Keep the search of an answer by a name, and show it."""
+    """Save the search of an answer by a name, and show it."""
     fields = await _fields(request, services)
     name = " ".join(fields.get("name", "").split())
     query = PageQuery.read(fields, services.settings)
@@ -44,44 +44,44 @@ async def keep(request: Request, services: ServicesHere) -> Response:
         for key, value in query.options.items()
         if value is not None and key not in ("k", "offset")
     }
-    asked = validated(ImageQuery, {"caption": query.text, "evidence": query.evidence, **options})
-    await saved.save(services.engine, name, asked)
-    return _shown(name)
+    search = validated(ImageQuery, {"caption": query.text, "evidence": query.evidence, **options})
+    await saved.save(services.engine, name, search)
+    return _redirect_to(name)
 
 
 @router.post("/page/searches/looked")
-async def looked(request: Request, services: ServicesHere) -> Response:
-    """Count what a kept search finds as seen, and show it."""
+async def mark_seen(request: Request, services: ServicesHere) -> Response:
+    """Mark the hits of a saved search as seen, and show it."""
     name = (await _fields(request, services)).get("name", "")
-    await saved.note_looked(services.engine, await named(services.engine, name))
-    return _shown(name)
+    await saved.note_looked(services.engine, await find_saved(services.engine, name))
+    return _redirect_to(name)
 
 
 @router.post("/page/searches/forget")
 async def forget(request: Request, services: ServicesHere) -> Response:
-    """Forget a kept search, and show the first page."""
+    """Delete a saved search, and show the first page."""
     name = (await _fields(request, services)).get("name", "")
-    with _of_that_name():
+    with _unknown_name_is_invalid():
         await saved.forget(services.engine, name)
     return RedirectResponse(address("/"), 303)
 
 
 async def _fields(request: Request, services: Services) -> Mapping[str, str]:
-    """Return the fields of a form that changes what is kept; raises as `admit_writer`."""
+    """Return the fields of a form that writes; raises as `admit_writer`."""
     fields = request.state.fields = dict((await services.bodies.form(request)).texts)
     admit_writer(request, services, fields.get("key", ""))
     return fields
 
 
-async def named(engine: Engine, name: str) -> saved.Current:
-    """Return a kept search; raises ServiceError `invalid` where there is none of that name."""
-    with _of_that_name():
+async def find_saved(engine: Engine, name: str) -> saved.Current:
+    """Return a saved search; raises ServiceError `invalid` for an unknown name."""
+    with _unknown_name_is_invalid():
         return await saved.current(engine, name)
 
 
 @contextmanager
-def _of_that_name() -> Iterator[None]:
-    """Raise ServiceError `invalid` in place of `not_found`: what was typed names no search."""
+def _unknown_name_is_invalid() -> Iterator[None]:
+    """Raise ServiceError `invalid` in place of `not_found`, because the name was typed."""
     try:
         yield
     except ServiceError as error:
@@ -90,5 +90,5 @@ def _of_that_name() -> Iterator[None]:
         raise invalid("q", error.detail) from None
 
 
-def _shown(name: str) -> Response:
+def _redirect_to(name: str) -> Response:
     return RedirectResponse(address(f"/?{urlencode({'q': SIGN + name})}"), 303)

@@ -1,4 +1,4 @@
-"""Which sizes of a stored picture a browser may choose from: the `srcset` of an image."""
+"""Makes the `srcset` of a stored picture: the sizes that a browser may choose from."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hasse.service.core.previews import preview_size
 SourceSize = Literal["thumbnail", "medium", "large"]
 
 
-# Tenths of a width to a height of 1, between which a row shows a picture whole.
+# Limits of a shape, in tenths. A row crops pictures of other shapes.
 _NARROWEST, _WIDEST = 5, 40
 
 
 def shape(pixels: tuple[int | None, int | None]) -> int:
-    """Return the shape of a picture in a row, in tenths: 15 is half as wide again as high."""
+    """Return the width of a picture divided by its height, in tenths: 15 for 3:2."""
     width, height = pixels
     if not width or not height:
-        return 13  # about that of most cameras
+        return 13  # as of most cameras
     return min(_WIDEST, max(_NARROWEST, round(10 * width / height)))
 
 
@@ -34,7 +34,7 @@ def srcset(
     Args:
         image_id: the image.
         pixels: the width and height of the picture.
-        sizes: what to choose from, from the smallest.
+        sizes: the sizes to choose from, the smallest first.
         thumbnail_size: the longest side of a thumbnail.
     """
     width, height = pixels

@@ -16,14 +16,14 @@ from starlette.types import Receive, Scope, Send
 from hasse.service.addresses import address
 
 FOLDER = Path(__file__).parent / "static"
-_FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
+_CACHE_FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 class StaticFiles:
-    """The files of a folder, held in memory: they are few, and no thread has to read them.
+    """Serves the files of a folder from memory, so that no thread has to read them.
 
-    They are sent whole, whatever range a request names. An address that names the version of the
-    file (`static`) can be cached for good.
+    A file is sent whole, also for a range. An address with the version of the file (`static`) can
+    be cached forever.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -42,7 +42,7 @@ class StaticFiles:
         headers = {"ETag": f'"{version}"'}
         # An address with another version is of another release, whose file may differ.
         if request.query_params.get("v") == version:
-            headers |= _FOR_GOOD
+            headers |= _CACHE_FOREVER
         if request.headers.get("if-none-match") == headers["ETag"]:
             response = Response(None, 304, headers)
         else:

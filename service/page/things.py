@@ -1,4 +1,4 @@
-"""Things of everyday photographs, which are tried as examples of searches."""
+"""Things of everyday photographs: candidates for the examples of searches."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ cow sheep bear motorcycle umbrella church field clock computer guitar kite skate
 tower waterfall castle market fountain statue butterfly chair bed bench truck window ball balloon
 swimmer wedding cup
 """
-# In the order in which equally likely ones are shown.
+# This order decides between equal probabilities.
 THINGS = tuple(f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" for noun in _NOUNS.split())

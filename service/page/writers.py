@@ -1,4 +1,4 @@
-"""Who may change the collection by a form of the page."""
+"""Access control of the forms that change the collection."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from hasse.service.services import Services
 
 
 def require_writes(services: Services) -> None:
-    """Raise ServiceError `forbidden` where nobody may write."""
+    """Raise ServiceError `forbidden` if the service accepts no writes."""
     if not services.settings.takes_writes:
         raise ServiceError("forbidden", "this service does not let anybody change its pictures")
 
 
 def admit_writer(request: Request, services: Services, key: str) -> None:
-    """Refuse a form of another site, or one without a key that may write, where one is needed.
+    """Check that a form is from our own page, and that its key may write.
 
-    The key is a field of the form, and no password that browsers send by themselves. So another
-    site cannot make them use it.
+    The key is a field of the form. Browsers do not send it by themselves as they do a password, so
+    another site cannot make them use it.
 
     Raises:
-        ServiceError: `forbidden`, also for `unauthorized`, for which a browser would ask for a
-            password; or `quota`.
+        ServiceError: `forbidden` or `quota`. An unknown key is `forbidden` too, because for
+            `unauthorized` a browser asks for a password.
     """
     services.hosts.require_same_origin(request.headers)
     require_writes(services)

@@ -189,8 +189,8 @@ def test_combine_form_counts_repeats_of_pictures_as_weights() -> None:
     said = [("image", "7"), ("image", "07"), ("less", "8"), ("image", "9"), ("less", "9")]
     found = CombineForm.read([*said, ("words", "a dog\n a  dog"), ("words", "a dog")])
     assert (found.image_ids, found.words) == ((7, 8), ("a dog",))
-    assert (found.named(1), found.named(-1)) == ([7, 7], [8])
-    assert found.weighted(8, 1) == {"image_ids": [7, 7, 8], "less_ids": []}
+    assert (found.repeated_ids(1), found.repeated_ids(-1)) == ([7, 7], [8])
+    assert found.with_weight_changed(8, 1) == {"image_ids": [7, 7, 8], "less_ids": []}
     assert found.without_image(7) == {"image_ids": [], "less_ids": [8]}
 
 

@@ -1,4 +1,4 @@
-"""What is done with pictures on the page: captions and keywords, and files of those chosen."""
+"""Actions on pictures of the page: captions and keywords are changed, originals are sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELDS = {"caption": "captions", "keyword": "keywords"}
 
 @router.post("/page/annotate")
 async def annotate(request: Request, services: ServicesHere) -> Response:
-    """Add or take away one text of a picture, and show the picture."""
+    """Add or remove a caption or keyword of a picture, and show the picture."""
     fields = request.state.fields = dict((await services.bodies.form(request)).texts)
     admit_writer(request, services, fields.get("key", ""))
     query = PageQuery.read(fields, services.settings).about(fields.get("image", ""))
@@ -30,8 +30,8 @@ async def annotate(request: Request, services: ServicesHere) -> Response:
         raise invalid(
             "kind", "say of which picture it is, and whether it is a caption or a keyword"
         )
-    sent = {"image_ids": [query.image_id], field: [fields.get("text", "")]}
-    annotation = validated(AnnotationFields, sent)
+    values = {"image_ids": [query.image_id], field: [fields.get("text", "")]}
+    annotation = validated(AnnotationFields, values)
     writing = services.engine.writing
     remove = fields.get("do") == "remove"
     await (writing.unannotate(annotation) if remove else writing.annotate(annotation))
@@ -42,8 +42,8 @@ async def annotate(request: Request, services: ServicesHere) -> Response:
 async def export(request: Request, services: ServicesHere) -> Response:
     """Send the originals of the chosen pictures as a ZIP."""
     form = await services.bodies.form(request)
-    sent = [image_id_of(text) for name, text in form.texts if name == "image"]
-    image_ids = list(dict.fromkeys(id_ for id_ in sent if id_ is not None))
+    parsed_ids = [image_id_of(text) for name, text in form.texts if name == "image"]
+    image_ids = list(dict.fromkeys(id_ for id_ in parsed_ids if id_ is not None))
     if not 0 < len(image_ids) <= ANNOTATED_MAXIMUM:
         raise invalid("image", f"choose pictures first, at most {ANNOTATED_MAXIMUM:,}")
     engine = services.engine
