@@ -1,7 +1,7 @@
 "use strict";
 
-// Adds to plain links and forms: pictures by drop and paste, keyboard shortcuts, and what is shown
-// while an answer loads. Every link and form works without this file.
+// Adds to plain links and forms: pictures by drop and paste, keyboard shortcuts, and a display while
+// an answer loads. Every link and form works without this file.
 (() => {
   const find = (id) => document.getElementById(id);
   const [search, box, options] = [find("search"), find("q"), find("options")];
@@ -21,7 +21,7 @@
     answer.setAttribute("aria-busy", String(on));
   }
 
-  // While one types, what is shown stays, and an error is named below it.
+  // While a person types, the results stay, and an error is shown below them.
   function showError(title, detail, isDraft) {
     if (isDraft && view()?.matches(".results")) {
       Object.assign(find("toast"), { textContent: `${title}. ${detail}`, hidden: false });
@@ -47,7 +47,7 @@
     }
   }
 
-  // Dropped or pasted pictures go to the file field of the form that is shown, if there is one.
+  // Dropped or pasted pictures go to the file field of the visible form, if there is one.
   function addFiles(files) {
     const combined = find("pictures");
     const field = combined ?? find("added-picture") ?? picker;
@@ -73,11 +73,11 @@
     sheet.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
   }
 
-  // The next search is narrowed as this view is.
+  // The next search has the filters of this view.
   function followAddress() {
-    const asked = new URLSearchParams(location.search);
+    const params = new URLSearchParams(location.search);
     for (const name of ["mode", ...FILTERS]) {
-      const value = asked.get(name) ?? search.dataset[name] ?? "";
+      const value = params.get(name) ?? search.dataset[name] ?? "";
       for (const form of [search, upload]) form.elements[name].value = value;
     }
   }
@@ -90,7 +90,7 @@
     const key = find("key"); // remembered by this tab only, until it is closed
     if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
     if (find("pictures") && picker.files.length) addFiles(picker.files);
-    if (!find("claim") && !find("tabs")) clearPicture(); // those forms send the picture again
+    if (!find("claim") && !find("tabs")) clearPicture(); // these two forms send the picture again
     centre();
     if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
   }
@@ -112,18 +112,18 @@
   });
   document.addEventListener("htmx:beforeSend", ({ detail }) => {
     find("toast").hidden = true;
-    if (detail.elt.closest(".next")) return; // what is shown stays
+    if (detail.elt.closest(".next")) return; // the shown hits stay
     latest = detail.xhr;
     setBusy(true);
-    holdPictures();
+    pausePictures();
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.xhr === latest) {
       setBusy(false);
-      loadPictures();
+      resumePictures();
     }
-    const further = detail.requestConfig.elt.closest(".next") && detail.xhr.responseText.includes('<li class="card');
-    if (further) keepPlace(detail.pathInfo.requestPath);
+    const hasFurtherHits = detail.requestConfig.elt.closest(".next") && detail.xhr.responseText.includes('<li class="card');
+    if (hasFurtherHits) replaceAddress(detail.pathInfo.requestPath);
     const key = detail.elt.elements?.key?.value;
     if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
     if (detail.elt.id !== "add" || !detail.successful) return;
@@ -144,14 +144,14 @@
   document.addEventListener("htmx:sendError", ({ detail }) => {
     showError("Hasse does not answer", "The service cannot be reached. Is it still running?", isDraft(detail));
   });
-  // Before anything that is shown can be clicked on, and asks for the filters.
+  // Set the filters before a link of the new view, which reads them, can be clicked.
   document.addEventListener("htmx:afterSwap", ({ detail }) => {
     if (detail.target === answer) followAddress();
   });
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     if (detail.target === answer) settle(detail.requestConfig?.elt === search);
   });
-  // Keep what was typed and ticked for when the user comes back. Files cannot be kept.
+  // Save typed texts and ticks for the way back. Files cannot be saved.
   document.addEventListener("htmx:beforeHistorySave", () => {
     for (const field of find("combine")?.elements ?? []) {
       if (field.type === "textarea") field.textContent = field.value;
@@ -163,35 +163,35 @@
     typing = false;
     setBusy(false);
     followAddress();
-    const asked = new URLSearchParams(location.search);
-    if (asked.get("upload") !== upload.elements.upload.value) clearPicture();
+    const params = new URLSearchParams(location.search);
+    if (params.get("upload") !== upload.elements.upload.value) clearPicture();
     settle(false);
     if (find("pictures") && find("result").querySelector("img[src^='data:']")) {
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }
   });
-  // A browser asks for six things at a time. A search does not wait behind pictures of the last one.
-  let held = [];
-  function holdPictures() {
-    loadPictures();
-    held = [...answer.querySelectorAll("img")].filter((image) => !image.complete).map((image) => [image, image.src, image.srcset]);
-    for (const [image] of held) image.src = image.srcset = "";
+  // A browser sends six requests at a time. Pictures of the last answer must not delay a search.
+  let pausedPictures = [];
+  function pausePictures() {
+    resumePictures();
+    pausedPictures = [...answer.querySelectorAll("img")].filter((image) => !image.complete).map((image) => [image, image.src, image.srcset]);
+    for (const [image] of pausedPictures) image.src = image.srcset = "";
   }
-  function loadPictures() {
-    for (const [image, src, srcset] of held) if (image.isConnected) Object.assign(image, { srcset, src });
-    held = [];
+  function resumePictures() {
+    for (const [image, src, srcset] of pausedPictures) if (image.isConnected) Object.assign(image, { srcset, src });
+    pausedPictures = [];
   }
   // Scrolling changes the address. If htmx did it, it would keep a copy of all hits each time.
-  function keepPlace(path) {
+  function replaceAddress(path) {
     history.replaceState({ htmx: true }, "", path);
     sessionStorage.setItem("htmx-current-path-for-history", path);
   }
-  // The next hits are fetched before the last row is in sight.
-  const near = new IntersectionObserver((seen) => {
-    for (const { target, isIntersecting } of seen) if (isIntersecting) htmx.trigger(target.querySelector("a"), "near");
+  // The next hits are fetched before the last row is visible.
+  const endObserver = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) if (isIntersecting) htmx.trigger(target.querySelector("a"), "near");
   }, { rootMargin: "0px 0px 1500px" });
   function watchEnds() {
-    for (const end of answer.querySelectorAll(".next")) near.observe(end);
+    for (const end of answer.querySelectorAll(".next")) endObserver.observe(end);
   }
   for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, watchEnds);
   watchEnds();
@@ -209,21 +209,21 @@
     else if (picker.files.length) htmx.trigger(upload, "submit");
     else if (box.value.trim() || shownPicture() || FILTERS.includes(target.name)) htmx.trigger(search, "submit");
   });
-  // What the search can be narrowed to is fetched when it is looked at.
+  // The choice of filters is fetched when it is opened.
   options.addEventListener("toggle", async () => {
     if (!options.open) return;
-    const [place, asked] = [find("narrow"), new URLSearchParams(new FormData(search))];
-    const reply = await fetch(`${place.dataset.address}?${asked}`, { headers: { "HX-Request": "true" } });
+    const [choice, params] = [find("narrow"), new URLSearchParams(new FormData(search))];
+    const reply = await fetch(`${choice.dataset.address}?${params}`, { headers: { "HX-Request": "true" } });
     if (!reply.ok) return;
-    const found = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector(".view");
-    found.querySelector("h1").remove();
-    place.replaceChildren(found);
-    htmx.process(place);
+    const fetched = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector(".view");
+    fetched.querySelector("h1").remove();
+    choice.replaceChildren(fetched);
+    htmx.process(choice);
   });
   options.addEventListener("click", ({ target }) => {
     if (target.closest("#narrow a")) options.open = false;
   });
-  // Without a secure connection browsers have no clipboard, but still copy what is selected.
+  // Without a secure connection browsers have no clipboard, but still copy a selection.
   async function copy(button) {
     const path = button.querySelector("span");
     getSelection().selectAllChildren(path);
@@ -243,15 +243,15 @@
     if (path) copy(path);
   });
 
-  // Large pictures are reduced before they are sent: a search needs no more. One that this browser
-  // cannot read is sent as it is.
-  async function reduced(file) {
+  // Reduce a large picture before it is sent: a search needs no more pixels. A picture that this
+  // browser cannot read is sent unchanged.
+  async function reduce(file) {
     if (file.size < ENOUGH_BYTES) return file;
     try {
-      const whole = await createImageBitmap(file);
-      const scale = Math.min(1, ENOUGH_PIXELS / Math.max(whole.width, whole.height));
-      const canvas = new OffscreenCanvas(Math.round(scale * whole.width), Math.round(scale * whole.height));
-      canvas.getContext("2d").drawImage(whole, 0, 0, canvas.width, canvas.height);
+      const bitmap = await createImageBitmap(file);
+      const scale = Math.min(1, ENOUGH_PIXELS / Math.max(bitmap.width, bitmap.height));
+      const canvas = new OffscreenCanvas(Math.round(scale * bitmap.width), Math.round(scale * bitmap.height));
+      canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
       const smaller = await canvas.convertToBlob({ type: "image/jpeg", quality: 0.9 });
       return smaller.size < file.size ? new File([smaller], file.name, { type: "image/jpeg" }) : file;
     } catch {
@@ -259,12 +259,12 @@
     }
   }
 
-  let ready = null; // the file of the picker that may be sent
+  let reducedFile = null; // the file in the picker that may be sent
   picker.addEventListener("change", async (event) => {
     const [file] = picker.files;
-    if (!file || file === ready) return;
+    if (!file || file === reducedFile) return;
     event.stopImmediatePropagation();
-    const small = await reduced(file);
+    const small = await reduce(file);
     if (picker.files[0] !== file) return; // another one was chosen meanwhile
     const limit = Number(upload.dataset.limit);
     if (small.size > limit) {
@@ -281,7 +281,7 @@
     const transfer = new DataTransfer();
     transfer.items.add(small);
     picker.files = transfer.files;
-    [ready] = picker.files;
+    [reducedFile] = picker.files;
     picker.dispatchEvent(new Event("change", { bubbles: true }));
   }, true);
 
@@ -294,20 +294,20 @@
   });
 
   // Arrow keys move in the diagram: up and down to the nearest node of the next row, or sideways.
-  function step(node, key) {
-    const place = (one) => {
-      const { left, top, width } = one.querySelector("rect").getBoundingClientRect();
+  function moveFocus(node, key) {
+    const position = (link) => {
+      const { left, top, width } = link.querySelector("rect").getBoundingClientRect();
       return { x: left + width / 2, y: top };
     };
-    const here = place(node);
-    const [along, way] = { ArrowUp: ["y", -1], ArrowDown: ["y", 1], ArrowLeft: ["x", -1], ArrowRight: ["x", 1] }[key];
+    const here = position(node);
+    const [along, direction] = { ArrowUp: ["y", -1], ArrowDown: ["y", 1], ArrowLeft: ["x", -1], ArrowRight: ["x", 1] }[key];
     const across = along === "y" ? "x" : "y";
-    const far = ([, there]) => 1000 * Math.abs(there[along] - here[along]) + Math.abs(there[across] - here[across]);
+    const distance = ([, there]) => 1000 * Math.abs(there[along] - here[along]) + Math.abs(there[across] - here[across]);
     const [next] = [...node.ownerSVGElement.querySelectorAll("a")]
-      .map((one) => [one, place(one)])
-      .filter(([, there]) => (there[along] - here[along]) * way > 1)
+      .map((link) => [link, position(link)])
+      .filter(([, there]) => (there[along] - here[along]) * direction > 1)
       .filter(([, there]) => along === "y" || Math.abs(there.y - here.y) < 1)
-      .sort((a, b) => far(a) - far(b));
+      .sort((a, b) => distance(a) - distance(b));
     next?.[0].focus();
   }
 
@@ -323,7 +323,7 @@
       box.select();
     } else if (event.key.startsWith("Arrow") && event.target.closest(".hasse a")) {
       event.preventDefault();
-      step(event.target.closest(".hasse a"), event.key);
+      moveFocus(event.target.closest(".hasse a"), event.key);
     } else if (event.key === "Escape" && (options.open || !writing || writing === box)) {
       event.preventDefault();
       if (options.open) {
@@ -336,20 +336,20 @@
   });
 
   // Only files from outside: dragging a picture of the page is not an upload.
-  let inside = false;
-  let depth = 0;
-  const carriesFile = (event) => !inside && event.dataTransfer?.types.includes("Files");
-  document.addEventListener("dragstart", () => { inside = true; });
-  document.addEventListener("dragend", () => { inside = false; });
+  let isOwnDrag = false;
+  let dragDepth = 0; // elements that the drag has entered and not left
+  const carriesFile = (event) => !isOwnDrag && event.dataTransfer?.types.includes("Files");
+  document.addEventListener("dragstart", () => { isOwnDrag = true; });
+  document.addEventListener("dragend", () => { isOwnDrag = false; });
   document.addEventListener("dragenter", (event) => {
     if (!carriesFile(event)) return;
     event.preventDefault();
-    depth += 1;
+    dragDepth += 1;
     drop.hidden = false;
   });
   document.addEventListener("dragleave", (event) => {
-    if (carriesFile(event) && --depth <= 0) {
-      depth = 0;
+    if (carriesFile(event) && --dragDepth <= 0) {
+      dragDepth = 0;
       drop.hidden = true;
     }
   });
@@ -359,7 +359,7 @@
   document.addEventListener("drop", (event) => {
     if (!carriesFile(event)) return;
     event.preventDefault();
-    depth = 0;
+    dragDepth = 0;
     drop.hidden = true;
     if (event.dataTransfer.files.length) addFiles(event.dataTransfer.files);
   });
