@@ -135,7 +135,7 @@ def _next_url(query: PageQuery, answer: ImageAnswer) -> str:
 
 
 async def _images_view(
-    engine: Engine, query: PageQuery, saved_search: saved.Current | None = None
+    engine: Engine, query: PageQuery, saved_search: saved.SavedSearchResult | None = None
 ) -> View:
     stages = Stages()
     parts = [part.strip() for part in query.text.split(" + ") if part.strip()]

@@ -28,7 +28,7 @@ SIGN = "@"  # before the name of a saved search, in the search box
 @router.get("/page/searches")
 async def searches(request: Request, services: ServicesHere) -> Response:
     """Show the current hits of each saved search, which replace the names on the first page."""
-    kept = await saved.listed(services.engine)
+    kept = await saved.run_all(services.engine)
     view = View("searches.html", context={"kept": kept}, url=KEEP_URL)
     return await render(request, PageQuery(), view)
 
@@ -53,7 +53,7 @@ async def keep(request: Request, services: ServicesHere) -> Response:
 async def mark_seen(request: Request, services: ServicesHere) -> Response:
     """Mark the hits of a saved search as seen, and show it."""
     name = (await _fields(request, services)).get("name", "")
-    await saved.note_looked(services.engine, await find_saved(services.engine, name))
+    await saved.mark_seen(services.engine, await find_saved(services.engine, name))
     return _redirect_to(name)
 
 
@@ -62,7 +62,7 @@ async def forget(request: Request, services: ServicesHere) -> Response:
     """Delete a saved search, and show the first page."""
     name = (await _fields(request, services)).get("name", "")
     with _unknown_name_is_invalid():
-        await saved.forget(services.engine, name)
+        await saved.delete(services.engine, name)
     return RedirectResponse(address("/"), 303)
 
 
@@ -73,10 +73,10 @@ async def _fields(request: Request, services: Services) -> Mapping[str, str]:
     return fields
 
 
-async def find_saved(engine: Engine, name: str) -> saved.Current:
+async def find_saved(engine: Engine, name: str) -> saved.SavedSearchResult:
     """Return a saved search; raises ServiceError `invalid` for an unknown name."""
     with _unknown_name_is_invalid():
-        return await saved.current(engine, name)
+        return await saved.run_saved(engine, name)
 
 
 @contextmanager

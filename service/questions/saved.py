@@ -1,4 +1,4 @@
-"""Searches that are kept by name: run when they are asked for, so that they are always current."""
+"""Saved searches: each request runs them again, so that their hits are always current."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from hasse.service.questions import evidence
 from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.requests import ImageQuery
 
-SAVED_MAXIMUM = 100  # all are run to list them
+SAVED_MAXIMUM = 100  # a list runs all of them
 # Without \s, which Python and JSON Schema read differently.
 NAME_PATTERN = r"^[^/@.\u0000-\u0020\u007f-\u00a0][^/\u0000-\u001f\u007f]{0,99}$"
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
-    """A search that is kept, and what it finds now.
+class SavedSearchResult:
+    """A saved search with its current hits.
 
     Attributes:
-        found: ids of the images that say it, show it or may show it, the best first.
+        image_ids: the hits that show it, may show it or have its words, the best first.
     """
 
     saved: SavedSearch
     request: ImageQuery
-    found: tuple[int, ...]
+    image_ids: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the search."""
         return self.saved.name
 
     @property
-    def new(self) -> list[int]:
-        """The images that were not found when somebody last looked, the best first."""
-        return [id_ for id_ in self.found if id_ not in self.saved.seen]
+    def new_ids(self) -> list[int]:
+        """The hits that the user has not seen yet, the best first."""
+        return [id_ for id_ in self.image_ids if id_ not in self.saved.seen]
 
     @property
     def looked(self) -> str:
-        """When somebody last looked, as an RFC 3339 date and time."""
+        """Time when the user last looked, as an RFC 3339 date and time."""
         return instant(self.saved.looked)
 
     def fields(self) -> Fields:
@@ -58,83 +58,84 @@ class Current:
             "name": self.name,
             "search": self.request,
             "looked": self.looked,
-            "count": len(self.found),
-            "new": len(self.new),
+            "count": len(self.image_ids),
+            "new": len(self.new_ids),
         }
 
 
-async def listed(engine: Engine) -> list[Current]:
-    """Return all searches, in order of their names, with what each finds."""
-    every = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
-    return [await _current(engine, one) for one in every]
+async def run_all(engine: Engine) -> list[SavedSearchResult]:
+    """Run all saved searches, in order of their names."""
+    searches = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
+    return [await _run(engine, search) for search in searches]
 
 
-async def current(engine: Engine, name: str) -> Current:
-    """Return one search with what it finds; raises ServiceError `not_found`."""
-    return await _current(engine, await _named(engine, name))
+async def run_saved(engine: Engine, name: str) -> SavedSearchResult:
+    """Run a saved search; raises ServiceError `not_found`."""
+    return await _run(engine, await _load(engine, name))
 
 
-async def save(engine: Engine, name: str, request: ImageQuery) -> tuple[Current, bool]:
-    """Keep a search by a name, in place of one of that name; return it, and if the name is new.
+async def save(engine: Engine, name: str, request: ImageQuery) -> tuple[SavedSearchResult, bool]:
+    """Save a search, in place of one of that name; return it, and whether the name is new.
 
-    What it finds now counts as seen.
+    Its current hits count as seen.
 
     Raises:
-        ServiceError: `invalid` for a name or a search that cannot be; there are too many.
+        ServiceError: `invalid` for an invalid name or search, or for too many searches.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         raise invalid("name", "give up to 100 characters, without / and not beginning with @ or .")
-    request = _as_shown(engine, request)
-    found = await _found(engine, request)
+    request = _with_relative_path(engine, request)
+    image_ids = await _find(engine, request)
     catalog = engine.index.catalog
-    every = await engine.in_catalog(lambda: saved_searches(catalog))
-    is_new = name not in {one.name for one in every}
-    if is_new and len(every) >= SAVED_MAXIMUM:
+    searches = await engine.in_catalog(lambda: saved_searches(catalog))
+    is_new = name not in {search.name for search in searches}
+    if is_new and len(searches) >= SAVED_MAXIMUM:
         raise invalid("name", f"there are {SAVED_MAXIMUM} searches already: remove one")
     stored = request.model_dump_json(exclude_defaults=True)
-    saved = await engine.change_catalog(lambda: save_search(catalog, name, stored, found))
-    return Current(saved, request, found), is_new
+    saved = await engine.change_catalog(lambda: save_search(catalog, name, stored, image_ids))
+    return SavedSearchResult(saved, request, image_ids), is_new
 
 
-async def note_looked(engine: Engine, one: Current) -> None:
-    """Note that somebody looked at what a search finds, unless it is gone."""
-    await engine.change_catalog(lambda: note_seen(engine.index.catalog, one.name, one.found))
+async def mark_seen(engine: Engine, result: SavedSearchResult) -> None:
+    """Mark the hits of a search as seen; nothing happens if the search was deleted."""
+    catalog = engine.index.catalog
+    await engine.change_catalog(lambda: note_seen(catalog, result.name, result.image_ids))
 
 
-async def forget(engine: Engine, name: str) -> None:
-    """Forget a search; raises ServiceError `not_found`."""
+async def delete(engine: Engine, name: str) -> None:
+    """Delete a saved search; raises ServiceError `not_found`."""
     if not await engine.change_catalog(lambda: delete_search(engine.index.catalog, name)):
         raise _no_search()
 
 
-async def _named(engine: Engine, name: str) -> SavedSearch:
-    every = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
-    found = next((one for one in every if one.name == name), None)
-    if found is None:
-        raise _no_search()
-    return found
+async def _load(engine: Engine, name: str) -> SavedSearch:
+    searches = await engine.in_catalog(lambda: saved_searches(engine.index.catalog))
+    for search in searches:
+        if search.name == name:
+            return search
+    raise _no_search()
 
 
-async def _current(engine: Engine, saved: SavedSearch) -> Current:
+async def _run(engine: Engine, saved: SavedSearch) -> SavedSearchResult:
     request = ImageQuery.model_validate_json(saved.request)
     try:
-        found = await _found(engine, request)
+        image_ids = await _find(engine, request)
     except ServiceError as error:
-        if error.reason != "invalid":  # the library has another model by now
+        if error.reason != "invalid":  # the library may have another model now
             raise
-        found = ()
-    return Current(saved, request, found)
+        image_ids = ()
+    return SavedSearchResult(saved, request, image_ids)
 
 
-async def _found(engine: Engine, request: ImageQuery) -> tuple[int, ...]:
+async def _find(engine: Engine, request: ImageQuery) -> tuple[int, ...]:
     def ids(fields: Fields) -> tuple[int, ...]:
         return tuple(fields["image_ids"])
 
     return await run(engine, evidence.answer_ids, request, Stages(), ids)
 
 
-def _as_shown(engine: Engine, request: ImageQuery) -> ImageQuery:
-    """Return a request of this machine as services answer it too: with a path as answers show it.
+def _with_relative_path(engine: Engine, request: ImageQuery) -> ImageQuery:
+    """Return a request with a relative path, which services on other machines can answer too.
 
     Raises:
         ServiceError: `invalid` for a folder that is not followed.

@@ -36,7 +36,7 @@ _WRITES = (*QUESTION_REASONS, *WRITE_REASONS)
 )
 async def searches(services: SearchServices) -> Response:
     """Run every saved search: how many images it finds, and how many of them are new."""
-    all_searches = await saved.listed(services.engine)
+    all_searches = await saved.run_all(services.engine)
     return _json({"searches": [search.fields() for search in all_searches]})
 
 
@@ -50,9 +50,9 @@ async def searches(services: SearchServices) -> Response:
 async def search(name: Name, services: SearchServices) -> Response:
     """Answer a saved search, with the images that are new since its hits were last looked at."""
     engine = services.engine
-    current = await saved.current(engine, name)
-    answer = await run(engine, HANDLERS[SEARCH_IMAGES], current.request, Stages(), dict)
-    return _json(current.fields() | {"new_image_ids": current.new, "answer": answer})
+    result = await saved.run_saved(engine, name)
+    answer = await run(engine, HANDLERS[SEARCH_IMAGES], result.request, Stages(), dict)
+    return _json(result.fields() | {"new_image_ids": result.new_ids, "answer": answer})
 
 
 @router.put(
@@ -72,8 +72,8 @@ async def search(name: Name, services: SearchServices) -> Response:
 async def keep(request: Request, name: Name, services: ServicesHere) -> Response:
     """Save a search by a caption. The images that it finds now count as seen."""
     query = await services.bodies.json(request, SEARCH_IMAGES.request)
-    current, is_new = await saved.save(services.engine, name, query)
-    return _json(current.fields(), 201 if is_new else 200)
+    result, is_new = await saved.save(services.engine, name, query)
+    return _json(result.fields(), 201 if is_new else 200)
 
 
 @router.post(
@@ -90,7 +90,7 @@ async def keep(request: Request, name: Name, services: ServicesHere) -> Response
 async def looked(name: Name, services: ServicesHere) -> Response:
     """Count the images that a search finds now as seen."""
     engine = services.engine
-    await saved.note_looked(engine, await saved.current(engine, name))
+    await saved.mark_seen(engine, await saved.run_saved(engine, name))
     return Response(status_code=204, headers=_NO_STORE)
 
 
@@ -104,7 +104,7 @@ async def looked(name: Name, services: ServicesHere) -> Response:
 )
 async def forget(name: Name, services: ServicesHere) -> Response:
     """Delete a saved search. The images stay."""
-    await saved.forget(services.engine, name)
+    await saved.delete(services.engine, name)
     return Response(status_code=204, headers=_NO_STORE)
 
 
@@ -124,11 +124,13 @@ async def forget(name: Name, services: ServicesHere) -> Response:
 async def feed(name: Name, services: SearchServices) -> Response:
     """Return the images that a search finds as an Atom feed (RFC 4287), the newest first."""
     engine = services.engine
-    current = await saved.current(engine, name)
-    images = await engine.in_catalog(lambda: engine.index.catalog.described_images(current.found))
+    result = await saved.run_saved(engine, name)
+    images = await engine.in_catalog(
+        lambda: engine.index.catalog.described_images(result.image_ids)
+    )
     by_age = sorted(images.values(), key=lambda image: (image.row.added or 0, image.row.id))
     url = address(f"/searches/{quote(name, safe='')}/feed")
-    document = atom(name, url, by_age[: -ENTRIES - 1 : -1], current.saved.looked)
+    document = atom(name, url, by_age[: -ENTRIES - 1 : -1], result.saved.looked)
     return Response(document, 200, _NO_STORE, MEDIA_TYPE)
 
 

@@ -187,7 +187,7 @@ _DESCRIBING: tuple[Callable[[Index], object], ...] = (
     lambda index: save_search(index.catalog, "felix", '{"caption":"exit"}', []),
     lambda index: delete_search(index.catalog, "felix"),
 )
-# After each step: what is said by image 50 and by image 3, versions of 51, and the kept search.
+# After each step: what is said by image 50 and by image 3, versions of 51, and the saved search.
 _NONE: tuple[set[str], set[str], set[int], tuple[Any, ...]] = (set(), set(), set(), ())
 _FELIX: tuple[set[str], set[str], set[int]] = ({"Felix", "exit"}, {"wifi password"}, {50})
 DESCRIBED: tuple[tuple[Any, ...], ...] = (

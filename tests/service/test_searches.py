@@ -1,4 +1,4 @@
-"""Searches that are kept by name: over HTTP, by the clients and in the catalog."""
+"""Saved searches: over HTTP, by the clients and in the catalog."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def running(place: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def writable(running: Client) -> Client:
-    """An application without kept searches and without pictures of Felix."""
+    """An application without saved searches and without pictures of Felix."""
     index = running.engine.index
     for one in saved_searches(index.catalog):
         delete_search(index.catalog, one.name)
@@ -66,7 +66,7 @@ def listed(client: Client) -> list[tuple[str, int, int]]:
     return [(one["name"], one["count"], one["new"]) for one in found]
 
 
-def test_search_that_is_kept_counts_what_is_new_until_somebody_looks(writable: Client) -> None:
+def test_saved_search_counts_new_images_until_they_are_marked_as_seen(writable: Client) -> None:
     assert put(writable).status_code == 201
     assert listed(writable) == [("felix", 0, 0)]
     add_felix(writable, 50_001)
@@ -131,7 +131,8 @@ def test_search_that_the_model_cannot_answer_any_more_finds_nothing(writable: Cl
     assert listed(writable) == [("x", 0, 0)]
 
 
-def test_keeping_a_search_needs_a_key_to_write_and_listing_one_to_read(place: Path) -> None:
+@pytest.mark.usefixtures("writable")  # which deletes the searches of other tests
+def test_saving_a_search_needs_a_key_to_write_and_listing_one_to_read(place: Path) -> None:
     reader, writer = new_key(), new_key()
     settings = Settings(
         library=place,
@@ -149,9 +150,7 @@ def test_keeping_a_search_needs_a_key_to_write_and_listing_one_to_read(place: Pa
         assert client.get("/searches", headers={"X-API-Key": reader}).status_code == 200
 
 
-def test_search_that_is_kept_survives_a_change_and_another_opening(
-    writable: Client, place: Path
-) -> None:
+def test_saved_search_survives_a_change_and_another_opening(writable: Client, place: Path) -> None:
     assert listed(writable) == []
     with Index.open(place) as index:
         save_search(index.catalog, "felix", '{"caption":"felix"}', [3, 1])

@@ -33,10 +33,10 @@ def run_saved(settings: Settings, name: str, display: DisplayOptions) -> None:
         from hasse.service.questions import saved
         from hasse.service.questions.handlers import ask
 
-        search = await saved.current(engine, name)
+        search = await saved.run_saved(engine, name)
         answer = await ask(engine, table.SEARCH_IMAGES, search.request)
-        await saved.note_looked(engine, search)
-        return answer, search.new, search.looked
+        await saved.mark_seen(engine, search)
+        return answer, search.new_ids, search.looked
 
     answer, new, looked = run_with_engine(settings, work)
     show_answer(answer, settings, None, display)
@@ -56,7 +56,7 @@ def save_search(
     """Answer a search, and save it by a name."""
     display.check()
     if question.question is not table.SEARCH_IMAGES:
-        raise CommandError("--save keeps a search by WORDS")
+        raise CommandError("--save needs a search by WORDS")
     request = question.request()
 
     async def work(engine: Engine) -> Any:
@@ -68,14 +68,14 @@ def save_search(
         return answer
 
     show_answer(run_with_engine(settings, work), settings, within, display)
-    tell(f"kept: 'hasse search @{name}' runs it, and says what is new")
+    tell(f"saved: 'hasse search @{name}' runs it, and says what is new")
 
 
 def _list_saved(settings: Settings, display: DisplayOptions) -> None:
     from hasse.service.questions import saved
     from hasse.service.questions.answers import SavedSearch
 
-    searches = run_with_engine(settings, saved.listed)
+    searches = run_with_engine(settings, saved.run_all)
     if display.as_json:
         documents = [SavedSearch(**search.fields()).model_dump(mode="json") for search in searches]
         typer.echo(json.dumps(documents, indent=2))
@@ -83,8 +83,8 @@ def _list_saved(settings: Settings, display: DisplayOptions) -> None:
     rows = [
         [
             f"@{search.name}",
-            f"{len(search.found):,}",
-            f"{len(search.new):,}",
+            f"{len(search.image_ids):,}",
+            f"{len(search.new_ids):,}",
             search.request.caption,
         ]
         for search in searches
@@ -92,4 +92,4 @@ def _list_saved(settings: Settings, display: DisplayOptions) -> None:
     if rows:
         print_table(["name", "pictures", "new", "words"], rows)
     else:
-        tell("no searches are kept: 'hasse search WORDS --save NAME' keeps one")
+        tell("no saved searches: 'hasse search WORDS --save NAME' saves one")

@@ -40,7 +40,7 @@ def search(
     within: Within = None,
     save: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Keep the search: '@NAME' runs it, '@' lists all."),
+        typer.Option(metavar="NAME", help="Save the search: '@NAME' runs it, '@' lists all."),
     ] = None,
     fields: Annotated[
         dict[str, Any], OptionsOf(ImageQuery, ("caption", *FIELDS_WITHOUT_OPTION), FLAGS)

@@ -1,4 +1,4 @@
-"""Searches that are kept by name, on the page without scripts."""
+"""Saved searches on the page, without scripts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def post(client: Client, path: str = "", **fields: str) -> httpx.Response:
     return client.post(f"/page/searches{path}", files=files)
 
 
-def test_search_of_an_answer_is_kept_shown_and_forgotten(keyed: Client) -> None:
+def test_search_of_an_answer_is_saved_shown_and_deleted(keyed: Client) -> None:
     answer = keyed.get("/", params={"q": "felix"})
     typed = {one.get("name") for one in Tags(answer.text).of("input")}
     assert {"q", "name", "evidence", "key"} <= typed
@@ -46,7 +46,7 @@ def test_search_of_an_answer_is_kept_shown_and_forgotten(keyed: Client) -> None:
     index.add([ImageRow(50_001, "a.jpg", "a.jpg")], point, [caption], point)
     shown = keyed.get(kept.headers["location"])
     assert f"Pictures of which this is said {NAME}" in said(shown)
-    assert "felix · kept; 1 new since" in said(shown)
+    assert "felix · saved; 1 new since" in said(shown)
     assert {"/?image=50001"} <= {one.get("href") for one in Tags(shown.text).of("a")}
     home = keyed.get("/")
     assert NAME in said(home)
@@ -69,7 +69,7 @@ def test_search_of_an_answer_is_kept_shown_and_forgotten(keyed: Client) -> None:
         ({"q": "felix", "name": "", "key": KEY}, 422),
     ],
 )
-def test_search_that_cannot_be_kept_is_refused_in_words(
+def test_search_that_cannot_be_saved_is_refused_in_words(
     keyed: Client, fields: dict[str, str], status: int
 ) -> None:
     answer = post(keyed, **fields)
@@ -80,7 +80,7 @@ def test_search_that_cannot_be_kept_is_refused_in_words(
 
 
 def test_service_that_takes_no_writes_offers_to_keep_nothing(client: Client) -> None:
-    assert "Keep this search" not in client.get("/", params={"q": "a dog"}).text
+    assert "Save this search" not in client.get("/", params={"q": "a dog"}).text
     assert post(client, q="a dog", name="a").status_code == 403
 
 

@@ -325,7 +325,7 @@ def test_word_that_names_a_file_is_a_word(tmp_path: Path, monkeypatch: pytest.Mo
     assert parts.parse_text_or_picture("my dog.png") == content
 
 
-def test_search_that_is_kept_says_once_what_is_new(tmp_path: Path) -> None:
+def test_saved_search_says_once_what_is_new(tmp_path: Path) -> None:
     library, pictures = tmp_path / "library", tmp_path / "pictures"
     for number, name in enumerate(("felix", "rex")):
         (pictures / name).mkdir(parents=True)
