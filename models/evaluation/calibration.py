@@ -99,10 +99,12 @@ class Calibration:
 
     def shift(self, text: str) -> Shift:
         """Return whether a text only names things, and the number to add to its violations."""
-        traits = TextTraits() if self.traits is None else self.traits(text)
-        if self.things is not None and traits.mass:
-            return True, mass_added(self.things.mass_weight, traits.mass)
         added = self.word_weight * further_words(text)
+        if self.things is None or self.traits is None:
+            return False, added
+        traits = self.traits(text)
+        if traits.mass:
+            return True, mass_added(self.things.mass_weight, traits.mass)
         return False, added + self.untaught_weight * traits.untaught
 
     def shifted_probabilities(self, shifts: Sequence[Shift], violations: ArrayLike) -> Floats:

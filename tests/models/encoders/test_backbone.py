@@ -325,7 +325,7 @@ def test_activations_joined_to_convolutions_leave_every_bit(
     backbone = build_backbone(LIBRARY + name)
     pixels = torch.randn(2, 3, 64, 64)
     joined = backbone.for_inference(torch.bfloat16)
-    monkeypatch.setattr(classifiers, "activate", lambda network: None)
+    monkeypatch.setattr(classifiers, "fuse_activations", lambda network: None)
     apart = backbone.for_inference(torch.bfloat16)
     assert len(str(joined.network.graph)) < len(str(apart.network.graph))
     with torch.inference_mode():

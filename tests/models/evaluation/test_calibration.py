@@ -152,7 +152,7 @@ def test_untaught_words_take_from_the_probability_by_their_share() -> None:
     def traits(text: str) -> TextTraits:
         return TextTraits(untaught=shares[text])
 
-    known = replace(CERTAIN, untaught_weight=0.1, traits=traits)
+    known = replace(CERTAIN, things=CERTAIN, untaught_weight=0.1, traits=traits)
     assert known.rounded_probabilities(list(shares), [0.1, 0.15, 0.1]) == [0.5, 0.5, 0.8]
     assert known.for_text("a unicorn").threshold == pytest.approx(0.1)
     read = Calibrations.from_json(Calibrations(known).to_json()).with_traits(traits).image

@@ -53,4 +53,4 @@ def test_a_network_learns_in_two_processes(trained: Path) -> None:
     notes = read_notes(trained / "pixels")
     assert notes is not None
     history = notes["history"]
-    assert history[1]["loss"] < history[0]["loss"]
+    assert history[-1]["loss"] < history[0]["loss"] / 2, [epoch["loss"] for epoch in history]

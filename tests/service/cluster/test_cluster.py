@@ -151,7 +151,8 @@ def here(*words: object) -> tuple[int, str]:
 def test_pictures_encoded_on_a_cluster_have_the_bits_of_one_machine(
     served: Served, tmp_path: Path
 ) -> None:
-    model, network = tiny_checkpoint(tmp_path / "model"), tmp_path / "weights.safetensors"
+    model = tiny_checkpoint(tmp_path / "model", backbone=LITE)
+    network = tmp_path / "weights.safetensors"
     save_file(build_backbone("torchvision/mnasnet0_5").network.state_dict(), network)
     save(pictures(tmp_path / "pictures", 9), tmp_path / "dataset")
     points, features = [], []

@@ -230,14 +230,17 @@ def test_search_by_captions_does_not_load_the_image_encoder(
 ) -> None:
     asked = [str(photo) if word == "PHOTO" else word for word in question]
     command = ["hasse", *asked, "--library", str(collection), "--device", "cpu", "--json"]
+    encoder = "hasse.models.encoders.libraries.classifiers"
     program = f"""
 import sys
 sys.argv = {command!r}
+if {looks}:
+    import tests.tiny_network  # the encoder of the collection's model
 from hasse.service.cli.app import main
 try:
     main()
 finally:
-    print("torchvision" in sys.modules)
+    print("{encoder}" in sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120

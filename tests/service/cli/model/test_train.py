@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import load, save
 from hasse.models.encoders.mixed_precision import supports_bfloat16
+from hasse.models.encoders.names import LITE
 from hasse.models.encoders.registry import build_backbone
 from hasse.models.training.config import TrainingConfig
 from hasse.models.training.recipe import Recipe, find
@@ -241,7 +242,8 @@ def test_train_by_the_recipe_beside_a_model_makes_the_same_model(
 def test_torchrun_trains_one_model_and_only_the_first_process_prints(
     home: Path, tmp_path: Path
 ) -> None:
-    train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
+    learn = (*TINY_TRAINING, "--backbone", LITE, "--epochs", 2)
+    train = ("train", home / "data", "--out", tmp_path / "model", *learn)
     done = torchrun("hasse", "lab", *train)
     assert done.stdout.count("the model model") == 1
     assert done.stderr.count("epoch 2 of 2: loss") == 1
