@@ -41,7 +41,7 @@ def take_away(
     def answering() -> AbstractContextManager[Any]:
         raise kind(f"the catalog {ADDRESS} does not answer")
 
-    monkeypatch.setattr(client.engine.index.catalog, "_errors_translated", answering)
+    monkeypatch.setattr(client.engine.index.catalog, "_translate_errors", answering)
 
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [

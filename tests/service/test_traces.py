@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -128,7 +129,17 @@ def test_request_goes_on_with_the_trace_of_its_client(traced: Spans) -> None:
 def test_batch_of_two_requests_is_a_span_linked_to_both(
     traced: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traced.client.engine.encoder.batcher, "_delay", 0.5)
+    batcher = traced.client.engine.encoder.batcher
+    take, sizes = batcher._take, [2]
+
+    def take_two_once() -> object:
+        size = sizes.pop() if sizes else 1
+        while batcher.waiting < size and not batcher._closing:
+            time.sleep(0.005)
+        return take()
+
+    monkeypatch.setattr(batcher, "_take", take_two_once)
+    traced.of(CAPTION)  # the thread takes this one as before, and then two together
     spans = traced.of(CAPTION, CAPTION | {"caption": "a cat"})
     both = {root.context.span_id for root in roots(spans)}
     (batch,) = [span for span in spans if span.name == "batch encoder"]
