@@ -130,15 +130,15 @@ def test_batch_of_two_requests_is_a_span_linked_to_both(
     traced: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batcher = traced.client.engine.encoder.batcher
-    take, sizes = batcher._take, [2]
+    take, sizes = batcher._next_batch, [2]
 
-    def take_two_once() -> object:
+    def two_once() -> object:
         size = sizes.pop() if sizes else 1
         while batcher.waiting < size and not batcher._closing:
             time.sleep(0.005)
         return take()
 
-    monkeypatch.setattr(batcher, "_take", take_two_once)
+    monkeypatch.setattr(batcher, "_next_batch", two_once)
     traced.of(CAPTION)  # the thread takes this one as before, and then two together
     spans = traced.of(CAPTION, CAPTION | {"caption": "a cat"})
     both = {root.context.span_id for root in roots(spans)}

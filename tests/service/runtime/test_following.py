@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hasse.index.store import Index
+from hasse.models.encoders.names import LITE
 from hasse.service.app import create_app
 from hasse.service.runtime.following import FollowerState, following
 from hasse.service.settings import Settings
@@ -41,7 +42,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 def test_following_takes_new_pictures_and_ends_with_its_parent(tmp_path: Path) -> None:
-    index, folder = make_collection(tmp_path), tmp_path / "followed"
+    index, folder = make_collection(tmp_path, backbone=LITE), tmp_path / "followed"
     folder.mkdir()
     with Index.open(index, threads=1) as opened:
         remember(opened, folder)
