@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log1p
@@ -20,6 +19,7 @@ from sqlalchemy import Connection
 
 from hasse.index.catalog.schema import IMAGES
 from hasse.index.text.query import Term, TextQuery
+from hasse.index.text.spelling import off_by_one
 
 Form: TypeAlias = Literal["word", "beginning", "part"]
 Column: TypeAlias = Literal["human", "written"]
@@ -38,7 +38,6 @@ _LIST = "(SELECT {} FROM ({}) AS list{})"
 _IF_GENERATED = "CASE WHEN EXISTS (SELECT 1 FROM written) THEN {} END"  # captions
 _LISTED = {"sqlite": "json_group_array(id)", "postgresql": "CAST(json_agg(id) AS TEXT)"}
 _COUNT = "(SELECT count(*) FROM ({} LIMIT {}) AS c{})"
-_BLOCK = 64  # approximate size of a block of letters of another alphabet
 
 
 TextPattern: TypeAlias = tuple[str, Form]  # a folded text, and the form to match in documents
@@ -331,31 +330,10 @@ def _resolve_otherwise(lookup: _DocumentLookup, term: Term, known: bool) -> Reso
             if any(lookup.counts([(term.folded, form)])):
                 return ResolvedTerm(term, term.folded, form, known)
     if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
-        near = lookup.first_of(list(_off_by_one(term.folded)))
+        near = lookup.first_of(list(off_by_one(term.folded)))
         if near is not None and any(lookup.counts([(near, "word")])):
             return ResolvedTerm(term, near, "word", known)
     return None
-
-
-def _off_by_one(word: str) -> Iterator[str]:
-    """Yield the words that differ by one letter, first those with two letters exchanged."""
-    letters = _letters(word)
-    candidates = dict.fromkeys(
-        [
-            *(word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)),
-            *(word[:at] + word[at + 1 :] for at in range(len(word))),
-            *(word[:at] + new + word[at:] for at in range(len(word) + 1) for new in letters),
-            *(word[:at] + new + word[at + 1 :] for at in range(len(word)) for new in letters),
-        ]
-    )
-    yield from (candidate for candidate in candidates if candidate != word)
-
-
-def _letters(word: str) -> str:
-    blocks = sorted({ord(letter) // _BLOCK for letter in word if not letter.isascii()})
-    others = (chr(block * _BLOCK + at) for block in blocks for at in range(_BLOCK))
-    ascii_letters = string.ascii_lowercase if word.isascii() else ""
-    return ascii_letters + "".join(new for new in others if new.isalpha() and new.islower())
 
 
 def _spaces(form: Form) -> tuple[str, str]:

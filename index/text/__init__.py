@@ -1,1 +1,1 @@
-"""Text search without a database: folding, queries, and sources of texts."""
+"""Text search without a database: folding, queries, spelling, and sources of texts."""

@@ -45,12 +45,10 @@ class Demand:
     Attributes:
         row: (K,), between 0 and 1.
         names_things: whether the text only names things that are classes or above them.
-        untaught: the share of its words that are untaught; see `TextTraits`.
     """
 
     row: Row
     names_things: bool
-    untaught: float
 
 
 class Phrase(NamedTuple):
@@ -119,29 +117,30 @@ class Demands:
         """Return the demand of a text."""
         text_words = words(text)
         spans = list(self._spans(text_words))
-        covered = {at for span in spans if span.is_class for at in range(span.start, span.end)}
+        covered = _positions(span for span in spans if span.is_class)
         content = [at for at, word in enumerate(text_words) if word not in self.skipped]
         names_things = bool(covered) and covered.issuperset(content)
         row = np.zeros(self.size, np.float32)
         for span in spans:
             level = BESIDE if span.is_beside else 1.0
             row[list(span.coordinates)] = np.maximum(row[list(span.coordinates)], level)
-        untaught = self._untaught(text_words, spans, covered)
-        share = len(untaught.intersection(content)) / max(1, len(content))
-        return Demand(row if names_things else row * np.float32(WITHIN), names_things, share)
+        return Demand(row if names_things else row * np.float32(WITHIN), names_things)
 
-    def _untaught(self, text_words: list[str], spans: list[_Span], covered: set[int]) -> set[int]:
-        """Return the positions of untaught nouns and of unknown words."""
+    def untaught(self, text: str) -> float:
+        """Return the share of untaught words in a text; see `TextTraits`."""
         if not self.taught:
-            return set()
-        nouns = {at for span in spans for at in range(span.start, span.end)}
-        untaught = set()
-        for at in set(range(len(text_words))) - covered:
+            return 0.0
+        text_words = words(text)
+        spans = list(self._spans(text_words))
+        nouns = _positions(spans)
+        covered = _positions(span for span in spans if span.is_class)
+        content = [at for at, word in enumerate(text_words) if word not in self.skipped]
+        count = 0
+        for at in set(content) - covered:
             spellings = (text_words[at], *forms(text_words[at]))
             is_unknown = self.words.isdisjoint(spellings)
-            if (at in nouns or is_unknown) and self.taught.isdisjoint(spellings):
-                untaught.add(at)
-        return untaught
+            count += (at in nouns or is_unknown) and self.taught.isdisjoint(spellings)
+        return count / max(1, len(content))
 
     def phrases(self, text: str) -> list[Phrase]:
         """Return the phrases of a text that demand something, each once, in their order."""
@@ -254,3 +253,8 @@ class Demands:
         }
         known, taught = frozenset(vocabulary), frozenset(document.get("taught", ()))
         return cls(size, rows, classes, beside, nouns, skipped, known, taught, senses, cues)
+
+
+def _positions(spans: Iterable[_Span]) -> set[int]:
+    """Return the positions of the words of spans."""
+    return {at for span in spans for at in range(span.start, span.end)}

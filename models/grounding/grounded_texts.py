@@ -95,7 +95,7 @@ class GroundedTexts:
         """Return what the probability of a text depends on."""
         demand = self.demands.of(text)
         if not demand.names_things:
-            return TextTraits(untaught=demand.untaught)
+            return TextTraits(untaught=self.demands.untaught(text))
         return TextTraits(NAMING_LENGTH**2 + SCALE**2 * float(np.square(demand.row).sum()))
 
     def as_premises(self, points: Points) -> Points:

@@ -93,6 +93,12 @@ class NamedPictures:
         }
         return cls(points, shown, names)
 
+    def show(self, synsets: Collection[str]) -> NDArray[np.bool_]:
+        """Return which pictures show which synsets: (P, S)."""
+        return np.array(
+            [[synset in shown for synset in synsets] for shown in self.synsets], np.bool_
+        )
+
 
 def most_varying(base: OrderEmbedding, captions: Sequence[str]) -> NDArray[np.int64]:
     """Return the coordinates that vary most over captions, as many of each member: (KEPT,)."""
@@ -259,7 +265,8 @@ def calibrate_grounded(
             found.probability(np.where(true, np.inf, violations).min(0) + untaught_weight) >= SHOWS
             for violations, true in untaught
         ]
-        if np.concatenate(likely).mean() <= _MOST_CALLED:
+        called = np.concatenate(likely)
+        if called.sum() <= _MOST_CALLED * len(called):  # also where no name is untaught
             break
     return found
 
@@ -312,8 +319,7 @@ def _name_pairs(model: GroundedModel, named: NamedPictures) -> Block:
     mass = np.array([model.traits(text).mass for text in texts.values()])
     points = model.encode_captions(list(texts.values()))
     violations = penalties_between("order", named.points, points).astype(np.float64)
-    true = np.array([[synset in known for synset in texts] for known in named.synsets])
-    return violations + mass_added(MASS_WEIGHT, mass), true
+    return violations + mass_added(MASS_WEIGHT, mass), named.show(texts)
 
 
 def _untaught_pairs(model: GroundedModel, named: NamedPictures) -> Block:
@@ -327,13 +333,12 @@ def _untaught_pairs(model: GroundedModel, named: NamedPictures) -> Block:
     texts = {
         synset: text
         for synset, text in named.names.items()
-        if ungrounded.of(text).untaught == 1 and model.traits(text).mass
+        if ungrounded.untaught(text) == 1 and model.traits(text).mass
     }
     points = GroundedTexts(model.base, model.learned_coordinates, ungrounded).encode_captions(
         list(texts.values())
     )
-    true = np.array([[synset in known for synset in texts] for known in named.synsets])
-    return penalties_between("order", named.points, points).astype(np.float64), true
+    return penalties_between("order", named.points, points).astype(np.float64), named.show(texts)
 
 
 def _auc(missing: Floats, own: NDArray[np.bool_]) -> float:

@@ -20,13 +20,13 @@ from hasse.index.catalog.text_search import (
     DocumentCounts,
     ResolvedTerm,
     TextMatches,
-    _off_by_one,
     match_texts,
 )
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.text.query import TextQuery
+from hasse.index.text.spelling import off_by_one
 from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow, VersionRow
 from hasse.index.verify import verify
 from tests.index.samples import embeddings, model
@@ -278,7 +278,7 @@ def read_one_by_one(
         if len(term.folded) >= 3:
             forms += [ResolvedTerm(term, term.folded, form, knows) for form in FORMS[1:]]
         if len(term.folded) >= 4 and " " not in term.folded:
-            near = _off_by_one(term.folded)
+            near = off_by_one(term.folded)
             forms += [ResolvedTerm(term, word, "word", knows) for word in near]
         resolved += [next((one for one in forms if saying(one)), None)]
     found = [one for one in resolved if one is not None]

@@ -92,8 +92,8 @@ def test_only_texts_of_things_alone_name_things() -> None:
 def test_untaught_are_nouns_beside_the_classes_without_captions_and_unknown_words(
     text: str, share: float
 ) -> None:
-    assert TABLE.of(text).untaught == pytest.approx(share)
-    assert replace(TABLE, taught=frozenset()).of(text).untaught == 0
+    assert TABLE.untaught(text) == pytest.approx(share)
+    assert replace(TABLE, taught=frozenset()).untaught(text) == 0
 
 
 def test_a_thing_in_a_longer_text_or_beside_the_classes_is_demanded_weakly() -> None:
