@@ -23,11 +23,11 @@ from PIL import Image
 
 from benchmarks.report import Line, finish, machine, parser_of
 from hasse.index.store import Index
+from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.writing import indexing
 from hasse.service.writing.folders.encoders import Encoders

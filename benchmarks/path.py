@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.reliability.connection import form, search
 from benchmarks.report import Line, finish, machine, parser_of
-from hasse.service.runtime import logs
 from hasse.service.runtime.server import run
 from hasse.service.runtime.sockets import listen
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import make_collection, png
 from tests.tiny import tiny_checkpoint

@@ -19,12 +19,12 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
 from hasse.models.score import penalties_between
 from hasse.service.client.call import Picture, file_of, list_of
+from hasse.service.core.device import pick_device
 from hasse.service.errors import validated
 from hasse.service.questions import describe as describing
 from hasse.service.questions.answers import Description, Entailment
 from hasse.service.questions.entails import entailment_fields
 from hasse.service.questions.requests import DescribeQuery
-from hasse.service.runtime.device import pick_device
 from hasse.service.settings import Settings
 
 Points: TypeAlias = NDArray[np.float32]

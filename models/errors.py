@@ -35,3 +35,7 @@ class HasseError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}: {self.remedy}" if self.remedy else self.message
+
+
+class BackboneError(HasseError):
+    """An encoder or weights cannot be used; the message has the reason and the remedy."""

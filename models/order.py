@@ -68,7 +68,7 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
         )
     result: Tensor
     if x.is_cuda:
-        from hasse.models.kernels.gpu_violations import (
+        from hasse.lab.kernels.gpu_violations import (
             GpuViolation,  # Triton may be missing on a CPU
         )
 

@@ -20,13 +20,13 @@ from hasse.models.errors import HasseError, pip_install
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, validated
 from hasse.service.questions import table
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.table import Question
 from hasse.service.schemas import ImageId, Request
+from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import CLAIM_WORDS, HIT_WORDS, NOTHING_SHOWS, nothing_shows, verdict
 
 if TYPE_CHECKING:

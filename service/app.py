@@ -29,15 +29,15 @@ from hasse.service.page.static_files import StaticFiles
 from hasse.service.routes import agents, collection, docs, exporting, operations, searches, writing
 from hasse.service.routes.questions import question_routes
 from hasse.service.runtime.following import FollowerState
-from hasse.service.runtime.logs import LOGGER
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
 from hasse.service.runtime.startup import Lifecycle, Open
 from hasse.service.services import Services, requires
 from hasse.service.settings import Settings, origins_of
+from hasse.service.telemetry.logs import LOGGER
+from hasse.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from hasse.service.runtime.traces import Traces
+    from hasse.service.telemetry.traces import Traces
 
 # Requests that `service.http.connection` may refuse before their body is read.
 SEARCH_ROUTES = question_routes()

@@ -27,7 +27,7 @@ from hasse.index.errors import (
 )
 from hasse.models.errors import HasseError
 from hasse.service.addresses import address
-from hasse.service.runtime.logs import event
+from hasse.service.telemetry.logs import event
 
 Model = TypeVar("Model", bound=BaseModel)
 

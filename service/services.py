@@ -12,13 +12,13 @@ from hasse.service.http.access import Access, Purpose
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.hosts import Hosts
 from hasse.service.page.sample import Samples
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
 from hasse.service.settings import Settings
+from hasse.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from hasse.service.core.engine import Engine
-    from hasse.service.runtime.traces import Traces
+    from hasse.service.telemetry.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)

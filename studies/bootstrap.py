@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hasse.models.evaluation.significance import SAMPLES
+from hasse.lab.evaluation.significance import SAMPLES
 
 BLOCK = 100  # samples drawn at one time
 

@@ -11,8 +11,8 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hasse.models.evaluation.ranking import average_precisions
-from hasse.models.training.run import Batch, Progress, Run, Stop
+from hasse.lab.evaluation.ranking import average_precisions
+from hasse.lab.training.run import Batch, Progress, Run, Stop
 from hasse.service.cli.terminal.table import print_table
 from hasse.studies.bootstrap import interval
 

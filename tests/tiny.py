@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import SUMS
 from hasse.models.encoders.model_config import ModelConfig
-from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import OrderEmbedding
 from hasse.models.score import Score
 from hasse.models.vocabulary import Vocabulary
 from tests.tiny_network import TINY

@@ -17,11 +17,11 @@ import numpy as np
 
 from benchmarks.cluster.nodes import Nodes
 from benchmarks.report import Line, finish, machine, parser_of
+from hasse.lab.pipelines.cluster_encoding import points_of
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
 from hasse.models.embedding_model import Points
 from hasse.service.cluster.connection import connect
-from hasse.service.cluster.encoding import points_of
 from hasse.service.writing.image_source import EncodedImages, ImageSource
 
 

@@ -179,7 +179,7 @@ def _run_at(address: str, words: list[str]) -> None:
     """Run a command of hasse as a process of the node at an address."""
     import ray
 
-    from hasse.service.cli import main
+    from hasse.service.cli.app import main
 
     init: Any = ray.init
     ray.init = partial(init, _node_ip_address=address)

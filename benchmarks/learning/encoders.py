@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.report import machine, parser_of, table
+from hasse.lab.encoders.registry import build_backbone
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset
-from hasse.models.encoders.registry import build_backbone
-from hasse.models.features.prefetch import decode_ahead
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Pixels, Preprocessing
+from hasse.service.writing.prefetch import decode_ahead
 
 BATCH = 32
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import machine, parser_of, table
+from hasse.lab.evaluation.retrieval import evaluate
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.encoders.names import Runtime
-from hasse.models.evaluation.retrieval import evaluate
 from hasse.models.images.decoding import open_picture
 from hasse.models.score import penalties_between
 

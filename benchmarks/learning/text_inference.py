@@ -30,12 +30,12 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
 from benchmarks.report import parser_of, table
+from hasse.lab.encoders.hubness_weights import HubnessWeights
+from hasse.lab.encoders.text_encoder import CaptionEncoder, pad_captions
+from hasse.lab.training.recipe import Recipe, find
 from hasse.models.checkpoints import checkpoint, named_models
-from hasse.models.encoders.hubness_weights import HubnessWeights
-from hasse.models.encoders.text_encoder import CaptionEncoder, pad_captions
 from hasse.models.encoders.text_inference import TextInference
 from hasse.models.kernels.cpu_gru import pack
-from hasse.models.training.recipe import Recipe, find
 
 BATCHES = (1, 8, 32, 256)
 SCENES = 500

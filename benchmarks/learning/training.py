@@ -34,18 +34,18 @@ from torch.nn.functional import normalize
 
 from benchmarks.report import parser_of, table
 from benchmarks.search.clock import wait
+from hasse.lab.encoders.gru import GRU
+from hasse.lab.encoders.mixed_precision import supports_bfloat16
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.encoders.text_encoder import CaptionEncoder, pad_captions
+from hasse.lab.training.config import TrainingConfig
+from hasse.lab.training.distributed import World
+from hasse.lab.training.inputs import FeatureInput, TrainingInputs
+from hasse.lab.training.lesson import Measurement
+from hasse.lab.training.recipe import Recipe, find
+from hasse.lab.training.run import Progress, TrainingStopped
+from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.encoders.gru import GRU
-from hasse.models.encoders.mixed_precision import supports_bfloat16
-from hasse.models.encoders.text_encoder import CaptionEncoder, pad_captions
-from hasse.models.model import OrderEmbedding
-from hasse.models.training.config import TrainingConfig
-from hasse.models.training.distributed import World
-from hasse.models.training.inputs import FeatureInput, TrainingInputs
-from hasse.models.training.lesson import Measurement
-from hasse.models.training.recipe import Recipe, find
-from hasse.models.training.run import Progress, TrainingStopped
-from hasse.models.training.trainer import RetrievalTraining
 from hasse.models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "torchvision/mobilenet_v2"

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.calibration import Calibration, further_words
 from hasse.models.captioning.words import content_words
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.calibration import Calibration, further_words
 from hasse.models.score import Score, penalties_between
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import trained_model
 from hasse.models.checkpoints.model_folder import (
     CONFIG,
@@ -44,8 +45,7 @@ from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, wei
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.encoders.model_config import without_options_of_studies
 from hasse.models.encoders.names import Runtime
-from hasse.models.encoders.weights import BackboneError
-from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.errors import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.picture_model import PictureModel
 from hasse.models.text_model import TextModel
@@ -53,8 +53,8 @@ from hasse.models.text_model import TextModel
 if TYPE_CHECKING:
     import torch
 
-    from hasse.models.dual_encoder import DualEncoder
-    from hasse.models.model import OrderEmbedding
+    from hasse.lab.encoders.dual_encoder import DualEncoder
+    from hasse.lab.encoders.order_embedding import OrderEmbedding
 
 CALIBRATION, METRICS = "calibration.json", "metrics.json"
 _OTHER_FILES = (VOCABULARY, CALIBRATION, METRICS)
@@ -93,7 +93,7 @@ class Checkpoint:
         Raises:
             CheckpointError: its encoders are those of another library.
         """
-        from hasse.models.model import OrderEmbedding
+        from hasse.lab.encoders.order_embedding import OrderEmbedding
 
         if self.base is not None:
             return self.base.order_embedding
@@ -117,7 +117,7 @@ def save(
 
     `dtype` is the type of stored matrices; see `hasse.models.checkpoints.weights`.
     """
-    from hasse.models.encoders.registry import is_installed
+    from hasse.lab.encoders.registry import is_installed
 
     network = None
     if model.has_images:
@@ -209,7 +209,7 @@ def load(
         else:
             dual = _dual_encoder(folder, config, with_pictures=with_pictures).to(device).eval()
             if with_pictures and not to_learn:
-                from hasse.models.encoders.mixed_precision import inference_dtype
+                from hasse.lab.encoders.mixed_precision import inference_dtype
 
                 dual.images = dual.images.for_inference(inference_dtype(runtime, device))
             model = dual
@@ -251,14 +251,14 @@ def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: boo
         CheckpointError: its library is missing, or the weights are of another model.
     """
     try:
-        from hasse.models.encoders.registry import require_library
+        from hasse.lab.encoders.registry import require_library
 
         require_library(config["model"]["encoder"])
     except BackboneError as error:
         raise CheckpointError(f"{folder}: {error}") from error
-    from hasse.models.dual_encoder import DualEncoder
-    from hasse.models.encoders.libraries.open_clip import Architecture
-    from hasse.models.encoders.libraries.tokenizer import Tokenizer
+    from hasse.lab.encoders.dual_encoder import DualEncoder
+    from hasse.lab.encoders.libraries.open_clip import Architecture
+    from hasse.lab.encoders.libraries.tokenizer import Tokenizer
 
     architecture = Architecture(
         config["architecture"],

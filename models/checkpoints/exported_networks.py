@@ -20,13 +20,13 @@ from hasse.models.checkpoints.weights import tensors, weights
 from hasse.models.encoders import compiled_network
 from hasse.models.encoders.compiled_network import CompiledNetwork, ExportedNetwork
 from hasse.models.encoders.names import Runtime
-from hasse.models.encoders.weights import BackboneError
+from hasse.models.errors import BackboneError
 from hasse.models.home import home
 
 if TYPE_CHECKING:
     import torch
 
-    from hasse.models.encoders.backbone import Backbone
+    from hasse.lab.encoders.backbone import Backbone
 
 KIND = ModelKind("network", "hasse add", 1, ())
 _MAX_NETWORKS = 8  # on disk, of about 25 MB each

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError, read_sums
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.names import full_name
-from hasse.models.evaluation.calibration import Calibrations
 from hasse.models.files import lock_folder
 from hasse.models.home import home
 from hasse.models.regular_file import raise_system_error
@@ -126,11 +126,11 @@ def make(name: str, encoder: str, weights: Path) -> Path:
         CheckpointError: the name is taken or impossible.
         BackboneError: there is no such encoder, or the weights are of another one.
     """
-    from hasse.models.encoders.registry import build_encoder_pair
+    from hasse.lab.encoders.registry import build_encoder_pair
 
     folder = require_free(name)
     pair = build_encoder_pair(encoder, weights)
-    from hasse.models.dual_encoder import (  # needs open_clip, installed if we come here
+    from hasse.lab.encoders.dual_encoder import (  # needs open_clip, installed if we come here
         DualEncoder,
         DualEncoderConfig,
     )

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from hasse.models.encoders.backbone import Backbone
+    from hasse.lab.encoders.backbone import Backbone
+    from hasse.lab.encoders.order_embedding import OrderEmbedding
     from hasse.models.encoders.compiled_network import CompiledNetwork
-    from hasse.models.model import OrderEmbedding
 
 _IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
 
@@ -53,7 +53,7 @@ def load(
     model = _by_torch(folder, config, shape, with_pictures=with_pictures)
     model.to(device).eval()
     if not to_learn:
-        from hasse.models.encoders.mixed_precision import inference_dtype
+        from hasse.lab.encoders.mixed_precision import inference_dtype
 
         model.for_inference(inference_dtype(runtime, device))
     return model
@@ -61,7 +61,7 @@ def load(
 
 def tensors_to_store(model: OrderEmbedding) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint: all except those of an installed package."""
-    from hasse.models.encoders.registry import is_installed
+    from hasse.lab.encoders.registry import is_installed
 
     tensors = model.state_dict()
     if not model.has_images or not is_installed(model.images.backbone):
@@ -109,8 +109,8 @@ def _by_torch(
     Raises:
         CheckpointError: it has no image encoder, or the network's weights are missing or others.
     """
-    from hasse.models.encoders.random_weights import SkipRandomWeights
-    from hasse.models.model import OrderEmbedding
+    from hasse.lab.encoders.order_embedding import OrderEmbedding
+    from hasse.lab.encoders.random_weights import SkipRandomWeights
 
     with SkipRandomWeights():
         model = OrderEmbedding(

@@ -24,7 +24,7 @@ from hasse.models.encoders.names import LITE
 from hasse.models.kernels.compiled import encoder_threads
 
 if TYPE_CHECKING:
-    from hasse.models.encoders.backbone import Backbone
+    from hasse.lab.encoders.backbone import Backbone
 
 Array = NDArray[Any]
 
@@ -169,6 +169,6 @@ def export(backbone: Backbone) -> ExportedNetwork | None:
 def _classifier(backbone: Backbone) -> dict[str, Array]:
     if backbone.name != LITE:
         return {}
-    from hasse.models.encoders.libraries.efficientnet_lite import classifier
+    from hasse.lab.encoders.libraries.efficientnet_lite import classifier
 
     return dict(zip(("weight", "bias"), classifier(), strict=True))

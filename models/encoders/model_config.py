@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from hasse.models.score import SCORES, Score
 
 if TYPE_CHECKING:
-    from hasse.models.encoders.image_encoder import ImageEncoder
-    from hasse.models.encoders.text_encoder import CaptionEncoder
+    from hasse.lab.encoders.image_encoder import ImageEncoder
+    from hasse.lab.encoders.text_encoder import CaptionEncoder
 
 ImagePooling = Literal["average", "max", "regions"]
 CaptionPooling = Literal["last", "max"]
@@ -38,7 +37,8 @@ _OF_STUDIES: Mapping[str, object] = {
     "image_map": "linear",
     "dropout": 0.0,
 }
-_STUDIES = "hasse.studies"
+# Entry points: shapes of models of other packages, by their text encoder.
+_SHAPES = "hasse.shapes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ModelConfig:
 
     Attributes:
         score: of images and captions; see `models.score`.
-        backbone: the name of an encoder of pictures in `hasse.models.encoders.registry`.
+        backbone: the name of an encoder of pictures in `hasse.lab.encoders.registry`.
         image_pooling: of the backbone's last grid. "average": of its features, as torchvision's
             networks are trained. "max": the maximum of the cells' points in each coordinate, so
             small things count; for a backbone that learns. "regions": the maximum plus the mean of
@@ -116,7 +116,7 @@ class ModelConfig:
 
     def caption_encoder(self, words: int, member: int) -> CaptionEncoder:
         """Make a member of the ensemble, for a number of words, with random weights."""
-        from hasse.models.encoders.text_encoder import CaptionEncoder  # needs torch
+        from hasse.lab.encoders.text_encoder import CaptionEncoder  # needs torch
 
         return CaptionEncoder(
             words,
@@ -132,8 +132,8 @@ class ModelConfig:
     def image_encoder(self) -> ImageEncoder | None:
         """Make the encoder of pictures, with random weights; None if a model has none."""
         # Importing torchvision takes longer than everything that captions need.
-        from hasse.models.encoders.image_encoder import ImageEncoder
-        from hasse.models.encoders.registry import build_backbone
+        from hasse.lab.encoders.image_encoder import ImageEncoder
+        from hasse.lab.encoders.registry import build_backbone
 
         return ImageEncoder(
             build_backbone(self.backbone),
@@ -153,7 +153,7 @@ def without_options_of_studies(options: Mapping[str, Any]) -> dict[str, Any]:
 def config_from_options(options: Mapping[str, Any]) -> ModelConfig:
     """Make the shape of a model, or of a study's model, from its options.
 
-    `MODEL_CONFIGS` in the package of studies has the class of each of its text encoders.
+    An entry point of the group `hasse.shapes` names the class of each text encoder of a study.
 
     Raises:
         KeyError: the named text encoder is not installed.
@@ -162,8 +162,7 @@ def config_from_options(options: Mapping[str, Any]) -> ModelConfig:
     shape = without_options_of_studies(options)
     if shape.keys() <= {option.name for option in fields(ModelConfig)}:
         return ModelConfig(**shape)
-    classes: Mapping[str, str] = {}
-    if find_spec(_STUDIES) is not None:
-        classes = pkgutil.resolve_name(f"{_STUDIES}:MODEL_CONFIGS")
-    study: type[ModelConfig] = pkgutil.resolve_name(classes[shape.get("text_encoder", "gru")])
-    return study(**shape)
+    (study,) = entry_points(group=_SHAPES, name=shape.get("text_encoder", "gru")) or (None,)
+    if study is None:
+        raise KeyError(shape.get("text_encoder", "gru"))
+    return study.load()(**shape)

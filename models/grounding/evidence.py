@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.encoders.names import LITE
-from hasse.models.encoders.weights import BackboneError
+from hasse.models.errors import BackboneError
 from hasse.models.kernels.products import Product
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -99,6 +99,6 @@ def classifier_of(backbone: str) -> Classifier:
             f"{backbone} has no classifier here whose classes are synsets of WordNet: ground a "
             f"model on {LITE}"
         )
-    from hasse.models.encoders.libraries.efficientnet_lite import classifier
+    from hasse.lab.encoders.libraries.efficientnet_lite import classifier
 
     return classifier()

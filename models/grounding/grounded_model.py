@@ -23,7 +23,7 @@ from hasse.models.images.preprocessing import Pixels
 if TYPE_CHECKING:
     import torch
 
-    from hasse.models.model import OrderEmbedding
+    from hasse.lab.encoders.order_embedding import OrderEmbedding
     from hasse.models.picture_model import PictureModel
 
 

@@ -18,7 +18,7 @@ from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from hasse.models.model import OrderEmbedding
+    from hasse.lab.encoders.order_embedding import OrderEmbedding
 
 # A demanded coordinate without evidence adds the square of this to a violation.
 SCALE = math.sqrt(0.2)

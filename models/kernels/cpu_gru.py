@@ -1,4 +1,4 @@
-"""The recurrence of `hasse.models.encoders.gru` for inference on a CPU, with packed weights.
+"""The recurrence of `hasse.lab.encoders.gru` for inference on a CPU, with packed weights.
 
 A step multiplies the states of all captions with a t-th word by the recurrent weights. A library's
 product packs the weights anew for each step, and computes the gates in separate passes. Here they

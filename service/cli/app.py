@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -28,58 +30,32 @@ _COMMANDS = {
     "duplicates": LazyCommand(f"{_COLLECTION}.duplicates:duplicates", ShortCommand),
     "export": LazyCommand(f"{_COLLECTION}.export:export", Query),
     "backup": LazyCommand(f"{_COLLECTION}.backup:backup", ShortCommand),
-    "lab": LazyCommand("hasse.service.cli.model.lab:lab"),
     "restore": LazyCommand(f"{_COLLECTION}.backup:restore", ShortCommand, hidden=True),
     "ocr": LazyCommand(f"{_COLLECTION}.ocr:ocr", ShortCommand, hidden=True),
     "mcp": LazyCommand(f"{_SERVING}.mcp:mcp", ShortCommand, hidden=True),
     "demo": LazyCommand(f"{_SERVING}.demo:demo", ShortCommand, hidden=True),
-    "study": LazyCommand("hasse.service.cli.study:study", hidden=True),
     "cluster": LazyCommand(f"{_SERVING}.cluster:cluster", hidden=True),
 }
 
-# Commands of 0.2.0, and their names now.
-_MOVED: dict[tuple[str, ...], str] = {
-    ("data", "abstract"): "study photographs abstract",
-    ("data", "classes"): "study photographs classes",
-    ("data", "texts"): "study photographs texts",
-    ("index", "add"): "add",
-    ("index", "describe"): "describe --all",
-    ("index", "reencode"): "use",
-    ("index", "remove"): "remove",
-    ("index", "sync"): "sync",
-    ("index", "verify"): "status --verify",
-    ("index", "watch"): "sync --watch",
-    ("entails",): "check",
-    ("text-features",): "study photographs features",
-    **{
-        (name,): f"lab {name}"
-        for name in ("data", "embed", "evaluate", "features", "index", "key", "model", "train")
-    },
-    ("distill",): "study distill",
-    ("plot",): "study plot",
-    **{(name,): f"study {name}" for name in ("captioner", "entailment", "hypernyms", "transfer")},
-}
+# Packages add groups of commands by entry points: `lab` and `study` in pyproject.toml.
+_ENTRY_POINTS = "hasse.commands"
 
 
 class RootGroup(CommandGroup, LazyGroup):
-    """The root group. It names the new place of a command that has moved."""
+    """The root group: the commands above, and those that entry points add."""
 
     def table(self) -> Mapping[str, LazyCommand]:
         """Return the commands."""
-        return _COMMANDS
+        added = {
+            point.name: LazyCommand(point.value)
+            for point in entry_points(group=_ENTRY_POINTS)
+            if find_spec(".".join(point.module.split(".")[:2])) is not None
+        }
+        return _COMMANDS | added
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse options; `help COMMAND` is `COMMAND --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; for one that has moved, print its new name and end with status 2."""
-        for words in (tuple(args[:2]), tuple(args[:1])):
-            if words in _MOVED:
-                old = " ".join(words)
-                typer.echo(f"error: 'hasse {old}' is now 'hasse {_MOVED[words]}'", err=True)
-                raise typer.Exit(2)
-        return super().resolve_command(ctx, args)
 
 
 app = Commands(

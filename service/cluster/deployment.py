@@ -20,8 +20,8 @@ from typing import Any, TypeAlias, TypeVar
 from hasse.index.errors import HasseIndexError
 from hasse.service.cluster.connection import ClusterError
 from hasse.service.cluster.shard import Shard
-from hasse.service.core.stages import SPAN, traced
-from hasse.service.runtime.collector import traces_of
+from hasse.service.telemetry.collector import traces_of
+from hasse.service.telemetry.stages import SPAN, traced
 
 Result = TypeVar("Result")
 Trace: TypeAlias = Mapping[str, str]  # headers of W3C Trace Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hasse.index.store import Index
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.cluster.index import ClusterIndex, Shards
-from hasse.service.runtime import loading
+from hasse.service.core import loading
 from hasse.service.settings import Settings
 
 # Batches that are sent to the shards at a time: a worker mostly waits for them.

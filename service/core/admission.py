@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
 
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 
 # Weight of the newest search in the running mean of durations.
 _WEIGHT = 0.1

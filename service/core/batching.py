@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Generic, TypeVar
 
-from hasse.service.core.stages import SPAN, Span
 from hasse.service.errors import ServiceError
-from hasse.service.runtime.logs import event
+from hasse.service.telemetry.logs import event
+from hasse.service.telemetry.stages import SPAN, Span
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")

@@ -17,8 +17,8 @@ import numpy as np
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import Points
+from hasse.models.calibration import Floats, Shift, further_words
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.evaluation.calibration import Floats, Shift, further_words
 from hasse.service.verdict import SHOWS
 
 DEPTH = 1024  # captions that may come first: those with the smallest violations

@@ -13,9 +13,9 @@ from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.errors import HasseError
 from hasse.models.images.preprocessing import Pixels
 from hasse.service.core.batching import Batcher
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid, shortened
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram

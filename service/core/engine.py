@@ -21,23 +21,23 @@ from hasse.index.store import Index
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import on_processor
+from hasse.service.core import loading
 from hasse.service.core.admission import Admission
 from hasse.service.core.caption_order import CaptionOrder
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, reaching_catalog, writing_catalog
-from hasse.service.runtime import loading
-from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
+from hasse.service.telemetry.logs import event
+from hasse.service.telemetry.stages import Stages
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
     from hasse.models.captioning.writing import Describer
     from hasse.service.core.pictures import PictureReader
-    from hasse.service.core.write_queue import WriteQueue
-    from hasse.service.runtime.metrics import Metrics
+    from hasse.service.telemetry.metrics import Metrics
+    from hasse.service.writing.write_queue import WriteQueue
 
 Result = TypeVar("Result")
 
@@ -167,7 +167,7 @@ class Engine:
     @cached_property
     def writing(self) -> WriteQueue:
         """The queue of writes, created on first use."""
-        from hasse.service.core.write_queue import WriteQueue
+        from hasse.service.writing.write_queue import WriteQueue
 
         return WriteQueue(
             self.index,

@@ -33,9 +33,9 @@ from hasse.service.core.previews import (
     encode_preview,
     preview_size,
 )
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 
 Result = TypeVar("Result")
 PictureTask: TypeAlias = Callable[[Cancellation], Result]

@@ -18,9 +18,9 @@ from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.caption_order import CaptionOrder
-from hasse.service.core.stages import Stages
 from hasse.service.errors import UNREADABLE, ServiceError, reaching_catalog
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram

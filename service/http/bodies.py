@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from hasse.service.core.stages import traced
 from hasse.service.errors import ServiceError, invalid, repeated_field, validated
 from hasse.service.http.multipart import Form
 from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import traced
 
 Model = TypeVar("Model", bound=BaseModel)
 

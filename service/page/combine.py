@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid
 from hasse.service.http.multipart import FormField
 from hasse.service.page.errors import PageRoute, message_for
@@ -38,6 +37,7 @@ from hasse.service.questions.requests import (
 )
 from hasse.service.services import ServicesHere
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 
 router = APIRouter(route_class=PageRoute)
 

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from hasse.service.core import records
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.page.diagram_layout import lay_out
 from hasse.service.page.errors import PageRoute
@@ -21,6 +20,7 @@ from hasse.service.questions.answers import Entailment
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import DiagramQuery, EntailsQuery
 from hasse.service.services import ServicesHere
+from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import CLAIM_WORDS, verdict
 
 router = APIRouter(route_class=PageRoute)

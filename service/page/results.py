@@ -11,10 +11,10 @@ from hasse.index.search.distinct import one_text
 from hasse.service.addresses import preview_url
 from hasse.service.core.metadata import PictureDetails
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
-from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
+from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import NOTHING_SHOWS, Verdict, may_be_true, verdict
 
 

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from hasse.models.vocabulary import words
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.browse import browse
@@ -42,6 +41,7 @@ from hasse.service.questions.requests import (
     SimilarQuery,
 )
 from hasse.service.services import ServicesHere
+from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import is_true
 
 router = APIRouter(route_class=PageRoute)

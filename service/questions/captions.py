@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import AnswerBuilder, caption_hits, encode, search_key
 from hasse.service.questions.requests import CaptionQuery
+from hasse.service.telemetry.stages import Stages
 
 
 async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> AnswerBuilder:

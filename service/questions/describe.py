@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.questions.answers import Description
 from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode
 from hasse.service.questions.requests import DescribeQuery
+from hasse.service.telemetry.stages import Stages
 
 if TYPE_CHECKING:
     from PIL import Image

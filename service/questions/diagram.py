@@ -25,9 +25,9 @@ from hasse.models.diagram import (
 )
 from hasse.models.score import penalties_between
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode, search, stored_points
 from hasse.service.questions.requests import DiagramQuery, DistinctOptions, SearchOptions
+from hasse.service.telemetry.stages import Stages
 
 NODES = 14
 _NEIGHBOURS = (5, 2)  # maximum in one direction of the focus, and of any other node

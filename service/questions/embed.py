@@ -5,9 +5,9 @@ from __future__ import annotations
 from hasse.index.types import Points
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import shortest_decimal
-from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode
 from hasse.service.questions.requests import EmbedQuery, Part
+from hasse.service.telemetry.stages import Stages
 
 
 async def answer(engine: Engine, request: EmbedQuery, stages: Stages) -> AnswerBuilder:

@@ -13,7 +13,6 @@ from hasse.models.score import penalties_of
 from hasse.service.core.encoding import BoxQuery
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import shortest_decimal
-from hasse.service.core.stages import Stages
 from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
@@ -23,6 +22,7 @@ from hasse.service.questions.pipeline import (
     unknown_words,
 )
 from hasse.service.questions.requests import EntailsQuery, PairQuery, PairsQuery, Part
+from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import is_true, may_be_true
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from hasse.service.core.searching import (
     shortest_decimal,
     version_fields,
 )
-from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
@@ -37,6 +36,7 @@ from hasse.service.questions.pipeline import (
     search_key,
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
+from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import is_true, may_be_true
 
 Result = TypeVar("Result")

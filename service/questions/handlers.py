@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.questions import (
     captions,
     describe,
@@ -21,6 +20,7 @@ from hasse.service.questions import (
 )
 from hasse.service.questions.pipeline import Handler, run
 from hasse.service.questions.table import AnswerType_co, Question, RequestType
+from hasse.service.telemetry.stages import Stages
 
 HANDLERS: Mapping[Question[Any, Any], Handler[Any]] = {
     table.SEARCH_IMAGES: evidence.answer,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import SearchResult
-from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
@@ -13,6 +12,7 @@ from hasse.service.questions.pipeline import (
     search_key,
 )
 from hasse.service.questions.requests import ImagesQuery
+from hasse.service.telemetry.stages import Stages
 
 
 async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> AnswerBuilder:

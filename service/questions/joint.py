@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hasse.index.types import Kind
-from hasse.models.evaluation.calibration import Calibration
+from hasse.models.calibration import Calibration
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import SearchResult, shortest_decimal
-from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
@@ -19,6 +18,7 @@ from hasse.service.questions.pipeline import (
     unknown_words,
 )
 from hasse.service.questions.requests import AllOfQuery, CommonQuery, Part, SearchOptions
+from hasse.service.telemetry.stages import Stages
 
 
 async def answer_all_of(engine: Engine, request: AllOfQuery, stages: Stages) -> AnswerBuilder:

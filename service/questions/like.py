@@ -8,7 +8,6 @@ from hasse.index.types import Points
 from hasse.models.analogy import feedback_point, is_single_word, reword_captions, substitute
 from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import Stages
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
@@ -25,6 +24,7 @@ from hasse.service.questions.requests import (
     Part,
     SimilarQuery,
 )
+from hasse.service.telemetry.stages import Stages
 
 
 async def answer_similar(engine: Engine, request: SimilarQuery, stages: Stages) -> AnswerBuilder:

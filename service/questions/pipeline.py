@@ -15,14 +15,13 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
 from hasse.index.text.query import TextQuery, fold
 from hasse.index.types import Kind, Points
+from hasse.models.calibration import Calibration
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.evaluation.calibration import Calibration
 from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.answer_threads import Result, run_in_thread
 from hasse.service.core.encoding import check_caption, check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import SearchKey, SearchResult
-from hasse.service.core.stages import Stages, traced
 from hasse.service.errors import invalid, no_image
 from hasse.service.questions.requests import (
     REACH_MAXIMUM,
@@ -39,6 +38,7 @@ from hasse.service.questions.requests import (
     SimilarQuery,
 )
 from hasse.service.schemas import is_instant, milliseconds, place_of
+from hasse.service.telemetry.stages import Stages, traced
 
 Fields: TypeAlias = dict[str, Any]  # of an answer, in their order
 AnswerBuilder: TypeAlias = Callable[[], Fields]

@@ -14,11 +14,11 @@ from hasse.index.catalog.searches import (
 )
 from hasse.service.core.engine import Engine
 from hasse.service.core.records import instant
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError, invalid
 from hasse.service.questions import evidence
 from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.requests import ImageQuery
+from hasse.service.telemetry.stages import Stages
 
 SAVED_MAXIMUM = 100  # a list runs all of them
 # Without \s, which Python and JSON Schema read differently.

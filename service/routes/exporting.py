@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from hasse.service.core.stages import Stages
 from hasse.service.errors import invalid
 from hasse.service.exporting import MEDIA_TYPES, Fields, Format, Originals, lines
 from hasse.service.http.openapi import QUESTION_REASONS, problems, takes
@@ -16,6 +15,7 @@ from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.table import SEARCH_IMAGES
 from hasse.service.services import SearchServices, Services
+from hasse.service.telemetry.stages import Stages
 
 router = APIRouter(tags=["search"])
 

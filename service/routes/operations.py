@@ -10,9 +10,9 @@ from starlette.responses import Response
 from hasse.service.errors import ServiceError
 from hasse.service.http.openapi import problems
 from hasse.service.runtime import about
-from hasse.service.runtime.metrics import MEDIA_TYPE
 from hasse.service.schemas import Alive, Ready, Version
 from hasse.service.services import ServicesHere
+from hasse.service.telemetry.metrics import MEDIA_TYPE
 
 router = APIRouter(tags=["operations"])
 

@@ -10,7 +10,6 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.core.stages import Stages
 from hasse.service.feed import ENTRIES, MEDIA_TYPE, atom
 from hasse.service.http.openapi import QUESTION_REASONS, WRITE_REASONS, problems, takes
 from hasse.service.questions import saved
@@ -19,6 +18,7 @@ from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.table import SEARCH_IMAGES
 from hasse.service.services import SearchServices, ServicesHere, requires
+from hasse.service.telemetry.stages import Stages
 
 router = APIRouter()
 

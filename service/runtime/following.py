@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 
 from hasse.index.creation import open_catalog
 from hasse.models.errors import HasseError
-from hasse.service.runtime import logs
-from hasse.service.runtime.logs import event
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
+from hasse.service.telemetry.logs import event
 
 # Environment variable with the path of the follower's state file, for workers.
 _STATE = "HASSE_FOLLOWER_STATE"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from hasse.service.errors import ServiceError
 from hasse.service.runtime.following import FollowerState
-from hasse.service.runtime.logs import event
 from hasse.service.schemas import Ready
 from hasse.service.settings import Settings
+from hasse.service.telemetry.logs import event
 
 if TYPE_CHECKING:
     from hasse.service.core.engine import Engine

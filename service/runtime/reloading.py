@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from hasse.models.checkpoints.checkpoint import reload_calibration
 from hasse.models.errors import HasseError
-from hasse.service.runtime import logs
 from hasse.service.services import Services
 from hasse.service.settings import RELOADED, Settings
+from hasse.service.telemetry import logs
 
 Reread: TypeAlias = Callable[[], Settings]  # reads the settings again; HasseError for a wrong one
 

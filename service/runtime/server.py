@@ -21,14 +21,15 @@ from fastapi import FastAPI
 from hasse.service.app import SEARCH_ROUTES, create_app
 from hasse.service.core.engine import Engine
 from hasse.service.http.connection import connections_of
-from hasse.service.runtime import about, hang_ups, logs
-from hasse.service.runtime.collector import traces_of
+from hasse.service.runtime import about, hang_ups
 from hasse.service.runtime.readiness import Phase
 from hasse.service.runtime.reloading import Reloading, Reread
 from hasse.service.runtime.sockets import BACKLOG, ServeError, address_of
 from hasse.service.runtime.startup import Open
 from hasse.service.services import services_of
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
+from hasse.service.telemetry.collector import traces_of
 
 # After this time an idle connection is closed, and a connection with an incomplete request head.
 KEEP_ALIVE_SECONDS = 10

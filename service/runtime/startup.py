@@ -12,14 +12,14 @@ from fastapi import FastAPI
 from hasse.index.errors import HasseIndexError
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.service.core.admission import Admission
+from hasse.service.core.device import DeviceError
 from hasse.service.core.engine import Engine
 from hasse.service.runtime import about
-from hasse.service.runtime.device import DeviceError
-from hasse.service.runtime.logs import LOGGER, event
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Phase
 from hasse.service.services import Services
 from hasse.service.settings import Settings
+from hasse.service.telemetry.logs import LOGGER, event
+from hasse.service.telemetry.metrics import Metrics
 
 Open = Callable[[Settings, Metrics, Admission, Callable[[], None]], Engine]
 _EXPECTED_ERRORS = (HasseIndexError, CheckpointError, DeviceError)

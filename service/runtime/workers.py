@@ -25,9 +25,10 @@ from uvicorn import Config
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from hasse.models.errors import HasseError
-from hasse.service.runtime import hang_ups, logs
+from hasse.service.runtime import hang_ups
 from hasse.service.runtime.sockets import ServeError, listen, reserve, share
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
 
 if TYPE_CHECKING:  # it imports torch, which this process does not need
     from hasse.service.runtime.reloading import Reread

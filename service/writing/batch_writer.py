@@ -18,7 +18,7 @@ from hasse.index.store import Index
 from hasse.index.types import DescribedImage, ImageRow, PathRow, Points
 from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError, no_image
-from hasse.service.runtime.logs import event
+from hasse.service.telemetry.logs import event
 from hasse.service.writing.annotations import Annotation, AnnotationOperation, Annotations
 from hasse.service.writing.draft import Draft
 

@@ -1,12 +1,10 @@
-"""Encodes the images of a dataset, from their pictures or from cached features."""
+"""Encodes the images of a dataset from their pictures."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
@@ -16,11 +14,10 @@ from hasse.models.embedding_model import (
     Points,
     parallel_encoders,
 )
-from hasse.models.features.feature_store import FeaturesError, FeatureStore
-from hasse.models.features.prefetch import DecodedBatch, decode_ahead, map_in_threads
-from hasse.models.images.decoding import date_taken, decode
+from hasse.models.images.decoding import decode
 from hasse.models.images.inspection import InspectedPicture, PictureFacts, inspect
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from hasse.service.writing.prefetch import DecodedBatch, decode_ahead, map_in_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +32,9 @@ class EncodedImages:
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """How the images of a dataset are encoded.
+    """How the images of a dataset are encoded: here, from their pictures.
 
     Attributes:
-        features: a folder that `hasse lab features` wrote; without it, pictures are read.
         batch_size: pictures that go through the network together.
         workers: threads that decode; None takes one a core.
         skipped: receives one line for every image that is left out.
@@ -47,7 +43,6 @@ class ImageSource:
         cluster_batches: encodes pictures on other machines, as `encode_batches` does here.
     """
 
-    features: Path | None = None
     batch_size: int = 32
     workers: int | None = None
     skipped: Callable[[str], None] = lambda line: None
@@ -55,18 +50,16 @@ class ImageSource:
     block_seconds: float = 2.0
     cluster_batches: Callable[[Sequence[Image]], Iterator[EncodedImages]] | None = None
 
+    @property
+    def identity(self) -> str:
+        """What points are made of, for the fingerprint of a build."""
+        return "None"  # as in builds that 0.3.0 has begun
+
     def encode(self, model: EmbeddingModel, images: Sequence[Image]) -> Iterator[EncodedImages]:
         """Yield images with their points, in order, a batch at a time.
 
-        Memory does not grow with the collection. An image whose picture cannot be read, or that
-        has no features, is left out.
-
-        Raises:
-            FeaturesError: the features are not those of this model, or of other images.
+        Memory does not grow with the collection. An image whose picture cannot be read is left out.
         """
-        if self.features is not None:
-            yield from self._from_features(model, images, self.features)
-            return
         if self.cluster_batches is None:
             batches = self.encode_batches(model, images)
         else:
@@ -96,14 +89,9 @@ class ImageSource:
 
     def no_images_error(self, dataset: Dataset) -> DatasetError:
         """Return the error for a dataset whose images were all left out."""
-        if self.features is None:
-            return DatasetError(
-                f"no picture of the dataset '{dataset.name}' can be read: "
-                f"check the paths in its dataset.json, or import it again"
-            )
         return DatasetError(
-            f"no image of the dataset '{dataset.name}' has features in {self.features}: "
-            f"run 'hasse lab features' on this dataset, or leave --features out"
+            f"no picture of the dataset '{dataset.name}' can be read: "
+            f"check the paths in its dataset.json, or import it again"
         )
 
     def encode_batches(
@@ -125,25 +113,6 @@ class ImageSource:
             facts = [picture.facts for picture in batch.results]
             yield EncodedImages(batch.items, facts, points, batch.unusable)
 
-    def _from_features(
-        self, model: EmbeddingModel, images: Sequence[Image], folder: Path
-    ) -> Iterator[EncodedImages]:
-        store = FeatureStore.open(folder)
-        require_features_of(model, store, folder)
-        store.require_names(images)
-        ids_with_features = set(store.image_ids.tolist())
-        remaining = iter(images)
-        while batch := list(islice(remaining, 1024)):
-            with_features = [image for image in batch if image.id in ids_with_features]
-            for image in batch:
-                if image.id not in ids_with_features:
-                    self.skipped(f"{image.subject}: no features: skipped")
-            if with_features:
-                regions = model.config.image_pooling == "regions"
-                features = store.select([image.id for image in with_features], regions=regions)
-                facts = [_dataset_facts(image) for image in with_features]
-                yield EncodedImages(with_features, facts, model.encode_features(features))
-
 
 def _join(batches: Sequence[EncodedImages]) -> EncodedImages:
     return EncodedImages(
@@ -152,26 +121,3 @@ def _join(batches: Sequence[EncodedImages]) -> EncodedImages:
         np.concatenate([batch.points for batch in batches]),
         [pair for batch in batches for pair in batch.unusable],
     )
-
-
-def _dataset_facts(image: Image) -> PictureFacts:
-    """Return the facts that the dataset knows; a picture with features is not read."""
-    return PictureFacts("", image.path.suffix, image.width, image.height, date_taken(image.path))
-
-
-def require_features_of(model: EmbeddingModel, store: FeatureStore, folder: Path) -> None:
-    """Raise FeaturesError for features of another network or preprocessing, or without regions."""
-    backbone, expected = model.backbone, model.preprocessing
-    if store.maker.weights != backbone.fingerprint():
-        raise FeaturesError(
-            f"the features in {folder} were not made with the network of this model "
-            f"({backbone.name}): run 'hasse lab features' with it, or leave --features out"
-        )
-    if store.maker.preprocessing != expected:
-        raise FeaturesError(
-            f"the pictures of the features in {folder} were prepared otherwise than this model "
-            f"prepares them: run 'hasse lab features' with --resize {expected.resize} "
-            f"--crop {expected.crop} --crops {expected.crops} --framing {expected.framing} "
-            f"--interpolation {expected.interpolation}, or leave --features out"
-        )
-    store.views(regions=model.config.image_pooling == "regions")

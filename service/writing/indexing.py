@@ -201,7 +201,7 @@ def _count_rows(dataset: Dataset) -> int:
 
 def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
     """Return a fingerprint of a build: its images and captions, and the source of their points."""
-    digest = hashlib.sha256(str(source.features).encode())
+    digest = hashlib.sha256(source.identity.encode())
     for image in dataset.images:
         captions = [[caption.id, caption.text] for caption in image.captions]
         row = [image.id, image.file_name, str(image.path), image.split, captions]

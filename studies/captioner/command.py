@@ -8,20 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from hasse.lab.commands.options import DatasetFolder, Features, Model
+from hasse.lab.commands.training_report import training_report
+from hasse.lab.features.source import with_features
 from hasse.models.captioning import DRAWS
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import stoppable, training_report
-from hasse.service.cli.terminal.options import (
-    Captioner,
-    DatasetFolder,
-    Device,
-    Features,
-    Json,
-    Model,
-    Workers,
-)
+from hasse.service.cli.terminal.long_running import stoppable
+from hasse.service.cli.terminal.options import Captioner, Device, Json, Workers
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
 from hasse.studies.options import Options, with_options
@@ -69,10 +64,10 @@ def train(
           --out data/scenes-captioner
       hasse study captioner train data/flickr8k --model data/flickr8k-model
     """
+    from hasse.lab.training.run import TrainingStopped
     from hasse.models.captioning.writing import folder_of
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
-    from hasse.models.training.run import TrainingStopped
     from hasse.service.writing.image_source import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerRequest
     from hasse.studies.captioner.training import CaptionerTraining
@@ -136,7 +131,7 @@ def evaluate(
     from hasse.models.captioning.writing import Writer
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.core.device import pick_device
     from hasse.service.writing.image_source import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerEvaluation
 
@@ -144,7 +139,9 @@ def evaluate(
     collection = replace(collection, images=collection.images[:most])
     encoder = checkpoint.load(named_models.find_or_default(model, collection), pick_device(device))
     writer = Writer.load(encoder, captioner)
-    source = ImageSource(features, workers=workers, skipped=tell, limits=picture_limits())
+    source = with_features(
+        ImageSource(workers=workers, skipped=tell, limits=picture_limits()), features
+    )
     figures = CaptionerEvaluation(writer, collection, source, draws).run(progress)
     if as_json:
         typer.echo(json.dumps(figures, indent=2))

@@ -12,6 +12,11 @@ import numpy as np
 from PIL.Image import Image as Picture
 from PIL.Image import fromarray
 
+from hasse.lab.evaluation.ranking import best_ranks
+from hasse.lab.pipelines.dataset_encoding import encode_dataset
+from hasse.lab.pipelines.training import ProgressBars, split_for_training
+from hasse.lab.pipelines.training_inputs import Collections
+from hasse.lab.training.run import Progress, Stop
 from hasse.models.captioning import DRAWS
 from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
 from hasse.models.captioning.judgement import Judgement, JudgementInputs
@@ -21,14 +26,9 @@ from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.ranking import best_ranks
 from hasse.models.score import penalties_between
-from hasse.models.training.run import Progress, Stop
 from hasse.scenes import Scene, holds
 from hasse.scenes.reading import names_main_thing, read
-from hasse.service.pipelines.dataset_encoding import encode_dataset
-from hasse.service.pipelines.training import ProgressBars, split_for_training
-from hasse.service.pipelines.training_inputs import Collections
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.caption_metrics import bleu, cider

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
+from hasse.lab.training.config import LARGEST_FACTOR
+from hasse.lab.training.run import Run
 from hasse.models.captioning.language_model import NO_TAG, LanguageModel, LanguageModelConfig
 from hasse.models.score import Score
-from hasse.models.training.config import LARGEST_FACTOR
-from hasse.models.training.run import Run
 from hasse.models.vocabulary import PADDING, UNKNOWN
 from hasse.studies.captioner.corpus import Corpus, join_by_picture
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.lab.commands.options import DatasetFolder
+from hasse.lab.commands.training_report import training_report
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
-from hasse.service.cli.terminal.long_running import (
-    CONTINUE_MESSAGE,
-    stoppable,
-    training_report,
-)
-from hasse.service.cli.terminal.options import DatasetFolder, Device, Workers
+from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, stoppable
+from hasse.service.cli.terminal.options import Device, Workers
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.studies.options import Options, with_options
 
@@ -81,8 +79,8 @@ def distill(
       hasse study distill data/coco --teacher torchvision/resnet50 \\
           --weights resnet50.pth --out data/student
     """
-    from hasse.models.encoders.mixed_precision import supports_bfloat16
-    from hasse.service.runtime.device import pick_device
+    from hasse.lab.encoders.mixed_precision import supports_bfloat16
+    from hasse.service.core.device import pick_device
     from hasse.studies.distillation.distillation import DistillationConfig
     from hasse.studies.distillation.pipeline import DistillationPlan
 
@@ -100,8 +98,8 @@ def distill(
 
 
 def _learn(plan: DistillationPlan, out: Path, device: str, workers: int | None) -> Path:
+    from hasse.lab.training.run import TrainingStopped
     from hasse.models.files import lock_folder
-    from hasse.models.training.run import TrainingStopped
 
     kept = f"what is done is kept in {out}; {CONTINUE_MESSAGE}"
     with resumable(lambda: kept), lock_folder(out):

@@ -26,21 +26,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
-from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
-from hasse.models.datasets import Image
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
-from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
-from hasse.models.tensor_files import write_weights
-from hasse.models.training.batches import seed_layers
-from hasse.models.training.config import LARGEST_FACTOR, learning_rate
-from hasse.models.training.run import (
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.training.batches import seed_layers
+from hasse.lab.training.config import LARGEST_FACTOR, learning_rate
+from hasse.lab.training.run import (
     Progress,
     ResumableRun,
     Stop,
     TrainingError,
     set_learning_rate,
 )
+from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
+from hasse.models.datasets import Image
+from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
+from hasse.models.tensor_files import write_weights
 from hasse.studies.distillation.augmentation import AugmentationConfig, augment
 from hasse.studies.distillation.student import Student, Teacher, fingerprint
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from torch import Tensor
 
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.features.pixel_store import cache_pixels
+from hasse.lab.pipelines.training import ProgressBars
+from hasse.lab.pipelines.training_inputs import Tell
+from hasse.lab.training.run import TrainingError, require_same
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import Dataset, load
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
-from hasse.models.features.pixel_store import cache_pixels
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.training.run import TrainingError, require_same
-from hasse.service.pipelines.training import ProgressBars
-from hasse.service.pipelines.training_inputs import Tell
 from hasse.studies.distillation.distillation import Distillation, DistillationConfig, identity
 
 

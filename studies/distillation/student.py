@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 from torchvision.models.feature_extraction import create_feature_extractor
 
-from hasse.models.encoders.backbone import Backbone
+from hasse.lab.encoders.backbone import Backbone
 
 HINTS = 3  # grids at most, the coarsest: finer ones cost the most and say the least
 

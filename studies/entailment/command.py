@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.lab.commands.training_report import training_report
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import stoppable, training_report
+from hasse.service.cli.terminal.long_running import stoppable
 from hasse.service.cli.terminal.options import Json
 from hasse.service.cli.terminal.progress import progress
 from hasse.studies.options import Options, with_options
@@ -60,7 +61,7 @@ def train(
       hasse study entailment train SICK.txt --start data/flickr8k-model \\
           --out data/sick-model
     """
-    from hasse.models.training.run import TrainingStopped
+    from hasse.lab.training.run import TrainingStopped
     from hasse.studies.entailment.corpus import read
     from hasse.studies.entailment.pipeline import SavedRun
     from hasse.studies.entailment.training import EntailmentTraining

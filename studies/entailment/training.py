@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.lab.encoders.text_encoder import Ensemble
+from hasse.lab.training.config import LARGEST_FACTOR
+from hasse.lab.training.run import TrainingError
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.encoders.model_config import ModelConfig
-from hasse.models.encoders.text_encoder import Ensemble
-from hasse.models.training.config import LARGEST_FACTOR
-from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import UNKNOWN, Vocabulary
 from hasse.studies.entailment.corpus import Corpus, SentencePair, labels
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from hasse.service.cli.model.train import Choices, ModelOut, NetworkWeights, Start, learn
+from hasse.lab.commands.options import DatasetFolder, Features
+from hasse.lab.commands.train import Choices, ModelOut, NetworkWeights, Start, learn
 from hasse.service.cli.terminal.configuration import parse_pairs, picture_limits
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import DatasetFolder, Device, Features
+from hasse.service.cli.terminal.options import Device
 
 if TYPE_CHECKING:
-    from hasse.models.training.lesson import Lesson
-    from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+    from hasse.lab.pipelines.training import TrainingPlan, TrainingRequest
+    from hasse.lab.training.lesson import Lesson
     from hasse.studies.grounding.word_vectors import WordVectors
 
 RecipeName = Annotated[
@@ -81,10 +82,10 @@ def request_of(
     Raises:
         TrainingError: features are missing, or the model has no use for them.
     """
-    from hasse.models.features.feature_store import FeatureStore
-    from hasse.models.training.recipe import RECIPES, Recipe, find
-    from hasse.models.training.run import TrainingError
-    from hasse.service.pipelines.training import TrainingRequest
+    from hasse.lab.features.feature_store import FeatureStore
+    from hasse.lab.pipelines.training import TrainingRequest
+    from hasse.lab.training.recipe import RECIPES, Recipe, find
+    from hasse.lab.training.run import TrainingError
     from hasse.studies.grounding.decoder import DecodingOptions
     from hasse.studies.grounding.sentence_model import SentenceModelConfig, captions_alone
 
@@ -136,7 +137,7 @@ def lessons_of(plan: TrainingPlan, vectors: WordVectors | None) -> list[Lesson]:
         TrainingError: the model's word vectors are fixed, and there are none; or it learns from
             captions alone, and from none of them.
     """
-    from hasse.models.training.run import TrainingError
+    from hasse.lab.training.run import TrainingError
     from hasse.studies.grounding.decoder import DecodingLesson
     from hasse.studies.grounding.sentence_model import SentenceModelConfig
     from hasse.studies.grounding.word_vectors import WordVectorLesson

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, elu, pad
 
+from hasse.lab.encoders.mixed_precision import low_precision_matmul
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.training.config import LARGEST_FACTOR, TrainingConfig
+from hasse.lab.training.inputs import ImageInput
+from hasse.lab.training.lesson import EncodedBatch, Lesson
+from hasse.lab.training.run import TrainingError
 from hasse.models.datasets import Dataset
-from hasse.models.encoders.mixed_precision import low_precision_matmul
-from hasse.models.model import OrderEmbedding
-from hasse.models.training.config import LARGEST_FACTOR, TrainingConfig
-from hasse.models.training.inputs import ImageInput
-from hasse.models.training.lesson import EncodedBatch, Lesson
-from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import END, SPECIAL
 from hasse.studies.grounding.lstm import LSTM
 from hasse.studies.grounding.sentence_model import SentenceEncoder, sentence_encoder

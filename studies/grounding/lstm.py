@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hasse.models.encoders.mixed_precision import low_precision_matmul
+from hasse.lab.encoders.mixed_precision import low_precision_matmul
 
 _GATES = 4  # input, forget, output, cell
 

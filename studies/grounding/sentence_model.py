@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, elu, normalize
 
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.gru import GRU
+from hasse.lab.encoders.image_encoder import ImageEncoder
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.encoders.text_encoder import CaptionEncoder, reverse_words
+from hasse.lab.training.inputs import Rows, TrainingInputs
 from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.gru import GRU
-from hasse.models.encoders.image_encoder import ImageEncoder
 from hasse.models.encoders.model_config import MAX_COORDINATES, ModelConfig
-from hasse.models.encoders.text_encoder import CaptionEncoder, reverse_words
-from hasse.models.model import OrderEmbedding
-from hasse.models.training.inputs import Rows, TrainingInputs
 from hasse.studies.grounding.lstm import LSTM, BiLSTM
 from hasse.studies.grounding.word_sum import WordSum
 

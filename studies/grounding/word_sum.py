@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hasse.models.encoders.mixed_precision import low_precision_matmul
+from hasse.lab.encoders.mixed_precision import low_precision_matmul
 
 
 class WordSum(nn.Module):

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.training.config import TrainingConfig
+from hasse.lab.training.lesson import Lesson
 from hasse.models.errors import HasseError
-from hasse.models.model import OrderEmbedding
-from hasse.models.training.config import TrainingConfig
-from hasse.models.training.lesson import Lesson
 from hasse.models.vocabulary import Vocabulary, words
 from hasse.studies.grounding.sentence_model import SentenceModelConfig
 

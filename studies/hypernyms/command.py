@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hasse.lab.commands.training_report import training_report
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import training_report
 from hasse.service.cli.terminal.options import Json
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hasse.models.training.run import set_learning_rate
+from hasse.lab.training.run import set_learning_rate
 from hasse.studies.hypernyms.embedding import Comparison, ConceptEmbedding
 from hasse.studies.hypernyms.task import PairSet, Task, corrupt
 from hasse.studies.hypernyms.taxonomy import Edges, closure

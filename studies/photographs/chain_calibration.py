@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.evaluation.calibrating import calibrate
+from hasse.lab.pipelines.dataset_encoding import EncodedDataset
+from hasse.models.calibration import Calibration, further_words
 from hasse.models.checkpoints.checkpoint import Checkpoint, write_calibration
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.calibration import Calibration, calibrate, further_words
 from hasse.models.score import Score, penalties_between
-from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau, pair
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.evaluation.significance import draws
 from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.evaluation.significance import draws
 from hasse.studies.bootstrap import interval
 from hasse.studies.photographs.chains import Chain
 

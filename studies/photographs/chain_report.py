@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import typer
 
+from hasse.lab.pipelines.dataset_encoding import EncodedDataset
+from hasse.models.calibration import further_words
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.evaluation.calibration import further_words
 from hasse.models.score import penalties_between
 from hasse.service.cli.terminal.table import print_table
-from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.service.plural import count
 from hasse.studies.photographs.chain_evaluation import Floats, hierarchy, measure, pair, reliability
 from hasse.studies.photographs.chains import Chain

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from hasse.lab.features.feature_store import FeatureStore
 from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.features.feature_store import FeatureStore
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.classes import PictureClass
 

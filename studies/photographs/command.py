@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from hasse.lab.commands.options import DatasetFolder
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, stoppable
-from hasse.service.cli.terminal.options import DatasetFolder, Device
+from hasse.service.cli.terminal.options import Device
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 from hasse.studies.photographs.ground_command import ground
@@ -192,8 +193,8 @@ def features(
       hasse study photographs features data/texts.txt --out data/text-features \\
           --encoder sentence-transformers/all-MiniLM-L6-v2 --download-weights
     """
-    from hasse.models.encoders import registry
-    from hasse.service.runtime.device import pick_device
+    from hasse.lab.encoders import registry
+    from hasse.service.core.device import pick_device
     from hasse.studies.photographs.sentence_encoder import SentenceEncoder
     from hasse.studies.photographs.text_features import TextExtractionStopped, extract_texts
     from hasse.studies.photographs.texts import read_texts

@@ -10,8 +10,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hasse.lab.commands.options import DatasetFolder
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import DatasetFolder
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def ground(
           --named data/names --named-features data/names-features \\
           --out data/grounded
     """
+    from hasse.lab.features.feature_store import FeatureStore
+    from hasse.models.calibration import Calibrations
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
-    from hasse.models.evaluation.calibration import Calibrations
-    from hasse.models.features.feature_store import FeatureStore
     from hasse.studies.photographs import grounding
     from hasse.studies.photographs.chain_calibration import ChainedImages
     from hasse.studies.photographs.classes import imagenet_synsets
@@ -143,7 +143,7 @@ def _chained(
     dataset: Dataset, features: Path, chains: Path
 ) -> tuple[Dataset, list[Chain], NDArray[np.floating]]:
     """Return the pictures of a dataset that have chains, those chains, and their features."""
-    from hasse.models.features.feature_store import FeatureStore
+    from hasse.lab.features.feature_store import FeatureStore
     from hasse.studies.photographs.chains import read_chains
 
     derived, store = read_chains(chains), FeatureStore.open(features)

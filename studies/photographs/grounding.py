@@ -13,6 +13,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.evaluation.calibrating import Block, calibrate
+from hasse.models.calibration import Calibration, Calibrations, mass_added
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import (
     BASE,
@@ -25,17 +28,9 @@ from hasse.models.checkpoints.model_folder import VOCABULARY
 from hasse.models.checkpoints.weights import tensors
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.calibration import (
-    Block,
-    Calibration,
-    Calibrations,
-    calibrate,
-    mass_added,
-)
 from hasse.models.grounding.evidence import Evidence, classifier_of
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.grounding.grounded_texts import GroundedTexts
-from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
 from hasse.service.verdict import SHOWS

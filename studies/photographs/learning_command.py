@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hasse.service.cli.model.train import Choices, ModelOut, NetworkWeights, Start, learn
+from hasse.lab.commands.options import DatasetFolder, Features, Model
+from hasse.lab.commands.train import Choices, ModelOut, NetworkWeights, Start, learn
+from hasse.lab.features.source import with_features
 from hasse.service.cli.terminal.configuration import parse_pairs, picture_limits
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import DatasetFolder, Device, Features, Json, Model
+from hasse.service.cli.terminal.options import Device, Json
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
+    from hasse.lab.pipelines.dataset_encoding import EncodedDataset
+    from hasse.lab.pipelines.training import TrainingPlan
+    from hasse.lab.training.lesson import Lesson
     from hasse.models.checkpoints.checkpoint import Checkpoint
-    from hasse.models.training.lesson import Lesson
-    from hasse.service.pipelines.dataset_encoding import EncodedDataset
-    from hasse.service.pipelines.training import TrainingPlan
 
 TrainingFeatures = Annotated[
     Path,
@@ -103,9 +105,9 @@ def train(
           --features data/flickr8k-features --texts data/text-features \\
           --derived data/chains-train.jsonl --out data/photographs
     """
-    from hasse.models.features.feature_store import FeatureStore
-    from hasse.models.training.recipe import RECIPES
-    from hasse.service.pipelines.training import TrainingRequest
+    from hasse.lab.features.feature_store import FeatureStore
+    from hasse.lab.pipelines.training import TrainingRequest
+    from hasse.lab.training.recipe import RECIPES
     from hasse.studies.photographs.lesson import TextLesson, TextOptions, TextSources
 
     request = TrainingRequest(
@@ -206,15 +208,15 @@ def _encoded(
     device: str,
 ) -> tuple[Checkpoint, EncodedDataset]:
     """Load a model and encode the images of a split with it."""
+    from hasse.lab.pipelines.dataset_encoding import encode_dataset
+    from hasse.lab.pipelines.training import part_to_measure
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
-    from hasse.service.pipelines.dataset_encoding import encode_dataset
-    from hasse.service.pipelines.training import part_to_measure
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.core.device import pick_device
     from hasse.service.writing.image_source import ImageSource
 
     part = part_to_measure(load(dataset), split, usual, tell)
     loaded = checkpoint.load(named_models.find_or_default(model, part), pick_device(device))
-    source = ImageSource(features, skipped=tell, limits=picture_limits())
+    source = with_features(ImageSource(skipped=tell, limits=picture_limits()), features)
     with progress("encoding") as report:
         return loaded, encode_dataset(loaded.model, part, source, report)

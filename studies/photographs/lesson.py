@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, normalize
 
+from hasse.lab.encoders.libraries.efficientnet_lite import classifier
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.features.feature_store import FeaturesError
+from hasse.lab.training.batches import TokenTable
+from hasse.lab.training.config import LARGEST_FACTOR, TrainingConfig
+from hasse.lab.training.inputs import ImageInput
+from hasse.lab.training.lesson import BatchRows, EncodedBatch, Lesson
+from hasse.lab.training.run import TrainingError
 from hasse.models.datasets import Dataset, load
-from hasse.models.encoders.libraries.efficientnet_lite import classifier
 from hasse.models.encoders.names import LITE
-from hasse.models.features.feature_store import FeaturesError
-from hasse.models.model import OrderEmbedding
-from hasse.models.training.batches import TokenTable
-from hasse.models.training.config import LARGEST_FACTOR, TrainingConfig
-from hasse.models.training.inputs import ImageInput
-from hasse.models.training.lesson import BatchRows, EncodedBatch, Lesson
-from hasse.models.training.run import TrainingError
 from hasse.models.vocabulary import SPECIAL, Vocabulary
 from hasse.studies.photographs.chains import Chain, read_chains
 from hasse.studies.photographs.class_pictures import ClassFeatures, ClassPictures

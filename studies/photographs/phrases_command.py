@@ -38,10 +38,10 @@ def phrases(
     """
     import numpy as np
 
+    from hasse.lab.features.feature_store import FeatureStore
     from hasse.models.captioning.phrases import limits_of, save
     from hasse.models.captioning.writing import folder_of
     from hasse.models.checkpoints import checkpoint, named_models
-    from hasse.models.features.feature_store import FeatureStore
     from hasse.studies.photographs.usual_phrases import USUAL
 
     loaded = checkpoint.load(named_models.find(model))

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.features.feature_store import MANIFEST, FeaturesError, require_files
+from hasse.lab.features.feature_store import MANIFEST, FeaturesError, require_files
 from hasse.models.files import lock_folder, write_at, write_atomically
 
 FEATURES, TEXTS = "features.f16", "texts.jsonl"

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.evaluation.calibration import Calibration, calibrate
+from hasse.lab.evaluation.calibrating import calibrate
+from hasse.models.calibration import Calibration
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.service.verdict import SHOWS
 from hasse.studies.photographs.classes import EMPTY, article

@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from hasse.lab.evaluation.retrieval import Evaluation
+from hasse.lab.features.feature_store import FeaturesError, FeatureStore
+from hasse.lab.features.source import require_features_of, with_features
+from hasse.lab.pipelines.dataset_encoding import encode_dataset
+from hasse.lab.pipelines.evaluation import measure
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.retrieval import Evaluation
-from hasse.models.features.feature_store import FeaturesError, FeatureStore
-from hasse.service.pipelines.dataset_encoding import encode_dataset
-from hasse.service.pipelines.evaluation import measure
-from hasse.service.writing.image_source import ImageSource, require_features_of
+from hasse.service.writing.image_source import ImageSource
 from hasse.studies.tables.report import markdown, parser_of, say, silent
 
 BLOCKS = 5
@@ -99,7 +100,7 @@ def measured(
     checkpoint: Checkpoint, dataset: Dataset, features: Sequence[Path]
 ) -> tuple[TableRow, TableRow]:
     """Measure a checkpoint in blocks and over all images."""
-    source = ImageSource(_features_of(checkpoint, features), skipped=say)
+    source = with_features(ImageSource(skipped=say), _features_of(checkpoint, features))
     encoded = encode_dataset(checkpoint.model, dataset, source, silent)
     name = f"{checkpoint.name} ({checkpoint.model.config.score})"
     in_blocks, over_all = (

@@ -8,22 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hasse.lab.commands.options import DatasetFolder, Features, Model, ModelOrPhotographs, Split
+from hasse.lab.features.source import with_features
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.options import (
-    DatasetFolder,
-    Device,
-    Features,
-    Json,
-    Model,
-    ModelOrPhotographs,
-    Split,
-)
+from hasse.service.cli.terminal.options import Device, Json
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 
 if TYPE_CHECKING:
-    from hasse.service.pipelines.evaluation import ModelEvaluation
+    from hasse.lab.pipelines.evaluation import ModelEvaluation
 
 Figures = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where they go.")]
 
@@ -118,7 +112,7 @@ def plot(
 
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.images.decoding import open_file
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.core.device import pick_device
     from hasse.studies.plotter import require_matplotlib
     from hasse.studies.tables.plane import draw, principal_plane
 
@@ -147,10 +141,10 @@ def plot(
 def _measured(
     dataset: Path, split: str | None, model: Path | None, features: Path | None, device: str
 ) -> tuple[ModelEvaluation, dict[str, Any]]:
-    from hasse.service.pipelines.evaluation import EvaluationRequest
-    from hasse.service.runtime.device import pick_device
+    from hasse.lab.pipelines.evaluation import EvaluationRequest
+    from hasse.service.core.device import pick_device
     from hasse.service.writing.image_source import ImageSource
 
-    source = ImageSource(features, skipped=tell, limits=picture_limits())
+    source = with_features(ImageSource(skipped=tell, limits=picture_limits()), features)
     request = EvaluationRequest(dataset, split, model, source=source)
     return request.run(pick_device(device), progress, tell)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.evaluation.ground_truth import known_ground_truth
-from hasse.models.evaluation.retrieval import BLOCK_ENTRIES
+from hasse.lab.evaluation.ground_truth import known_ground_truth
+from hasse.lab.evaluation.retrieval import BLOCK_ENTRIES
 from hasse.models.score import penalties_between
 from hasse.studies.plotter import figure
 from hasse.studies.tables.plane import principal_plane
@@ -23,7 +23,7 @@ from hasse.studies.tables.plane import principal_plane
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hasse.service.pipelines.evaluation import ModelEvaluation
+    from hasse.lab.pipelines.evaluation import ModelEvaluation
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 DRAWN_POINTS = 500

@@ -25,11 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
+from hasse.lab.pipelines.training import TrainingPlan
+from hasse.lab.training.distributed import World
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG
 from hasse.models.files import write_atomically
-from hasse.models.training.distributed import World
-from hasse.service.pipelines.training import TrainingPlan
 from hasse.studies.grounding.command import choices_with, lessons_of, request_of
 from hasse.studies.grounding.word_vectors import WordVectors
 from hasse.studies.tables.report import markdown, parser_of, say, silent

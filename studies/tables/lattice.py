@@ -32,10 +32,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.lab.evaluation.ground_truth import known_ground_truth
+from hasse.lab.evaluation.ranking import average_precisions
 from hasse.models.analogy import is_single_word, reword_captions, substitute
 from hasse.models.diagram import by_pictures, by_violation, transitive_closure
-from hasse.models.evaluation.ground_truth import known_ground_truth
-from hasse.models.evaluation.ranking import average_precisions
 from hasse.models.order import meet, pairwise_violation
 from hasse.scenes import Scene, SceneTable, Statement, entails, sample_statements
 from hasse.scenes.concepts import THING_COLOURS, is_a, leaves

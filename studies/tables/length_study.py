@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.evaluation.ground_truth import caption_owners
+from hasse.lab.evaluation.ranking import best_ranks
 from hasse.models.datasets import Dataset
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.ground_truth import caption_owners
-from hasse.models.evaluation.ranking import best_ranks
 from hasse.models.score import Score, penalties_between
 from hasse.models.vocabulary import words
 from hasse.studies.bootstrap import interval

@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.features.source import with_features
+from hasse.lab.pipelines.dataset_encoding import encode_dataset
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset
@@ -26,7 +28,6 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.score import penalties_between
 from hasse.models.vocabulary import words
 from hasse.service.core.caption_order import CaptionOrder
-from hasse.service.pipelines.dataset_encoding import encode_dataset
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.bootstrap import interval
 from hasse.studies.tables.report import markdown, parser_of, silent
@@ -125,7 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder, cached in zip(options.datasets, features, strict=True):
         found = load_dataset(folder)
         part = found.split(options.split) if options.split in found.splits() else found
-        measured = table(checkpoint, part, ImageSource(cached), lexicon, options.pictures)
+        measured = table(
+            checkpoint, part, with_features(ImageSource(), cached), lexicon, options.pictures
+        )
         for name, flags in measured.items():
             rows.append((part.name, name, *map(_percent, flags)))
     print(markdown(("dataset", "collection", "by violation", "as served"), rows))

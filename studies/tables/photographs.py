@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hasse.lab.pipelines.dataset_encoding import EncodedDataset, encode_dataset
+from hasse.lab.pipelines.evaluation import measure
 from hasse.models.captioning.words import content_words
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset, Image
 from hasse.models.datasets import load as load_dataset
 from hasse.models.score import penalties_between
-from hasse.service.pipelines.dataset_encoding import EncodedDataset, encode_dataset
-from hasse.service.pipelines.evaluation import measure
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.classes import article
 from hasse.studies.tables.report import machine, markdown, parser_of, silent

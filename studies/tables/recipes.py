@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from hasse.models.evaluation.retrieval import Evaluation, Retrieval
-from hasse.models.evaluation.significance import (
+from hasse.lab.evaluation.retrieval import Evaluation, Retrieval
+from hasse.lab.evaluation.significance import (
     SAMPLES,
     Floats,
     Interval,
@@ -35,7 +35,7 @@ from hasse.models.evaluation.significance import (
     resample,
     same_queries,
 )
-from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
+from hasse.lab.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.studies.tables.report import markdown, parser_of, ranged
 from hasse.studies.tables.seeds import add_trainings, retrieved, seeds_of, train
 

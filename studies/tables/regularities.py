@@ -32,6 +32,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.features.source import with_features
+from hasse.lab.training.config import TrainingConfig
+from hasse.lab.training.inputs import FeatureInput, TrainingInputs
+from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.analogy import REST_WEIGHT, substitute
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import pretrained
@@ -40,11 +45,7 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.decoding import open_picture
-from hasse.models.model import OrderEmbedding
 from hasse.models.score import penalties
-from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import FeatureInput, TrainingInputs
-from hasse.models.training.trainer import RetrievalTraining
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
 from hasse.service.writing.image_source import ImageSource
@@ -282,7 +283,7 @@ def of_photographs(options: argparse.Namespace) -> None:
     questions = questions_in_captions(dataset)
     for folder in options.models:
         found = load(folder)
-        batches = ImageSource(options.features).encode(found.model, dataset.images)
+        batches = with_features(ImageSource(), options.features).encode(found.model, dataset.images)
         images = np.concatenate([batch.points for batch in batches])
         show(found.name, found.model, images, questions)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hasse.models.training.run import Progress
+from hasse.lab.training.run import Progress
 from hasse.service.cli.terminal.table import print_table
 from hasse.studies.bootstrap import half_width
 

@@ -31,11 +31,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.lab.evaluation.ranking import average_precisions, best_ranks
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find, pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.ranking import average_precisions, best_ranks
 from hasse.models.images.decoding import open_picture
 from hasse.models.score import penalties_between
 from hasse.scenes import Scene, SceneTable, Statement, sample_statements

@@ -8,14 +8,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from hasse.lab.evaluation.retrieval import Retrieval
+from hasse.lab.features.source import with_features
+from hasse.lab.pipelines.dataset_encoding import encode_dataset
+from hasse.lab.pipelines.evaluation import measure
+from hasse.lab.pipelines.training import TrainingPlan
+from hasse.lab.training.distributed import World
+from hasse.lab.training.lesson import Lesson
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.datasets import Dataset
-from hasse.models.evaluation.retrieval import Retrieval
-from hasse.models.training.distributed import World
-from hasse.models.training.lesson import Lesson
-from hasse.service.pipelines.dataset_encoding import encode_dataset
-from hasse.service.pipelines.evaluation import measure
-from hasse.service.pipelines.training import TrainingPlan
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.tables.report import report_of, silent
 
@@ -63,5 +64,7 @@ def train(plan: TrainingPlan, device: str, lessons: Sequence[Lesson] = ()) -> Ch
 def retrieved(folder: Path, held_out: Dataset, features: Path) -> Retrieval:
     """Rank images and their captions with the checkpoint in a folder."""
     checkpoint = load(folder)
-    encoded = encode_dataset(checkpoint.model, held_out, ImageSource(features), silent)
+    encoded = encode_dataset(
+        checkpoint.model, held_out, with_features(ImageSource(), features), silent
+    )
     return measure(checkpoint, encoded, 1, silent).blocks[0]

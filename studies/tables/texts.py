@@ -29,14 +29,15 @@ from pathlib import Path
 
 import numpy as np
 
+from hasse.lab.evaluation.retrieval import Retrieval
+from hasse.lab.features.feature_store import FeatureStore
+from hasse.lab.features.source import with_features
+from hasse.lab.pipelines.dataset_encoding import encode_dataset
+from hasse.lab.pipelines.evaluation import measure
+from hasse.lab.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.retrieval import Retrieval
-from hasse.models.features.feature_store import FeatureStore
-from hasse.service.pipelines.dataset_encoding import encode_dataset
-from hasse.service.pipelines.evaluation import measure
-from hasse.service.pipelines.training import TrainingPlan, TrainingRequest
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.photographs.chain_calibration import calibrate_model
 from hasse.studies.photographs.chain_report import measure_chains
@@ -112,7 +113,7 @@ def train(sources: int, seed: int, options: argparse.Namespace, folder: Path) ->
         found = TextSources.read(options.texts, derived, classes, class_pictures, encoder)
         lessons = [TextLesson(found, plan.lessons[0])]
     model = train_planned(plan, options.device, lessons)
-    source = ImageSource(options.features)
+    source = with_features(ImageSource(), options.features)
     encoded = encode_dataset(model.model, plan.collections[1], source, silent)
     chains = read_chains(options.chains)
     if found is None:
@@ -126,7 +127,7 @@ def measured(folder: Path, on: Sequence[Path], lexicon: Lexicon) -> Found:
     dataset, features, chains = on
     checkpoint, whole = load(folder), load_dataset(dataset)
     part = whole.split("val") if "val" in whole.splits() else whole
-    encoded = encode_dataset(checkpoint.model, part, ImageSource(features), silent)
+    encoded = encode_dataset(checkpoint.model, part, with_features(ImageSource(), features), silent)
     found = measure(checkpoint, encoded, 1, silent)
     on_chains = measure_chains(checkpoint, encoded, read_chains(chains))
     names = (("all", "auc"), ("specific_true_general_false", "auc"))

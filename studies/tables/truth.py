@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.evaluation.significance import draws
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import DatasetError, Image
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.significance import draws
 from hasse.models.score import penalties_between
 from hasse.service.verdict import SHOWS
 from hasse.service.writing.image_source import ImageSource

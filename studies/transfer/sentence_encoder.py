@@ -9,11 +9,11 @@ from typing import Self
 
 import numpy as np
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
-from hasse.models.model import OrderEmbedding
-from hasse.service.runtime.device import pick_device
+from hasse.service.core.device import pick_device
 from hasse.studies.grounding.sentence_model import encode_states, encode_words
 from hasse.studies.grounding.word_vectors import WordVectors
 

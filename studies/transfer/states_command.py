@@ -35,11 +35,11 @@ def states(*, texts: Texts, model: Sentences, out: Out, device: Device = "auto")
     Example:
       hasse study states sentences.txt --model data/cap2img --out states.npy
     """
+    from hasse.lab.encoders.order_embedding import OrderEmbedding
+    from hasse.lab.pipelines import embedding
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets.source import read_text
-    from hasse.models.model import OrderEmbedding
-    from hasse.service.pipelines import embedding
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.core.device import pick_device
     from hasse.studies.grounding.sentence_model import encode_states, sentence_encoder
 
     loaded = checkpoint.load(named_models.find(model), pick_device(device), with_pictures=False)

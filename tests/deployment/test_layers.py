@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"models", "index", "service", "studies", "scenes"}
+PACKAGES = {"models", "index", "service", "lab", "studies", "scenes"}
 OURS = {"hasse", "benchmarks", "tests"}
 
 
@@ -39,6 +39,10 @@ def imported(path: Path) -> Iterator[str]:
             },
         ),
         ("service", {"hasse.service", "hasse.index", "hasse.models", "hasse.scenes"}),
+        (
+            "lab",
+            {"hasse.lab", "hasse.service", "hasse.index", "hasse.models", "hasse.scenes"},
+        ),
         ("studies", {"hasse"}),
         (
             "benchmarks",

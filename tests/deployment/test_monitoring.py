@@ -11,9 +11,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from hasse.service.core.stages import STAGES
 from hasse.service.errors import REASONS
-from hasse.service.runtime.metrics import GAUGES, Metrics
+from hasse.service.telemetry.metrics import GAUGES, Metrics
+from hasse.service.telemetry.stages import STAGES
 
 FOLDER = Path(__file__).parents[2] / "docker" / "monitoring"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())

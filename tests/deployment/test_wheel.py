@@ -22,7 +22,7 @@ from PIL import Image
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("hasse", "index", "models", "scenes", "service", "src", "studies")
+PACKAGES = ("hasse", "index", "lab", "models", "scenes", "service", "src", "studies")
 FILES = ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "constraints.txt", "pyproject.toml")
 CONSUMER = """
 import hasse

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("hasse", "index", "models", "scenes", "service", "benchmarks", "docker", "tests", "docs")
+FOLDERS = (
+    *("hasse", "index", "lab", "models", "scenes", "service"),
+    *("benchmarks", "docker", "tests", "docs"),
+)
 IMPORT_ALL = """
 import importlib, pkgutil, hasse
 for module in pkgutil.walk_packages(hasse.__path__, "hasse."):
@@ -19,7 +22,7 @@ for module in pkgutil.walk_packages(hasse.__path__, "hasse."):
 """
 SOME_TESTS = (
     *("tests/service/cli/test_help.py", "tests/service/pipelines/test_scenes.py"),
-    *("tests/models/captioning", "tests/models/training/test_lesson.py"),
+    *("tests/models/captioning", "tests/lab/training/test_lesson.py"),
 )
 
 

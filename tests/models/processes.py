@@ -11,13 +11,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from hasse.lab.training.distributed import world
+from hasse.lab.training.inputs import TrainingInputs
+from hasse.lab.training.run import TrainingError, TrainingStopped
+from hasse.lab.training.state import FILE_NAME
+from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.files import FolderLockedError, lock_folder
-from hasse.models.training.distributed import world
-from hasse.models.training.inputs import TrainingInputs
-from hasse.models.training.run import TrainingError, TrainingStopped
-from hasse.models.training.state import FILE_NAME
-from hasse.models.training.trainer import RetrievalTraining
-from tests.models.training.colours import CONFIG, collection, features, pixels, stop_after
+from tests.lab.training.colours import CONFIG, collection, features, pixels, stop_after
 
 
 class SlowlySaved(RetrievalTraining):

@@ -15,9 +15,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from hasse.lab.encoders.weights import read_weights
 from hasse.models import files
 from hasse.models.checkpoints import checkpoint
-from hasse.models.encoders.weights import read_weights
 from hasse.models.files import FolderLockedError, lock_folder, write_atomically
 from hasse.models.tensor_files import system_errors, write_weights
 from tests.tiny import tiny_checkpoint

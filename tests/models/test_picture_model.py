@@ -16,17 +16,18 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from hasse.lab.encoders import registry
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.libraries.classifiers import ClassifierBackbone
+from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.checkpoints import checkpoint, exported_networks
 from hasse.models.checkpoints.model_folder import SUMS, WEIGHTS, ModelKind
-from hasse.models.encoders import compiled_network, registry
-from hasse.models.encoders.backbone import Backbone
+from hasse.models.encoders import compiled_network
 from hasse.models.encoders.compiled_network import CompiledNetwork, ExportedNetwork
-from hasse.models.encoders.libraries.classifiers import ClassifierBackbone
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.encoders.weights import BackboneError
+from hasse.models.errors import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import OrderEmbedding
 from hasse.models.picture_model import PictureModel
 from hasse.models.vocabulary import Vocabulary
 from tests.tiny import WORDS

@@ -10,10 +10,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from hasse.lab.evaluation.ranking import average_precisions, best_ranks
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.named_models import PRETRAINED, pretrained
-from hasse.models.evaluation.ranking import average_precisions, best_ranks
 from hasse.models.score import penalties
 from hasse.scenes import (
     Scene,

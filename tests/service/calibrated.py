@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hasse.models.evaluation.calibration import Calibrations
+from hasse.models.calibration import Calibrations
 from hasse.service.core.caption_order import CaptionOrder
 from tests.service.client import Client
 

@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from hasse.service.app import create_app
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
-from hasse.service.core.stages import STAGES
-from hasse.service.runtime import logs
-from hasse.service.runtime.metrics import METRICS
 from hasse.service.schemas import Version
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
+from hasse.service.telemetry.metrics import METRICS
+from hasse.service.telemetry.stages import STAGES
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hasse.models.evaluation.significance import SAMPLES, draws
+from hasse.lab.evaluation.significance import SAMPLES, draws
 from hasse.studies.bootstrap import interval
 
 

@@ -9,13 +9,7 @@ import typer
 
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import (
-    DryRun,
-    Encoding,
-    Exclude,
-    Library,
-    LibraryModel,
-)
+from hasse.service.cli.terminal.options import DryRun, Encoding, Exclude, Library, LibraryModel
 
 
 def add(

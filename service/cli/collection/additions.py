@@ -192,7 +192,7 @@ def _encoders(
 def load_checkpoint(folder: Path, device: str) -> Checkpoint:
     """Load a checkpoint onto a device."""
     from hasse.models.checkpoints.checkpoint import load
-    from hasse.service.runtime.device import pick_device
+    from hasse.service.core.device import pick_device
 
     return load(folder, pick_device(device), runtime=configure().encoder_runtime)
 

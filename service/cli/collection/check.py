@@ -84,9 +84,9 @@ def _judge(settings: Settings, fields: dict[str, Any]) -> Entailment:
         answer: Entailment = answer_question(settings, FilledQuestion(table.ENTAILS, fields))
         return answer
     import_numpy()
+    from hasse.service.core import loading
     from hasse.service.errors import validated
     from hasse.service.questions import entails
-    from hasse.service.runtime import loading
 
     request = validated(EntailsQuery, fields)
     is_picture = isinstance(premise, bytes)

@@ -84,9 +84,9 @@ def _describe_picture(
     """Describe an image of the library, by its id, or a picture, by its bytes."""
     from hasse.models.captioning.writing import load_writer
     from hasse.models.images.decoding import open_picture
+    from hasse.service.core import loading
     from hasse.service.errors import validated
     from hasse.service.questions import describe as describing
-    from hasse.service.runtime import loading
 
     fields = fields | {"image_id": picture}
     if isinstance(picture, int):
@@ -103,8 +103,8 @@ def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
     """Write a caption for each picture of a library without a human caption."""
     from hasse.models.captioning.writing import load_writer
     from hasse.service.cli.collection.additions import merge_small
+    from hasse.service.core import loading
     from hasse.service.pipelines.describing import describe_index, write_sidecars
-    from hasse.service.runtime import loading
 
     loaded, opened = loading.ModelLoader(settings, with_pictures=False).with_index()
     with opened:

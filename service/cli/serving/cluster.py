@@ -118,9 +118,9 @@ def serve(
     from hasse.service.cluster.connection import ClusterError, connect, start_head
     from hasse.service.cluster.front_end import model_and_index, settings_of
     from hasse.service.core.engine import Engine
-    from hasse.service.runtime import logs
     from hasse.service.runtime.server import run
     from hasse.service.runtime.sockets import listen
+    from hasse.service.telemetry import logs
 
     index = settings.index
     with closing(open_catalog(index)) as catalog:

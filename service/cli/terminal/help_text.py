@@ -26,10 +26,13 @@ class Commands(typer.Typer):
         self,
         help: str = "",  # noqa: A002
         cls: type[TyperGroup] = TyperGroup,
+        *,
+        hidden: bool = False,
     ) -> None:
         super().__init__(
             cls=cls,
             help=help,
+            hidden=hidden,
             no_args_is_help=True,
             add_completion=cls is not TyperGroup,
             rich_markup_mode=None,
@@ -78,5 +81,5 @@ class LazyGroup(TyperGroup):
             single = Commands()
             single.add(imported, lazy.cls)
             command = get_command(single)
-        command.name, command.hidden = cmd_name, lazy.hidden
+        command.name, command.hidden = cmd_name, lazy.hidden or command.hidden
         return command

@@ -1,4 +1,4 @@
-"""Progress and interruption of long commands: Ctrl-C finishes the current step and saves."""
+"""Interruption of long commands: Ctrl-C finishes the current step and saves."""
 
 from __future__ import annotations
 
@@ -6,34 +6,12 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from hasse.service.cli.terminal.errors import CommandError, Interrupted
-from hasse.service.cli.terminal.progress import ProgressCallback, tell
 
-if TYPE_CHECKING:
-    from hasse.models.training.run import Progress
-
-Measurement = TypeVar("Measurement")
 CONTINUE_MESSAGE = "the same command goes on from there"
-
-
-def training_report(
-    bar: ProgressCallback, epochs: int, describe: Callable[[Measurement], str]
-) -> Callable[[Progress[Measurement]], None]:
-    """Return a callback that shows the progress of a training; `describe` formats measurements."""
-
-    def show(state: Progress[Measurement]) -> None:
-        epoch = f"epoch {state.epoch + 1} of {epochs}"
-        if state.measurement is None:
-            bar(state.steps_done, epochs * state.steps, f"{epoch}, loss {state.loss:.3f}")
-        else:
-            best = " (best so far)" if state.best else ""
-            tell(f"{epoch}: loss {state.loss:.3f}, {describe(state.measurement)}{best}")
-
-    return show
 
 
 @contextmanager

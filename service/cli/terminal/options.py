@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,28 +25,6 @@ Library = Annotated[
         help="Folder of the library.",
     ),
 ]
-NewLibrary = Annotated[
-    Path,
-    typer.Option("--library", "-l", metavar="DIR", help="Folder of the library to make."),
-]
-DatasetFolder = Annotated[
-    Path,
-    typer.Argument(metavar="DATASET", help="The folder written by 'hasse lab data import'."),
-]
-Model = Annotated[
-    Path | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="DIR",
-        show_default="scenes for drawn scenes, otherwise photographs",
-        help="Folder of the checkpoint, or a name that 'hasse lab model list' lists.",
-    ),
-]
-ModelOrPhotographs = Annotated[
-    Path,
-    typer.Option("--model", "-m", metavar="DIR", help="A checkpoint, or a built-in one's name."),
-]
 LibraryModel = Annotated[
     Path | None,
     typer.Option(
@@ -66,23 +43,6 @@ Captioner = Annotated[
         metavar="DIR",
         show_default="captioner, in the folder of the model",
         help="Folder of the captioner, from 'hasse study captioner train'.",
-    ),
-]
-Features = Annotated[
-    Path | None,
-    typer.Option(
-        "--features",
-        "-f",
-        metavar="DIR",
-        help="Features written by 'hasse lab features': much quicker than reading the pictures.",
-    ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option(
-        show_default="test, val to calibrate, or without splits the pictures that training "
-        "withholds",
-        help="Which pictures to measure on; '' for those in no split.",
     ),
 ]
 Exclude = Annotated[
@@ -115,14 +75,6 @@ BatchSize = Annotated[
         min=1,
         max=10_000,  # 6 GB at 224 pixels, and three batches are decoded at a time
         help="Pictures per batch; fewer take less memory.",
-    ),
-]
-OnCluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="HOST:PORT",
-        help="Encode pictures on all machines of this Ray cluster; they need the same paths.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
@@ -163,10 +115,8 @@ class Encoding:
     device: Device = "auto"
     workers: Workers = None
 
-    def source(
-        self, features: Path | None = None, skipped: Callable[[str], None] = tell
-    ) -> ImageSource:
-        """Return the source of the points of pictures: stored features, or the pictures."""
+    def source(self) -> ImageSource:
+        """Return the source of the points of pictures."""
         from hasse.service.writing.image_source import ImageSource
 
-        return ImageSource(features, self.batch_size, self.workers, skipped, picture_limits())
+        return ImageSource(self.batch_size, self.workers, tell, picture_limits())

@@ -24,11 +24,11 @@ class Encoders:
 
     @classmethod
     def of(cls, index: Index, settings: Settings, source: Callable[[], ImageSource]) -> Encoders:
-        """Return the encoders of an index; `hasse.service.runtime.loading` loads the model."""
+        """Return the encoders of an index; `hasse.service.core.loading` loads the model."""
 
         @functools.cache
         def load() -> Checkpoint:
-            from hasse.service.runtime.loading import ModelLoader
+            from hasse.service.core.loading import ModelLoader
 
             return ModelLoader(settings).of(index)
 

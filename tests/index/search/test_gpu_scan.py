@@ -106,7 +106,7 @@ def test_device_holds_the_segments_that_fit_and_releases_those_no_longer_searche
 def test_gpu_scan_imports_without_a_web_framework_faiss_or_sqlalchemy() -> None:
     program = (
         "import sys; sys.modules |= dict.fromkeys(('fastapi', 'faiss', 'sqlalchemy')); "
-        "import hasse.index.search.gpu_scan, hasse.models.kernels.gpu_violations"
+        "import hasse.index.search.gpu_scan, hasse.lab.kernels.gpu_violations"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

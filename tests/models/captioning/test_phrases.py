@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.captioning.phrases import (
     Phrases,
     PhraseWriter,
@@ -21,7 +22,6 @@ from hasse.models.captioning.writing import load_writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.calibration import Calibration, Calibrations
 
 PHRASES = Phrases(("a child",), ("a sheep", "a cup"), ("an animal",), ("running",), ("in a field",))
 WORDS = ("child", "sheep", "cup", "animal", "running", "field")

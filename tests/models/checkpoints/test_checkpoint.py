@@ -15,10 +15,10 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from hasse.models import files
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint, named_models, trained_model
 from hasse.models.checkpoints.model_folder import CONFIG, SUMS, VOCABULARY, WEIGHTS, CheckpointError
 from hasse.models.checkpoints.weights import Array, WeightDtype, weights
-from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.text_model import TextModel
 from tests.models.test_files import files_of_at_most, room_for
 from tests.tiny import seal, tiny_checkpoint, tiny_model

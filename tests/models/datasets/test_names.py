@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from hasse.models.datasets import Dataset, coco, flickr8k, folder, karpathy
+from hasse.lab.datasets import coco, flickr8k, karpathy
+from hasse.models.datasets import Dataset, folder
 from hasse.models.datasets.names import FileFinder, as_id
 from hasse.models.datasets.skipped_rows import SkippedRows
 

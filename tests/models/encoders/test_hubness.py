@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from hasse.lab.encoders.hubness_weights import HubnessWeights
 from hasse.models.encoders.hubness import SHARE, SPREADS, HubnessCorrection, Kind
-from hasse.models.encoders.hubness_weights import HubnessWeights
 from hasse.models.score import SCORES, Score, penalties_between
 
 KINDS: tuple[Kind, Kind] = ("image", "caption")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from hasse.lab.encoders.text_encoder import CaptionEncoder, Ensemble, encode_captions
 from hasse.models.encoders.model_config import CaptionPooling
 from hasse.models.encoders.plain_text import PlainTextEncoder
-from hasse.models.encoders.text_encoder import CaptionEncoder, Ensemble, encode_captions
 from hasse.models.encoders.text_inference import Length, Points, ReadingOptions, TextInference
 from hasse.models.kernels import cpu_gru
 from tests.processors import printed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.encoders.weights import BackboneError
+from hasse.models.errors import BackboneError
 from hasse.models.grounding.evidence import Evidence, Floats, classifier_of, windows
 
 CLASSES, FEATURES = 12, 7

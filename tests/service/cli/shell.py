@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from hasse.service.cli import app
-from hasse.service.runtime.logs import LOGGER
+from hasse.service.cli.app import app
+from hasse.service.telemetry.logs import LOGGER
 from tests.tiny_network import TINY
 
 # A training that takes a second, from pictures of 36 pixels.

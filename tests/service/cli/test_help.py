@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 import typer.main
 from typer import Context
+from typer.core import TyperCommand as Command
 from typer.testing import CliRunner
 
-from hasse.service.cli import app, study
+import hasse.service.cli.app as app_module
+from hasse.lab.commands.group import NeedsTorch
+from hasse.service.cli.app import app
+from hasse.service.cli.terminal.errors import CommandError
 from tests.service.cli.shell import hasse
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +42,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 ROOT_GROUP: Any = typer.main.get_command(app)
 HELPED = dict(commands(ROOT_GROUP))  # groups too
 ALL = {path: command for path, command in HELPED.items() if not hasattr(command, "commands")}
-STUDIES = bool(study.study_commands())  # the product's tests run without them
+STUDIES = any(path[0] == "study" for path in ALL)  # the product's tests run without them
 MOST_COMMANDS, MOST_LINES, MOST_COLUMNS = 14, 40, 80
 
 
@@ -156,13 +160,27 @@ def test_help_all_shows_the_options_that_help_leaves_out() -> None:
     assert "--max-violation" not in hasse("search", "--help").out
 
 
-def test_study_without_studies_says_that_they_are_not_installed(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("package", ["hasse.lab", "hasse.studies"])
+def test_group_of_a_missing_package_is_no_command(
+    package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study, "find_spec", lambda name: None)
-    for words in ((), ("hypernyms",), ("--help",)):
-        asked = hasse("study", *words)
-        assert "the studies are not installed" in asked.error
+    monkeypatch.setattr(app_module, "find_spec", lambda name: None if name == package else object())
+    group = package.rpartition(".")[2].replace("studies", "study")
+    asked = hasse(group, "--help")
+    assert asked.status == 2
+    assert f"no such command '{group}'" in asked.err
+
+
+@pytest.mark.parametrize("words", [("lab", "evaluate", "nowhere"), ("study", "plot", "nowhere")])
+def test_command_without_torch_names_the_extra(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(self: object, ctx: object) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("typer.core.TyperGroup.invoke", missing)
+    with pytest.raises(CommandError, match=r"torch, which is not installed: pip install .*\[lab\]"):
+        NeedsTorch(name=words[0]).invoke(Context(Command(words[0])))
 
 
 def test_version_is_that_of_the_package() -> None:
@@ -211,7 +229,7 @@ def test_help_with_an_unknown_command_is_an_error() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     program = (
-        "import sys; from hasse.service.cli import app\n"
+        "import sys; from hasse.service.cli.app import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
         "print('LOADED', *sorted({m.partition('.')[0] for m in sys.modules}))"

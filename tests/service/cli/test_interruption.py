@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
+from hasse.lab.commands import features as features_command
+from hasse.lab.commands import train as train_command
+from hasse.lab.features.extraction import extract
+from hasse.lab.features.source import with_features
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
 from hasse.models.encoders.names import LITE
-from hasse.models.features.extraction import extract
 from hasse.models.files import lock_folder
 from hasse.service.cli.collection import additions
-from hasse.service.cli.model import features as features_command
-from hasse.service.cli.model import train as train_command
 from hasse.service.writing import indexing
 from hasse.service.writing.image_source import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
@@ -199,7 +200,7 @@ def test_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
 
     with pytest.raises(Kill):
         indexing.build(collection, loaded, tmp_path / "index", ImageSource(), kill)
-    source = ImageSource(features=features)
+    source = with_features(ImageSource(), features)
     with indexing.build(collection, loaded, tmp_path / "index", source) as built:
         rows = built.catalog.images([one.id for one in collection.images])
     assert len(rows) == PICTURES - len(DAMAGED)
@@ -211,7 +212,7 @@ def test_features_go_on_where_ctrl_c_stopped_them(
 ) -> None:
     from safetensors.torch import save_file
 
-    from hasse.models.encoders.registry import build_backbone
+    from hasse.lab.encoders.registry import build_backbone
 
     weights = tmp_path / "weights.safetensors"
     save_file(dict(build_backbone(TINY).network.state_dict()), weights)
@@ -261,7 +262,7 @@ def test_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hasse.models.training.trainer.RetrievalTraining.train", interrupted)
+    monkeypatch.setattr("hasse.lab.training.trainer.RetrievalTraining.train", interrupted)
     assert f"goes on from there; {tmp_path} holds the best epoch so far" in hasse(*command).err
 
 

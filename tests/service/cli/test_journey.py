@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from hasse.models.encoders.registry import build_backbone
+from hasse.lab.encoders.registry import build_backbone
 from tests.service.cli.shapes import TINY_FEATURES, done, draw, info
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.tiny_network import TINY
@@ -122,10 +122,10 @@ def test_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     import torch
     from safetensors.torch import save_file
 
+    from hasse.lab.encoders.registry import build_backbone
+    from hasse.lab.features.feature_store import FeatureStore
     from hasse.models.checkpoints.checkpoint import load
     from hasse.models.datasets import load as load_dataset
-    from hasse.models.encoders.registry import build_backbone
-    from hasse.models.features.feature_store import FeatureStore
     from hasse.models.images.decoding import open_picture
 
     torch.manual_seed(0)
@@ -187,7 +187,7 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
 ) -> None:
     from safetensors.torch import save_file
 
-    from hasse.models.encoders.registry import build_backbone
+    from hasse.lab.encoders.registry import build_backbone
 
     network = build_backbone(TINY)
     weights = tmp_path / "weights.safetensors"

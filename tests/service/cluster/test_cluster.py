@@ -17,13 +17,13 @@ from safetensors.torch import save_file
 from benchmarks.cluster.nodes import ROOT, FrontEnd, Nodes
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
+from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.features.feature_store import FeatureStore
 from hasse.models.datasets import save
 from hasse.models.encoders.names import LITE
-from hasse.models.encoders.registry import build_backbone
-from hasse.models.features.feature_store import FeatureStore
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
-from tests.models.features.noise import pictures
+from tests.lab.features.noise import pictures
 from tests.postgresql import new_database, place_catalog
 from tests.ray import require_ray
 from tests.service.cli.shell import hasse

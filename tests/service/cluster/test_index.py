@@ -24,7 +24,7 @@ from hasse.index.types import KINDS, MODES, CaptionRow, ImageRow
 from hasse.service.cluster.deployment import Layout, RayShards, Replica
 from hasse.service.cluster.index import ClusterIndex
 from hasse.service.cluster.shard import SearchBatch, Shard
-from hasse.service.runtime.traces import Traces
+from hasse.service.telemetry.traces import Traces
 from tests.index.samples import embeddings, model
 from tests.postgresql import new_database, place_catalog
 

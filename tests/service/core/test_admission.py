@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hasse.service.core.admission import Admission
-from hasse.service.core.stages import Stages
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 
 
 class Clock:

@@ -12,8 +12,8 @@ import pytest
 from hasse.index.search.query import Answer, Query, RowCounts, Seconds
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, Points
+from hasse.models.calibration import Calibration, Calibrations, further_words
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.evaluation.calibration import Calibration, Calibrations, further_words
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.core.caption_order import DEPTH, CaptionOrder
 from hasse.service.verdict import SHOWS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from hasse.service.core.encoding import EncodingQueue
-from hasse.service.core.stages import Stages
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.settings import Settings
+from hasse.service.telemetry.metrics import Metrics
+from hasse.service.telemetry.stages import Stages
 from tests.service.collection import picture
 from tests.tiny import tiny_model
 

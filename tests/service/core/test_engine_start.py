@@ -15,8 +15,8 @@ from hasse.index.segments import file_checks, segment
 from hasse.index.segments.writer import LOCK
 from hasse.index.store import Index
 from hasse.service.app import create_app
+from hasse.service.core import loading
 from hasse.service.core.engine import Engine
-from hasse.service.runtime import loading
 from hasse.service.runtime.readiness import Phase
 from hasse.service.services import services_of
 from hasse.service.settings import Settings

@@ -20,10 +20,10 @@ from hasse.service.http.bodies import Bodies
 from hasse.service.http.connection import Connection, connections_of
 from hasse.service.http.hosts import Hosts
 from hasse.service.page.sample import Samples
-from hasse.service.runtime.metrics import Metrics
 from hasse.service.runtime.readiness import Readiness
 from hasse.service.services import Services
 from hasse.service.settings import Settings
+from hasse.service.telemetry.metrics import Metrics
 
 SEARCH = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
 

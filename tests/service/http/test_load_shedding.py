@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from hasse.service.runtime import logs
 from hasse.service.runtime.readiness import Phase
 from hasse.service.schemas import Problem
+from hasse.service.telemetry import logs
 from tests.service.http.connection import SEARCH, run, serving
 
 HEAD, BODY = SEARCH.split("\n\n")

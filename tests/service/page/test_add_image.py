@@ -11,8 +11,8 @@ import pytest
 
 from hasse.service.app import create_app
 from hasse.service.http.access import fingerprint, new_key
-from hasse.service.runtime import logs
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
 

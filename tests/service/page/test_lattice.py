@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hasse.models.evaluation.calibration import Calibration, Calibrations
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.service.page import lattice
 from hasse.service.questions.answers import Entailment, Place
 from hasse.service.verdict import CLAIM_WORDS, percent, verdict

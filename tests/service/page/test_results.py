@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hasse.service.core.stages import Stages
 from hasse.service.page.query import PageQuery
 from hasse.service.page.results import (
     Ranked,
@@ -16,6 +15,7 @@ from hasse.service.page.results import (
 from hasse.service.questions.answers import CaptionAnswer, CaptionHit, SameCaption, Work
 from hasse.service.questions.requests import Mode
 from hasse.service.schemas import ImageRecord
+from hasse.service.telemetry.stages import Stages
 
 
 def stages(seconds: float = 0.0124) -> Stages:

@@ -13,8 +13,8 @@ from PIL import Image
 
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint
-from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
 from hasse.service.core import records

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint
 from hasse.models.embedding_model import Points
-from hasse.models.evaluation.calibration import Calibration, Calibrations
-from hasse.models.model import OrderEmbedding
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.service.client import Client

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hasse
+from hasse.models.calibration import Calibration, Calibrations, further_words
 from hasse.models.checkpoints import checkpoint
-from hasse.models.evaluation.calibration import Calibration, Calibrations, further_words
 from hasse.service.errors import ServiceError
 from hasse.service.questions.answers import ImageAnswer
 from hasse.service.questions.handlers import ask

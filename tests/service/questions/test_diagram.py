@@ -13,16 +13,16 @@ import pytest
 
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.diagram import covering_pairs, transitive_closure
-from hasse.models.evaluation.calibration import Calibration, Calibrations
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
-from hasse.service.core.stages import Stages
 from hasse.service.questions import diagram
 from hasse.service.questions.answers import Diagram
 from hasse.service.questions.diagram import NODES
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 from tests.service.calibrated import calibrate
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.checkpoints import checkpoint
 from hasse.models.embedding_model import Points
 from hasse.models.grounding import boxes
 from hasse.models.grounding.demands import Phrase
 from hasse.models.images.preprocessing import Pixels
-from hasse.models.model import OrderEmbedding
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
 from hasse.service.questions import entails

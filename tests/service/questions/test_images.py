@@ -14,11 +14,11 @@ from hasse.index.types import Points
 from hasse.models.checkpoints import checkpoint
 from hasse.models.images.decoding import open_picture
 from hasse.service.core.searching import batch_limit
-from hasse.service.core.stages import STAGES
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import CaptionQuery
 from hasse.service.questions.table import SEARCH_CAPTIONS
+from hasse.service.telemetry.stages import STAGES
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png

@@ -10,9 +10,9 @@ import pytest
 
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
+from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.analogy import feedback_point, reword_captions, substitute
 from hasse.models.embedding_model import Points
-from hasse.models.model import OrderEmbedding
 from hasse.service.app import create_app
 from hasse.service.questions.answers import AllOfAnswer, CommonAnswer, ImageAnswer
 from hasse.service.questions.like import expand_words

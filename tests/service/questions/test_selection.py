@@ -15,10 +15,10 @@ from hasse.service.app import create_app
 from hasse.service.core.batching import BatchResult
 from hasse.service.core.encoding import EncodeKey, EncodingQueue
 from hasse.service.core.records import instant
-from hasse.service.core.stages import Stages
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageAnswers
 from hasse.service.schemas import ImageRecord, milliseconds
 from hasse.service.settings import Settings
+from hasse.service.telemetry.stages import Stages
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
 from tests.service.problems import problem

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from hasse.service.core.engine import Engine
-from hasse.service.runtime import logs
 from hasse.service.runtime.server import run
 from hasse.service.runtime.sockets import listen
 from hasse.service.settings import Settings
+from hasse.service.telemetry import logs
 from tests import tiny_network  # noqa: F401 (the model of the collection has this network)
 
 

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import checkpoint
-from hasse.models.evaluation.calibration import Calibrations
 from hasse.service.app import create_app
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.http.access import fingerprint, new_key
-from hasse.service.runtime.logs import LOGGER
 from hasse.service.runtime.reloading import Reloading, changes
 from hasse.service.services import services_of
 from hasse.service.settings import RELOADED, Settings
+from hasse.service.telemetry.logs import LOGGER
 from tests.service.client import Client
 
 KEYS = {name: new_key() for name in ("ann", "bob")}

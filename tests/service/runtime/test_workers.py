@@ -30,8 +30,8 @@ from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
 from hasse.models.encoders.names import LITE
 from hasse.service.http.access import fingerprint, new_key
-from hasse.service.runtime import logs
 from hasse.service.runtime.workers import Supervisor, cores_of
+from hasse.service.telemetry import logs
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.runtime.actor import Actor
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from hasse.index.store import Index
+from hasse.lab.features.extraction import extract
+from hasse.lab.features.source import with_features
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
-from hasse.models.features.extraction import extract
 from hasse.models.images import decoding, inspection
 from hasse.models.images.codecs import DecodedPicture
 from hasse.service.writing import image_source, indexing
@@ -40,7 +41,7 @@ def test_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) ->
     extract(there, loaded.order_embedding.images.backbone, loaded.model.preprocessing, features)
     other = Dataset("other", (replace(there.images[0], id=2),))
     with pytest.raises(DatasetError, match="run 'hasse lab features' on this dataset"):
-        indexing.build(other, loaded, tmp_path / "index", ImageSource(features))
+        indexing.build(other, loaded, tmp_path / "index", with_features(ImageSource(), features))
 
 
 def test_last_picture_that_is_damaged_is_left_out_with_its_captions(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
 from tests.studies.distillation.teaching import Pixels, two_colours
 
 

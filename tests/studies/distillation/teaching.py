@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
 from hasse.models.images.preprocessing import normalise_pixels
 
 Pixels = NDArray[np.uint8]

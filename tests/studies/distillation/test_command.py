@@ -15,14 +15,14 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.training.state import read_notes
 from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import PRETRAINED
 from hasse.models.datasets import load as load_dataset
 from hasse.models.datasets import save
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
-from hasse.models.encoders.weights import BackboneError
-from hasse.models.training.state import read_notes
+from hasse.models.errors import BackboneError
 from hasse.studies.distillation.command import distill as commands
 from hasse.studies.distillation.distillation import Distillation, DistillationConfig
 from hasse.studies.distillation.pipeline import DistillationPlan

@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.training.config import LARGEST_FACTOR
+from hasse.lab.training.run import TrainingError, TrainingStopped
+from hasse.lab.training.state import read_notes
 from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
 from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
-from hasse.models.training.config import LARGEST_FACTOR
-from hasse.models.training.run import TrainingError, TrainingStopped
-from hasse.models.training.state import read_notes
 from hasse.studies.distillation.augmentation import AugmentationConfig
 from hasse.studies.distillation.distillation import (
     Distillation,

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from hasse.models.encoders.backbone import Backbone
-from hasse.models.encoders.registry import build_backbone
-from hasse.models.encoders.weights import BackboneError
+from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.registry import build_backbone
+from hasse.models.errors import BackboneError
 from hasse.studies.distillation.student import Student, Teacher, layers_of
 from tests.studies.distillation.teaching import build_like
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.training.run import Progress, TrainingError
 from hasse.models.checkpoints import checkpoint as retrieval
 from hasse.models.encoders.model_config import MAX_COORDINATES, ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.model import OrderEmbedding
-from hasse.models.training.run import Progress, TrainingError
 from hasse.models.vocabulary import Vocabulary, words
 from hasse.studies.bootstrap import interval
 from hasse.studies.entailment import checkpoint

@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import nn
 
+from hasse.lab.training.config import TrainingConfig
+from hasse.lab.training.inputs import TrainingInputs
+from hasse.lab.training.lesson import Lesson, Measurement
+from hasse.lab.training.recipe import Recipe, find
+from hasse.lab.training.run import Progress, TrainingError, TrainingStopped
+from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
-from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import TrainingInputs
-from hasse.models.training.lesson import Lesson, Measurement
-from hasse.models.training.recipe import Recipe, find
-from hasse.models.training.run import Progress, TrainingError, TrainingStopped
-from hasse.models.training.trainer import RetrievalTraining
 from hasse.models.vocabulary import words
 from hasse.studies.grounding.command import RECIPES_OF_GROUNDING
 from hasse.studies.grounding.decoder import DecodingLesson, DecodingOptions
@@ -30,7 +30,7 @@ from hasse.studies.grounding.sentence_model import (
     sentence_encoder,
 )
 from hasse.studies.grounding.word_vectors import WordVectorLesson, WordVectors
-from tests.models.training.colours import CONFIG, collection, features, stop_after, weights
+from tests.lab.training.colours import CONFIG, collection, features, stop_after, weights
 from tests.tiny_network import FEATURES
 
 SIZE = 6

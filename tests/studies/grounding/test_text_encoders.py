@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.lab.training.lesson import Measurement
+from hasse.lab.training.run import Progress
 from hasse.models.checkpoints import checkpoint
-from hasse.models.training.lesson import Measurement
-from hasse.models.training.run import Progress
 from hasse.studies.grounding.sentence_model import SentenceModelConfig
-from tests.models.training.colours import CONFIG, run
+from tests.lab.training.colours import CONFIG, run
 
 
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "sum"])

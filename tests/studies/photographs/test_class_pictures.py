@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from hasse.lab.features.feature_store import Maker, open_appender
 from hasse.models.datasets import Dataset, DatasetError, Image
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.features.feature_store import Maker, open_appender
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures, ClassPictures

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.encoders import registry
+from hasse.lab.encoders import registry
 from hasse.studies.photographs.chains import read_chains
 from hasse.studies.photographs.sentence_encoder import SentenceEncoder
 from hasse.studies.photographs.text_features import TextFeatures

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 import torch
 
+from hasse.lab.features.feature_store import FeaturesError
+from hasse.lab.pipelines.dataset_encoding import EncodedDataset
+from hasse.lab.training.config import TrainingConfig
+from hasse.lab.training.inputs import FeatureInput, TrainingInputs, dataset_points
+from hasse.lab.training.run import TrainingStopped
+from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.features.feature_store import FeaturesError
 from hasse.models.score import penalties_between
-from hasse.models.training.config import TrainingConfig
-from hasse.models.training.inputs import FeatureInput, TrainingInputs, dataset_points
-from hasse.models.training.run import TrainingStopped
-from hasse.models.training.trainer import RetrievalTraining
-from hasse.service.pipelines.dataset_encoding import EncodedDataset
 from hasse.studies.photographs.chain_calibration import calibrate_model
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures
 from hasse.studies.photographs.classes import PictureClass
 from hasse.studies.photographs.lesson import TextLesson, TextOptions, TextSources
-from tests.models.training.colours import COLOURS, CONFIG, collection, stop_after, weights
+from tests.lab.training.colours import COLOURS, CONFIG, collection, stop_after, weights
 from tests.studies.photographs.sentences import features_of
 
 DATASET = collection(24)

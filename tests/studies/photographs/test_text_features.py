@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.features.feature_store import FeaturesError
+from hasse.lab.features.feature_store import FeaturesError
 from hasse.studies.photographs.text_features import (
     FEATURES,
     TEXTS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hasse.models.evaluation.calibration import Calibration
+from hasse.models.calibration import Calibration
 from hasse.studies.photographs.text_pairs import Nouns, TextPair, called_right
 from hasse.studies.photographs.things import Things, Usage
 from hasse.studies.wordnet.lexicon import Lexicon

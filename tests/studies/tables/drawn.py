@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from hasse.models.encoders.registry import build_backbone
+from hasse.lab.encoders.registry import build_backbone
 from tests.service.cli.shell import hasse
 
 

@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from hasse.models.evaluation.retrieval import retrieve
+from hasse.lab.evaluation.retrieval import retrieve
+from hasse.lab.pipelines.dataset_encoding import EncodedDataset
+from hasse.lab.pipelines.evaluation import ModelEvaluation
 from hasse.models.score import SCORES, Score
-from hasse.service.pipelines.dataset_encoding import EncodedDataset
-from hasse.service.pipelines.evaluation import ModelEvaluation
 from hasse.studies.plotter import FiguresError
 from hasse.studies.tables import figures
 from hasse.studies.tables.figures import draw
-from tests.models.evaluation.test_retrieval import dataset, unit
+from tests.lab.evaluation.test_retrieval import dataset, unit
 
 NAMES = ["recall", "ranks", "violations", "points"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import load as load_dataset
-from hasse.models.evaluation.calibration import Calibrations
 from hasse.service.pipelines.scenes import generate
 from hasse.studies.bootstrap import interval
 from hasse.studies.tables import lattice, scenes

@@ -7,7 +7,7 @@ from hasse.models.score import SCORES, Score
 from hasse.studies.bootstrap import interval
 from hasse.studies.tables import length_study as study
 from hasse.studies.tables.length_study import length_study
-from tests.models.evaluation.test_retrieval import dataset, unit
+from tests.lab.evaluation.test_retrieval import dataset, unit
 
 TEXTS = [
     ["a dog", "a big brown dog runs on the wide beach"],

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.evaluation.significance import differences
+from hasse.lab.evaluation.significance import differences
 from hasse.studies.tables import recipes
 from hasse.studies.tables.recipes import differences_of_trainings
-from tests.models.evaluation.test_significance import retrieval
+from tests.lab.evaluation.test_significance import retrieval
 from tests.studies.tables.drawn import make
 
 NETWORK = "torchvision/regnet_y_400mf"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hasse.studies.tables.texts import Found, tables
-from tests.models.evaluation.test_significance import retrieval
+from tests.lab.evaluation.test_significance import retrieval
 
 
 def found(seed: int) -> Found:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import pretrained
-from hasse.models.evaluation.calibration import Calibrations
 from hasse.studies.photographs.text_pairs import TextPair
 from hasse.studies.tables import verdicts
 

@@ -230,7 +230,7 @@ def test_search_by_captions_does_not_load_the_image_encoder(
 ) -> None:
     asked = [str(photo) if word == "PHOTO" else word for word in question]
     command = ["hasse", *asked, "--library", str(collection), "--device", "cpu", "--json"]
-    encoder = "hasse.models.encoders.libraries.classifiers"
+    encoder = "hasse.lab.encoders.libraries.classifiers"
     program = f"""
 import sys
 sys.argv = {command!r}
@@ -357,7 +357,7 @@ def test_saved_search_says_once_what_is_new(tmp_path: Path) -> None:
 
 _TEXTS_ALONE = """
 import sys
-from hasse.service.cli import app
+from hasse.service.cli.app import app
 
 compiled = {"numba", "llvmlite", "scipy"}
 for command, allowed in {
@@ -388,7 +388,7 @@ def test_commands_without_a_picture_import_nothing_heavy(collection: Path, tmp_p
 
 _PICTURES = """
 import sys
-from hasse.service.cli import app
+from hasse.service.cli.app import app
 
 photo, library = sys.argv[1:]
 heavy = {"torch", "torchvision", "faiss", "fastapi"}

@@ -84,8 +84,8 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
 
 def test_tell_and_report_of_an_epoch_print_above_the_bar() -> None:
     _, shown = on_a_terminal(
-        "from hasse.models.training.run import Progress\n"
-        "from hasse.service.cli.terminal.long_running import training_report\n"
+        "from hasse.lab.training.run import Progress\n"
+        "from hasse.lab.commands.training_report import training_report\n"
         "from hasse.service.cli.terminal.progress import progress, tell\n"
         "with progress('learning') as report:\n"
         "    report(1, 2)\n"

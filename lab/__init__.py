@@ -1,0 +1,1 @@
+"""Trains and measures models; needs the extra `lab`. No package of the product imports it."""

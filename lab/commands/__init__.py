@@ -1,0 +1,1 @@
+"""`hasse lab`: the commands that make, measure and try models."""

@@ -1,0 +1,1 @@
+"""Importers of datasets in published formats: MS-COCO, Karpathy, Flickr8k."""

@@ -1,0 +1,1 @@
+"""Kernels of trainings on a GPU; each is tested against a plain reference."""

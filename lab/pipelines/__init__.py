@@ -1,0 +1,1 @@
+"""The long work behind `hasse lab`: training, evaluation, and encoding whole datasets."""

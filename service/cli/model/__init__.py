@@ -1,1 +1,0 @@
-"""Commands of `hasse lab`: datasets, features, training, evaluation, models and indexes."""

@@ -1,0 +1,1 @@
+"""Logs, metrics, stages and traces of a service."""
