@@ -1,0 +1,1 @@
+"""Neural networks in ONNX's format, run without torch by OpenVINO or ONNX Runtime."""
