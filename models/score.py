@@ -5,19 +5,18 @@ describe. `order-reversed` puts images above captions, and `cosine` is symmetric
 paper's controls (Table 2). The score is a property of a checkpoint: its encoders are trained for
 it.
 
-Functions import torch and numba themselves, because an index needs only the names of scores.
+Functions import numba themselves, because an index needs only the names of scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from hasse.models.order import violation
 
 Score = Literal["order", "order-reversed", "cosine"]
 SCORES: tuple[Score, ...] = get_args(Score)
@@ -30,25 +29,13 @@ MORE_GENERAL: Mapping[Score, Literal["image", "caption"] | None] = {
 }
 
 
-def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
+def penalties_between(
+    score: Score, images: NDArray[np.float32], captions: NDArray[np.float32]
+) -> NDArray[np.float32]:
     """Return every image's penalty with every caption: (I, N), (C, N) -> (I, C).
 
     Those of the order scores are in [0, inf). That of the cosine is 1 - x.y, in [0, 2].
     """
-    from hasse.models.order import pairwise_violation
-
-    general = MORE_GENERAL[score]
-    if general is None:
-        return 1 - images @ captions.T
-    if general == "caption":
-        return pairwise_violation(images, captions)
-    return pairwise_violation(captions, images).T
-
-
-def penalties_between(
-    score: Score, images: NDArray[np.float32], captions: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return `penalties` of numpy arrays, without torch: (I, N), (C, N) -> (I, C)."""
     from hasse.models.kernels.cpu_violations import violations
 
     general = MORE_GENERAL[score]
@@ -70,14 +57,3 @@ def penalties_of(
         cosines: NDArray[np.float32] = np.einsum("n,cn->c", image, captions)
         return 1 - cosines
     return violation(image, captions) if general == "caption" else violation(captions, image)
-
-
-def violation(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return E(x, y) of points (N,) or rows of points (R, N), also one of each: -> () or (R,).
-
-    The bits of a row do not depend on the other rows, as they would in a matrix product.
-    """
-    gaps = y - x
-    np.maximum(gaps, 0, out=gaps)
-    sums: NDArray[np.float32] = np.einsum("...n,...n->...", gaps, gaps)
-    return sums

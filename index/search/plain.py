@@ -18,7 +18,7 @@ from hasse.index.kernels.arrays import release_memory
 from hasse.index.search.query import Answer, Query, RowCounts, Seconds
 from hasse.index.segments.snapshot import LiveSegment, Snapshot
 from hasse.index.types import Ids, Orientation, Points, Relation
-from hasse.models.score import violation
+from hasse.models.order import violation
 
 MAX_BYTES = 400 << 20  # of the points of one kind: 100,000 rows of 1,024 coordinates
 _BLOCK_BYTES = 1 << 19  # of points, which stay in a core's cache while they are scored

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.kernels.violations import penalties
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.distributed import World
 from hasse.lab.training.inputs import ImageInput
 from hasse.lab.training.lesson import EncodedBatch, Lesson
 from hasse.lab.training.loss import contrastive_loss, ranking_loss
 from hasse.lab.training.run import set_learning_rate
-from hasse.models.score import penalties
 
 
 class TrainingStep:

@@ -29,7 +29,8 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.score import Score, violation
+from hasse.models.order import violation
+from hasse.models.score import Score
 
 Kind: TypeAlias = Literal["image", "caption"]
 Points: TypeAlias = NDArray[np.float32]

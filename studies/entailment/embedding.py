@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from hasse.lab.encoders.text_encoder import CaptionEncoder, encode_captions, pad_captions
+from hasse.lab.kernels.violations import violation
 from hasse.models.encoders.model_config import MAX_COORDINATES, MAX_WORD_RANGE, CaptionPooling
 from hasse.models.encoders.text_inference import Length
-from hasse.models.order import violation
 from hasse.models.vocabulary import Vocabulary
 from hasse.studies.entailment.corpus import SentencePair
 from hasse.studies.labelled_pairs import Penalties

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from hasse.models.order import violation
+from hasse.lab.kernels.violations import violation
 from hasse.studies.hypernyms.taxonomy import Edges
 from hasse.studies.labelled_pairs import Penalties
 

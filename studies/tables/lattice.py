@@ -34,9 +34,9 @@ from torch import Tensor
 
 from hasse.lab.evaluation.ground_truth import known_ground_truth
 from hasse.lab.evaluation.ranking import average_precisions
+from hasse.lab.kernels.violations import pairwise_violation
 from hasse.models.analogy import is_single_word, reword_captions, substitute
 from hasse.models.diagram import by_pictures, by_violation, transitive_closure
-from hasse.models.order import meet, pairwise_violation
 from hasse.scenes import Scene, SceneTable, Statement, entails, sample_statements
 from hasse.scenes.concepts import THING_COLOURS, is_a, leaves
 from hasse.studies.tables.report import Values
@@ -119,7 +119,7 @@ def common(bench: Bench, questions: int) -> Measured:
 
     return {
         f"worst part {OURS}": measured(np.maximum(one, other)),
-        "meet": measured(pairwise_violation(meet(first, second), points).numpy()),
+        "meet": measured(pairwise_violation(torch.minimum(first, second), points).numpy()),
         "mean": measured(pairwise_violation((first + second) / 2, points).numpy()),
         "first picture alone": measured(one),
     }

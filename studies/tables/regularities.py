@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.features.source import with_features
+from hasse.lab.kernels.violations import penalties
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.inputs import FeatureInput, TrainingInputs
 from hasse.lab.training.trainer import RetrievalTraining
@@ -45,7 +46,6 @@ from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.decoding import open_picture
-from hasse.models.score import penalties
 from hasse.scenes import Scene, draw
 from hasse.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
 from hasse.service.writing.image_source import ImageSource

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from hasse.lab.evaluation.ranking import average_precisions, best_ranks
+from hasse.lab.kernels.violations import penalties
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.named_models import PRETRAINED, pretrained
-from hasse.models.score import penalties
 from hasse.scenes import (
     Scene,
     SceneTable,

@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.encoders.text_encoder import CaptionEncoder, Ensemble
+from hasse.lab.kernels.violations import penalties
 from hasse.models.encoders.model_config import (
     MAX_COORDINATES,
     MAX_WORD_RANGE,
@@ -19,7 +20,7 @@ from hasse.models.encoders.model_config import (
 )
 from hasse.models.encoders.regions import pool_regions
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.score import SCORES, Score, penalties
+from hasse.models.score import SCORES, Score
 from hasse.models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model
 from tests.tiny_network import FEATURES, TINY

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hasse.models.order import pairwise_violation
+from hasse.lab.kernels.violations import pairwise_violation
 from tests import oracle
 from tests.compilation import Signature, compiled
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from hasse.lab.encoders.text_encoder import Ensemble
+from hasse.lab.kernels.violations import penalties
 from hasse.lab.training.config import Schedule
 from hasse.lab.training.distributed import World
 from hasse.lab.training.inputs import FeatureInput
 from hasse.lab.training.loss import contrastive_loss, ranking_loss
-from hasse.models.score import SCORES, Score, penalties
+from hasse.models.score import SCORES, Score
 from hasse.models.vocabulary import END, PADDING, UNKNOWN
 from tests.lab.training.colours import (
     CONFIG,

@@ -15,6 +15,7 @@ from hasse.lab.evaluation.calibrating import calibrations
 from hasse.lab.evaluation.ground_truth import known_ground_truth
 from hasse.lab.evaluation.ranking import RankingMetrics, average_precisions
 from hasse.lab.evaluation.retrieval import Evaluation, evaluate
+from hasse.lab.kernels.violations import pairwise_violation
 from hasse.lab.training.inputs import FeatureInput, ImageInput, TrainingInputs, dataset_points
 from hasse.lab.training.lesson import Measurement
 from hasse.lab.training.run import Progress, TrainingError
@@ -24,7 +25,6 @@ from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.encoders.names import LITE
-from hasse.models.order import pairwise_violation
 from tests.lab.training.colours import (
     CONFIG,
     FewReferences,

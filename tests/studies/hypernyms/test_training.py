@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from hasse.lab.kernels.violations import violation
 from hasse.lab.training.run import Progress
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError
-from hasse.models.order import violation
 from hasse.studies.hypernyms import checkpoint
 from hasse.studies.hypernyms.checkpoint import HypernymCheckpoint, Withheld
 from hasse.studies.hypernyms.embedding import COMPARISONS, ConceptEmbedding

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from hasse.lab.kernels.violations import blocked_violation, pairwise_violation
 from hasse.models.kernels.cpu_violations import in_threads
-from hasse.models.order import pairwise_violation
 from tests import oracle
 
 SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (4, 8, 16), (67, 70, 150)]
@@ -116,3 +117,58 @@ def test_the_cube_never_exists_forward_or_backward() -> None:
     stored = 4 * (150 + 170) * 160
     # The points, their sums and the matrix are twice as much; the cube is eighty times.
     assert stored < peak < 5 * stored
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("b", "c", "n"), [(1, 1, 1), (5, 3, 4), (2, 33, 17), (0, 3, 4), (2, 0, 4), (2, 3, 0)]
+)
+def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
+    block: int, b: int, c: int, n: int
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(rows, n, generator=generator, dtype=torch.double) for rows in (b, c))
+    found = blocked_violation(x, y, block)
+    assert found.dtype == torch.double
+    np.testing.assert_allclose(found.numpy(), oracle.pairwise_violation(x, y), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [5, 1 << 20])
+def test_the_gradient_in_blocks_is_that_of_the_formula(
+    block: int,
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(4, 6, generator=generator, dtype=torch.double, requires_grad=True)
+    y = torch.rand(3, 6, generator=generator, dtype=torch.double, requires_grad=True)
+    weight = torch.rand(4, 3, generator=generator, dtype=torch.double)
+    plain = ((y[None] - x[:, None]).clamp(min=0).square().sum(-1) * weight).sum()
+    expected = torch.autograd.grad(plain, (x, y))
+    ours = torch.autograd.grad((blocked_violation(x, y, block) * weight).sum(), (x, y))
+    for mine, theirs in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_the_cube_in_blocks_never_exists_forward_or_backward() -> None:
+    largest = 0
+
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            result = func(*args, **(kwargs or {}))
+            for out in result if isinstance(result, tuple) else (result,):
+                largest = max(largest, out.untyped_storage().nbytes() // out.element_size())
+            return result
+
+    x = torch.rand(50, 64, dtype=torch.double, requires_grad=True)
+    y = torch.rand(70, 64, dtype=torch.double, requires_grad=True)
+    with Watch():  # type: ignore[no-untyped-call]
+        torch.autograd.grad(blocked_violation(x, y, 4096).sum(), (x, y))
+    assert 0 < largest <= y.numel(), "nothing is larger than the points themselves"
+
+
+@pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 4)), ((3,), (2, 3)), ((2, 3), (1, 2, 3))])
+def test_points_that_are_not_two_matrices_of_one_dimension_are_refused(
+    x: tuple[int, ...], y: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match="one dimension"):
+        pairwise_violation(torch.rand(x), torch.rand(y))
