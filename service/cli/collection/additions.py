@@ -143,7 +143,7 @@ def _open_or_create(
             created = create_index(folder, checkpoint)
         except IndexExistsError:  # another command created it meanwhile: both add to it
             created = Index.open(folder, checkpoint.fingerprint)
-        source = partial(options.encoding.source, skipped=tell)
+        source = options.encoding.source
         with created:
             yield created, Encoders(lambda: checkpoint, source)
         if created.info().images and not options.dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -115,8 +116,8 @@ class Encoding:
     device: Device = "auto"
     workers: Workers = None
 
-    def source(self) -> ImageSource:
+    def source(self, skipped: Callable[[str], None] = tell) -> ImageSource:
         """Return the source of the points of pictures."""
         from hasse.service.writing.image_source import ImageSource
 
-        return ImageSource(self.batch_size, self.workers, tell, picture_limits())
+        return ImageSource(self.batch_size, self.workers, skipped, picture_limits())
