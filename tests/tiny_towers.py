@@ -40,12 +40,18 @@ def tokenizer() -> bytes:
 
 
 def picture_graph(
-    input_name: str = "image", output_name: str = "embedding", batch: int | str = 1, side: int = SIDE
+    input_name: str = "image",
+    output_name: str = "embedding",
+    batch: int | str = 1,
+    side: int = SIDE,
 ) -> onnx.ModelProto:
     """Return a graph: pixels (B, 3, SIDE, SIDE) -> points (B, DIMENSION)."""
     weights = PIXEL_WEIGHTS if side == SIDE else np.ones((3 * side * side, DIMENSION), np.float32)
     return _model(
-        [helper.make_node("Flatten", [input_name], ["flat"], axis=1), _product("flat", output_name)],
+        [
+            helper.make_node("Flatten", [input_name], ["flat"], axis=1),
+            helper.make_node("MatMul", ["flat", "weights"], [output_name]),
+        ],
         [helper.make_tensor_value_info(input_name, TensorProto.FLOAT, (batch, 3, side, side))],
         (output_name, batch),
         {"weights": weights},
@@ -75,7 +81,9 @@ def text_graph(
             helper.make_node("Div", ["sum", "number"], [output_name]),
         ]
     else:
-        nodes.append(helper.make_node("ReduceMean", ["vectors"], [output_name], axes=[1], keepdims=0))
+        nodes.append(
+            helper.make_node("ReduceMean", ["vectors"], [output_name], axes=[1], keepdims=0)
+        )
     constants = {"weights": TOKEN_VECTORS}
     if masked:
         constants |= {"last": np.array([2]), "middle": np.array([1])}
@@ -126,7 +134,7 @@ def transformers_folder(
     config: Mapping[str, Any] | None = None,
     tokens: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a folder of Transformers.js' layout; its graphs take any number of pictures or texts."""
+    """Write a folder of Transformers.js' layout; its graphs take many pictures or texts."""
     picture = picture_graph("pixel_values", "image_embeds", "batch")
     text = text_graph(
         "input_ids", "text_embeds", "batch", "length", TensorProto.INT64, masked=masked
@@ -184,10 +192,6 @@ def text_point(tokens: list[int]) -> NDArray[np.float32]:
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(vector / np.linalg.norm(vector), np.float32)
-
-
-def _product(input_name: str, output_name: str) -> onnx.NodeProto:
-    return helper.make_node("MatMul", [input_name, "weights"], [output_name])
 
 
 def _model(

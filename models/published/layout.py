@@ -56,10 +56,12 @@ class Layout:
         path = PurePosixPath(file)
         if ".." in path.parts:
             return False
-        for graph in map(PurePosixPath, (self.pictures, self.texts)):
-            if path.parent == graph.parent and not file.endswith(_OTHER_RUNTIMES):
-                return self.maker == "immich" or path.name.startswith(graph.name)
-        return False
+        graphs = (PurePosixPath(graph) for graph in (self.pictures, self.texts))
+        return not file.endswith(_OTHER_RUNTIMES) and any(
+            path.parent == graph.parent
+            and (self.maker == "immich" or path.name.startswith(graph.name))
+            for graph in graphs
+        )
 
 
 IMMICH = Layout(
