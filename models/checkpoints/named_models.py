@@ -128,7 +128,12 @@ def make(name: str, files: EncoderFiles) -> Path:
     folder = require_free(name)
     with lock_folder(folder):
         require_free(name)
-        dual_encoder_folder.save(folder, name, files)
+        try:
+            dual_encoder_folder.save(folder, name, files)
+        except CheckpointError:
+            with suppress(OSError):  # what an earlier call has left there
+                folder.rmdir()
+            raise
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,8 @@ def look_up(repository: str) -> HubModel:
         raise PublishedModelError(
             f"downloads need a package that is missing: {pip_install('clip')}"
         ) from error
-    api = HfApi(token=False)  # public models need no account
+    # Read at each call. Public models need no account.
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=False)
     address = f"{api.endpoint}/{repository}"
     try:
         info = api.model_info(repository, files_metadata=True, timeout=_TIMEOUT.read)

@@ -33,8 +33,13 @@ def choose_model(name: Path, *, yes: bool) -> Path:
     if layout_of_folder(name) is not None:
         return _make(_name_of(name), name, name.resolve().name)
     found = named_models.find(name)
-    if (found / CONFIG).is_file() or str(name) not in PUBLISHED:
+    if (found / CONFIG).is_file():
         return found
+    if str(name) not in PUBLISHED:
+        raise CommandError(
+            f"there is no model '{name}': name one of 'hasse lab model list', the folder of one, "
+            f"or one of {', '.join(PUBLISHED)}, which are downloaded"
+        )
     return _download(PUBLISHED[str(name)], yes=yes)
 
 
