@@ -49,14 +49,14 @@ class PictureEncoder:
         network: the graph.
         input: the name of its pixels.
         output: the name of its points.
-        checksum: the SHA-256 of its file.
+        identity: the SHA-256 of its file, or the fingerprint of the network it was exported from.
     """
 
     name: str
     network: Network
     input: str
     output: str
-    checksum: str = ""
+    identity: str = ""
 
     @property
     def dtype(self) -> str:
@@ -64,8 +64,8 @@ class PictureEncoder:
         return self.network.dtype
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the graph's file."""
-        return self.checksum
+        """Return the SHA-256 that identifies the network."""
+        return self.identity
 
     def features(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the points of pictures before normalisation: (B, 3, H, W) -> (B, N)."""

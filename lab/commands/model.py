@@ -68,7 +68,6 @@ def make(
       hasse use clip
     """
     from hasse.lab.encoders import registry
-    from hasse.lab.encoders.pair_export import exported
     from hasse.models.checkpoints import named_models
 
     if download_weights == (weights is not None):
@@ -79,7 +78,10 @@ def make(
     named_models.require_free(name)
     if weights is None:
         weights = registry.download_weights(encoder, tell)
-    with exported(encoder, registry.build_encoder_pair(encoder, weights)) as files:
+    pair = registry.build_encoder_pair(encoder, weights)
+    from hasse.lab.encoders.pair_export import exported  # needs open_clip, which made the pair
+
+    with exported(encoder, pair) as files:
         folder = named_models.make(name, files)
     _print_model(named_models.describe(folder))
     tell(f"next: 'hasse use {name}' brings your library over to it")
@@ -96,8 +98,11 @@ def convert(*, name: Name) -> None:
     Example:
       hasse lab model convert clip
     """
-    from hasse.lab.encoders.pair_export import convert as replace
+    from hasse.lab.encoders.registry import require_library
     from hasse.models.checkpoints.named_models import describe, find
+
+    require_library("open_clip/")
+    from hasse.lab.encoders.pair_export import convert as replace
 
     folder = find(Path(name))
     replace(folder)

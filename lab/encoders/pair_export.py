@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hasse.lab.encoders.libraries.clip_tokenizer import clip_tokenizer
 from hasse.lab.encoders.libraries.open_clip import Architecture, EncoderPair, build
-from hasse.lab.encoders.registry import require_library
 from hasse.models.checkpoints import dual_encoder_folder
+from hasse.models.checkpoints.checkpoint import fingerprint_of
 from hasse.models.checkpoints.dual_encoder_folder import CALIBRATION, METRICS, EncoderFiles
 from hasse.models.checkpoints.model_folder import (
     VOCABULARY,
@@ -59,6 +60,7 @@ def exported(encoder: str, pair: EncoderPair) -> Iterator[EncoderFiles]:
             architecture.tokenizer,
             architecture.preprocessing,
             architecture.tokens,
+            network=pair.images.fingerprint(),
         )
 
 
@@ -71,8 +73,6 @@ def convert(folder: Path) -> None:
         CheckpointError: the folder holds no such model, or a damaged one.
         BackboneError: a package is missing, or torch cannot export the encoders.
     """
-    from hasse.models.checkpoints.checkpoint import fingerprint_of
-
     with OLD_KIND.open(folder) as (config, sums):
         pair = _old_pair(folder, config)
         calibration = (folder / CALIBRATION).read_bytes()
@@ -90,9 +90,6 @@ def convert(folder: Path) -> None:
 def _old_pair(folder: Path, config: dict[str, Any]) -> EncoderPair:
     """Read the encoders of a model of version 0.3.0."""
     name = config["model"]["encoder"]
-    require_library(name)
-    from hasse.lab.encoders.libraries.clip_tokenizer import clip_tokenizer
-
     stored = json.loads((folder / VOCABULARY).read_bytes())
     vocabulary = stored["vocabulary"]
     architecture = Architecture(

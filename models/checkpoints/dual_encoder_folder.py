@@ -64,6 +64,8 @@ class EncoderFiles:
         preprocessing: of pictures.
         tokens: the settings of the tokenizer.
         source: checksums of the files that the model is made of, by their names.
+        network: the fingerprint of the network that the graph of pictures was exported from, if
+            any: features that were cached with it are features of the graph.
     """
 
     encoder: str
@@ -73,6 +75,7 @@ class EncoderFiles:
     preprocessing: Preprocessing
     tokens: TokenSettings
     source: Mapping[str, str] = field(default_factory=dict)
+    network: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ def save(
         "tokens": asdict(files.tokens),
         "ports": asdict(ports),
         "source": dict(files.source),
+        "network": files.network,
         "fingerprint": fingerprint,
     }
     calibration = calibration or json.dumps(Calibrations().to_json()).encode()
@@ -149,7 +153,8 @@ def load(
         pictures = None
         if with_pictures:
             network = open_network(folder / PICTURES, runtime, device)
-            pictures = _picture_encoder(shape.encoder, network, ports, sums[PICTURES])
+            identity = config.get("network") or sums[PICTURES]
+            pictures = _picture_encoder(shape.encoder, network, ports, identity)
         texts = _text_encoder(open_network(folder / TEXTS, runtime, device), tokenizer, ports)
     except (NetworkError, TokenizerError) as error:
         raise CheckpointError(str(error)) from error
@@ -157,9 +162,9 @@ def load(
 
 
 def _picture_encoder(
-    name: str, network: Network, ports: Ports, checksum: str = ""
+    name: str, network: Network, ports: Ports, identity: str = ""
 ) -> PictureEncoder:
-    return PictureEncoder(name, network, ports.pixels, ports.picture_points, checksum)
+    return PictureEncoder(name, network, ports.pixels, ports.picture_points, identity)
 
 
 def _text_encoder(network: Network, tokenizer: Tokenizer, ports: Ports) -> TextEncoder:
