@@ -170,4 +170,5 @@ class DualEncoder(EncodesPictures, Ungrounded):
 def unit(vectors: NDArray[np.float32]) -> Points:
     """Scale vectors to unit length: (B, N) -> (B, N)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, np.float32(1e-12))
+    scaled: Points = vectors / np.maximum(lengths, np.float32(1e-12))
+    return scaled

@@ -19,8 +19,10 @@ from hasse.lab.encoders.libraries.clip_tokenizer import clip_tokenizer
 from hasse.lab.encoders.libraries.open_clip import Architecture, EncoderPair, build
 from hasse.models.checkpoints import dual_encoder_folder
 from hasse.models.checkpoints.checkpoint import fingerprint_of
-from hasse.models.checkpoints.dual_encoder_folder import CALIBRATION, METRICS, EncoderFiles
+from hasse.models.checkpoints.dual_encoder_folder import EncoderFiles
 from hasse.models.checkpoints.model_folder import (
+    CALIBRATION,
+    METRICS,
     VOCABULARY,
     ModelKind,
 )

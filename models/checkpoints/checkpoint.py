@@ -29,15 +29,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import dual_encoder_folder, trained_model
-from hasse.models.checkpoints.dual_encoder_folder import (
-    CALIBRATION,
-    DUAL_KIND,
-    ENCODING_FILES,
-    METRICS,
-    PICTURES,
-)
+from hasse.models.checkpoints.dual_encoder_folder import DUAL_KIND, ENCODING_FILES, PICTURES
 from hasse.models.checkpoints.model_folder import (
+    CALIBRATION,
     CONFIG,
+    METRICS,
     UNNAMED,
     VOCABULARY,
     WEIGHTS,

@@ -22,7 +22,13 @@ from typing import Any
 import numpy as np
 
 from hasse.models.calibration import Calibrations
-from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError, ModelKind
+from hasse.models.checkpoints.model_folder import (
+    CALIBRATION,
+    CONFIG,
+    METRICS,
+    CheckpointError,
+    ModelKind,
+)
 from hasse.models.dual_encoder import (
     DualEncoder,
     DualEncoderConfig,
@@ -35,7 +41,6 @@ from hasse.models.networks.network import Network, NetworkError, Runtime, open_n
 from hasse.models.tokenizer import Tokenizer, TokenizerError, TokenSettings
 
 PICTURES, TEXTS, TOKENIZER = "pictures.onnx", "texts.onnx", "tokenizer.json"
-CALIBRATION, METRICS = "calibration.json", "metrics.json"
 DUAL_KIND = ModelKind(
     "two towers",
     "hasse use",

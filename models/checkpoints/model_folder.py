@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
+CALIBRATION, METRICS = "calibration.json", "metrics.json"
 SUMS = "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model without a kind in config.json
 

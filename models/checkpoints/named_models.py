@@ -13,7 +13,7 @@ from pathlib import Path
 from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import checkpoint, dual_encoder_folder
 from hasse.models.checkpoints.dual_encoder_folder import EncoderFiles
-from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError, read_sums
+from hasse.models.checkpoints.model_folder import CALIBRATION, CONFIG, CheckpointError, read_sums
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.names import full_name
 from hasse.models.files import lock_folder
@@ -203,9 +203,7 @@ def describe(folder: Path) -> Description:
     """
     try:
         config = json.loads((folder / CONFIG).read_bytes())
-        calibration = Calibrations.from_json(
-            json.loads((folder / checkpoint.CALIBRATION).read_bytes())
-        )
+        calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         model = config["model"]
         return Description(
             str(config["name"]),

@@ -120,7 +120,7 @@ def copy_graph(graph: Path, target: Path) -> list[Path]:
 def _opened(graph: Path) -> Iterator[memoryview]:
     """Map a file into memory; raise NetworkError if the caller finds no graph in it."""
     try:
-        yield memoryview(np.memmap(graph, np.uint8, "r"))
+        yield np.memmap(graph, np.uint8, "r").data
     except (ValueError, IndexError, KeyError) as error:
         raise NetworkError(f"{graph} is not an ONNX graph: download it again") from error
 

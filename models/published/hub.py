@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,7 @@ def download(model: HubModel, folder: Path, report: Report) -> None:
         for file in model.files:
             path = folder / file.name
             if not (path.is_file() and _is_right(path, file)):
-                start = done
-                _download(
-                    client, model, file, path, lambda size, at=start: report(at + size, model.size)
-                )
+                _download(client, model, file, path, partial(_report, report, done, model.size))
             done += file.size
             report(done, model.size)
 
@@ -119,22 +117,26 @@ def _download(
     client: httpx.Client, model: HubModel, file: HubFile, path: Path, report: Callable[[int], None]
 ) -> None:
     """Download one file, after the bytes that an earlier call has left."""
-    partial = path.with_name(f"{path.name}.{file.label}.partial")
+    unfinished = path.with_name(f"{path.name}.{file.label}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    size = partial.stat().st_size if partial.is_file() else 0
+    size = unfinished.stat().st_size if unfinished.is_file() else 0
     url = f"{model.address}/resolve/{model.revision}/{file.name}"
     try:
         if size < file.size or not file.size:
-            headers = {"Range": f"bytes={size}-"} if size else {}
+            headers = {"Accept-Encoding": "identity"}  # ranges count bytes of the file itself
+            if size:
+                headers["Range"] = f"bytes={size}-"
             with client.stream("GET", url, headers=headers) as answer:
                 answer.raise_for_status()
                 goes_on = answer.status_code == httpx.codes.PARTIAL_CONTENT
                 size = size if goes_on else 0
-                with partial.open("ab" if goes_on else "wb") as target:
+                with unfinished.open("ab" if goes_on else "wb") as target:
                     for block in answer.iter_bytes(_BLOCK):
                         target.write(block)
                         size += len(block)
-                        report(min(size, file.size))
+                        if size > file.size:
+                            break
+                        report(size)
     except httpx.HTTPError as error:
         raise _unreachable(f"{model.address}/{file.name}", error) from error
     if size < file.size:
@@ -142,13 +144,18 @@ def _download(
             f"{url} ended after {size:,} of {file.size:,} bytes: repeat the command, which goes on "
             f"from there"
         )
-    if not _is_right(partial, file):
-        partial.unlink()
+    if not _is_right(unfinished, file):
+        unfinished.unlink()
         raise PublishedModelError(
             f"{url} is not what the hub states (its size or checksum differs), and was deleted: "
             f"repeat the command; if it happens again, something between here and the hub alters it"
         )
-    partial.replace(path)
+    unfinished.replace(path)
+
+
+def _report(report: Report, before: int, total: int, size: int) -> None:
+    """Report the bytes of one file after those of the files before it."""
+    report(before + size, total)
 
 
 def _file(sibling: Any) -> HubFile:

@@ -73,7 +73,9 @@ def test_transformers_settings_scale_and_cut() -> None:
 def test_transformers_settings_with_height_and_width_scale_both_sides() -> None:
     settings = {"size": {"height": 32, "width": 32}, "image_mean": MEAN, "image_std": STD}
     preprocessing = preprocessing_of(settings | {"resample": 2}, "Transformers.js")
-    expected = Preprocessing(32, 32, 1, tuple(MEAN), tuple(STD), "whole", "bilinear")
+    expected = Preprocessing(
+        32, 32, 1, (0.5, 0.4, 0.3), (0.2, 0.25, 0.3), framing="whole", interpolation="bilinear"
+    )
     assert preprocessing == expected
 
 
