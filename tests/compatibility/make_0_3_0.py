@@ -140,7 +140,7 @@ def ask(library: Path, pictures: Path, model: Path | str) -> list[dict[str, Any]
         for question, about, options in asked:
             given = pictures / about if about == picture else about
             found = getattr(index, question)(given, **options)
-            hits = [hit.model_dump(mode="json") for hit in found.hits]
+            hits = [hit.model_dump(mode="json", exclude={"path", "paths"}) for hit in found.hits]
             answers.append({"question": question, "about": about, "options": options, "hits": hits})
     return answers
 
