@@ -182,6 +182,10 @@ def _connect(
     """Return the names of inputs and outputs, and the coordinates of a point, by encoding once."""
     pixels = _input(files.pictures, pictures, _PIXELS)
     tokens = _input(files.texts, texts, _TOKENS, _MASK)
+    if (dtype := input_types(files.pictures)[pixels]) != "float32":
+        raise NetworkError(
+            f"{files.pictures} takes pixels of {dtype or 'another type'}: take the graph in float32"
+        )
     dtype = input_types(files.texts)[tokens]
     if dtype not in {"int32", "int64"}:
         raise NetworkError(f"{files.texts} takes no whole numbers as tokens: choose another model")

@@ -57,8 +57,6 @@ def test_every_name_in_backticks_stands_in_the_sources(page: str) -> None:
     names = {name for name in names_of(page) if _NAME.fullmatch(name) and not _PATH.fullmatch(name)}
     assert len(names) > 5
     unknown = {
-        name
-        for name in names
-        if not words_of_the_sources().issuperset(re.findall(r"\w+", name))
+        name for name in names if not words_of_the_sources().issuperset(re.findall(r"\w+", name))
     }
     assert sorted(unknown) == []

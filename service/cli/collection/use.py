@@ -18,11 +18,7 @@ def use(
     *,
     model: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="Its name: photographs, clip, clip-multilingual, siglip, or one that was made "
-            "before; or a folder with ONNX graphs, as on the Hugging Face hub.",
-        ),
+        typer.Argument(metavar="MODEL", help="A name or a folder."),
     ],
     library: Library = None,
     yes: Annotated[
@@ -38,7 +34,10 @@ def use(
 
     A picture that cannot be read is removed with its captions, and one line says why. Until the
     end, searches use the old model, and nobody else can write. Stop it at any time: the same
-    command goes on. A model that is not here yet is downloaded, after its size and source are
+    command goes on.
+
+    MODEL is a name of 'hasse lab model list', a folder of ONNX graphs as on the Hugging Face hub,
+    or clip, clip-multilingual or siglip. These are downloaded, after their size and source are
     shown and you say yes.
 
     \b

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from PIL import Image
 
 from hasse.models.checkpoints import checkpoint, dual_encoder_folder
@@ -151,6 +153,24 @@ def test_model_for_captions_alone_has_no_network_of_pictures(tmp_path: Path) -> 
         alone.encode_images([picture()])
 
 
+def test_model_encodes_without_torch(tmp_path: Path) -> None:
+    whole = make(immich_folder(tmp_path / "source"), tmp_path / "model")
+    program = f"""
+import sys
+sys.modules["torch"] = None
+from pathlib import Path
+from hasse.models.checkpoints import checkpoint
+model = checkpoint.load(Path({str(tmp_path / "model")!r}), runtime="auto").model
+print(*model.encode_captions(["a dog"])[0])
+"""
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    points = [float(number) for number in result.stdout.split()]
+    assert points == pytest.approx(whole.encode_captions(["a dog"])[0], abs=TOLERANCE), (
+        result.stderr
+    )
+
+
 def test_model_is_not_trained_further(tmp_path: Path) -> None:
     make(immich_folder(tmp_path / "source"), tmp_path / "model")
     with pytest.raises(CheckpointError, match="encoders of another library, which cannot be"):
@@ -202,6 +222,16 @@ def test_graph_with_tokens_that_are_no_whole_numbers_is_refused(tmp_path: Path) 
     graph.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
     save_graph(graph, source / "onnx" / "text_model.onnx")
     assert "text_model.onnx" in refusal(source, tmp_path / "model")
+
+
+def test_graph_with_pixels_in_half_precision_is_refused(tmp_path: Path) -> None:
+    source = immich_folder(tmp_path / "source")
+    graph = picture_graph()
+    graph.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    graph.graph.node.insert(0, helper.make_node("Cast", ["image"], ["cast"], to=TensorProto.FLOAT))
+    graph.graph.node[1].input[0] = "cast"
+    save_graph(graph, source / "visual" / "model.onnx")
+    assert "takes pixels of uint8: take the graph in float32" in refusal(source, tmp_path / "model")
 
 
 def test_graphs_of_two_models_are_refused(tmp_path: Path) -> None:

@@ -167,6 +167,21 @@ def test_use_of_a_published_name_asks_then_downloads_and_changes(
     assert hub.requested == [], "what was made is used again, without the hub"
 
 
+def test_add_to_a_new_library_asks_for_a_published_model_too(
+    tmp_path: Path, home: Path, hub: FakeHub
+) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    draw(pictures, "red", "circle")
+    command = ["add", str(pictures), "--model", "clip", "--library", str(tmp_path / "library")]
+    assert CliRunner().invoke(app, command, input="n\n").exit_code == 1
+    assert hub.requested == []
+    agreed = CliRunner().invoke(app, command, input="y\n")
+    assert agreed.exit_code == 0, agreed.output
+    assert (home / "clip" / "config.json").is_file()
+    assert found(tmp_path / "library") == ["red-circle.png"]
+
+
 def test_use_that_is_killed_while_it_downloads_goes_on(
     tmp_path: Path, home: Path, library: Path, hub: FakeHub
 ) -> None:
