@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from hasse.lab.commands.options import DatasetFolder, Features, Model, NewLibrary, OnCluster
-from hasse.lab.features.source import with_features
 from hasse.service.cli.collection.index_report import print_info, print_size
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import resumable
@@ -52,6 +51,7 @@ def build(
       hasse lab index build data/coco --model data/coco-model \\
           --features data/coco-features --library data/coco-library
     """
+    from hasse.lab.features.source import with_features
     from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import load
     from hasse.service.cli.collection.additions import (

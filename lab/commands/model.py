@@ -1,4 +1,4 @@
-"""`hasse lab model`: makes models without training, and lists, calibrates and removes models."""
+"""`hasse lab model`: makes models without training, lists, calibrates, converts, removes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hasse.lab.commands.options import DatasetFolder, Features, Split
-from hasse.lab.features.source import with_features
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import Encoding, Json
@@ -58,7 +57,8 @@ def make(
 ) -> None:
     """Make a model of a pretrained encoder of pictures and texts, as it is.
 
-    It compares by the cosine. Afterwards its name is good wherever a model is asked for. It says
+    The encoders become ONNX graphs, which run without torch and open_clip. The model compares by
+    the cosine. Afterwards its name is good wherever a model is asked for. It says
     how likely a caption is to be true only once 'hasse lab model calibrate' has measured it.
 
     \b
@@ -78,9 +78,35 @@ def make(
     named_models.require_free(name)
     if weights is None:
         weights = registry.download_weights(encoder, tell)
-    folder = named_models.make(name, encoder, weights)
+    pair = registry.build_encoder_pair(encoder, weights)
+    from hasse.lab.encoders.pair_export import exported  # needs open_clip, which made the pair
+
+    with exported(encoder, pair) as files:
+        folder = named_models.make(name, files)
     _print_model(named_models.describe(folder))
     tell(f"next: 'hasse use {name}' brings your library over to it")
+
+
+@model.add
+def convert(*, name: Name) -> None:
+    """Bring a model of version 0.3.0, made of open_clip's encoders, to ONNX graphs.
+
+    Points stay the same up to rounding, so libraries that it has encoded stay as they are. Its
+    calibration stays, too.
+
+    \b
+    Example:
+      hasse lab model convert clip
+    """
+    from hasse.lab.encoders.registry import require_library
+    from hasse.models.checkpoints.named_models import describe, find
+
+    require_library("open_clip/")
+    from hasse.lab.encoders.pair_export import convert as replace
+
+    folder = find(Path(name))
+    replace(folder)
+    _print_model(describe(folder))
 
 
 @model.add
@@ -100,6 +126,7 @@ def calibrate(
     Examples:
       hasse lab model calibrate clip data/coco
     """
+    from hasse.lab.features.source import with_features
     from hasse.lab.pipelines.evaluation import calibrate as measure
     from hasse.lab.pipelines.training import part_to_measure
     from hasse.models.checkpoints.named_models import describe, find
@@ -126,7 +153,7 @@ def calibrate(
 
 @model.command("list")
 def list_(*, as_json: Json = False) -> None:
-    """List the built-in models, and those that 'hasse lab model make' made."""
+    """List the built-in models, and those that 'hasse use' and 'hasse lab model make' made."""
     from hasse.models.checkpoints.named_models import describe_models
 
     models = list(describe_models())
@@ -163,7 +190,7 @@ def show(*, name: Name, as_json: Json = False) -> None:
 
 @model.add
 def remove(*, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
-    """Delete a model that 'hasse lab model make' made. Indexes that it made need it."""
+    """Delete a model that is not built in. Libraries that it encoded need it."""
     from hasse.models.checkpoints import named_models
 
     typer.echo(f"removed {named_models.remove(name)}")

@@ -9,15 +9,13 @@
     metrics.json        options, history and metrics of the training
     SHA256SUMS          the checksums of all files
 
-A model of two pretrained encoders has the same files. Its config.json is a `DualEncoderConfig`
-with the encoders' architecture and preprocessing, its vocabulary.json is the tokenizer, and its
-metrics.json is empty.
+A model of two published encoders has the files of `dual_encoder_folder.py`.
 
 A grounded model has the trained model in its folder `base`. Its weights are the numbers of the
 learned coordinates and the sets of classes. Its vocabulary.json is the table of demands.
 
-The fingerprint of a checkpoint covers the first three files. Models with the same fingerprint
-encode alike, so an index stores it and refuses any other model.
+The fingerprint of a checkpoint covers the first three files, or those of both encoders. Models with
+the same fingerprint encode alike, so an index stores it and refuses any other model.
 """
 
 from __future__ import annotations
@@ -30,9 +28,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hasse.models.calibration import Calibrations
-from hasse.models.checkpoints import trained_model
+from hasse.models.checkpoints import dual_encoder_folder, trained_model
+from hasse.models.checkpoints.dual_encoder_folder import DUAL_KIND, ENCODING_FILES, PICTURES
 from hasse.models.checkpoints.model_folder import (
+    CALIBRATION,
     CONFIG,
+    METRICS,
     UNNAMED,
     VOCABULARY,
     WEIGHTS,
@@ -41,25 +42,21 @@ from hasse.models.checkpoints.model_folder import (
     kind_of,
     read_sums,
 )
-from hasse.models.checkpoints.weights import WeightDtype, quantize, tensors, weights
+from hasse.models.checkpoints.weights import WeightDtype, quantize, weights
 from hasse.models.embedding_model import EmbeddingModel, Words
 from hasse.models.encoders.model_config import without_options_of_studies
 from hasse.models.encoders.names import Runtime
 from hasse.models.errors import BackboneError
-from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.picture_model import PictureModel
 from hasse.models.text_model import TextModel
 
 if TYPE_CHECKING:
     import torch
 
-    from hasse.lab.encoders.dual_encoder import DualEncoder
     from hasse.lab.encoders.order_embedding import OrderEmbedding
 
-CALIBRATION, METRICS = "calibration.json", "metrics.json"
 _OTHER_FILES = (VOCABULARY, CALIBRATION, METRICS)
 KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHER_FILES)
-DUAL_KIND = ModelKind("two towers", "hasse lab model make", 1, _OTHER_FILES)
 GROUNDED_KIND = ModelKind("grounded", "hasse study photographs ground", 1, _OTHER_FILES)
 _KINDS = {kind.name: kind for kind in (KIND, DUAL_KIND, GROUNDED_KIND)}
 BASE = "base"  # folder of the trained model of a grounded one
@@ -138,23 +135,6 @@ def save(
     KIND.save(folder, config, quantize(trained_model.tensors_to_store(model), dtype), other_files)
 
 
-def save_dual_encoder(folder: Path, model: DualEncoder, name: str) -> None:
-    """Write a checkpoint of two pretrained encoders, without a calibration."""
-    architecture = model.architecture
-    config = {
-        "name": name,
-        "model": asdict(model.config),
-        "architecture": architecture.model,
-        "preprocessing": asdict(architecture.preprocessing),
-    }
-    other_files = {
-        VOCABULARY: architecture.tokenizer.to_bytes(),
-        CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
-        METRICS: b"{}",
-    }
-    DUAL_KIND.save(folder, config, model.state_dict(), other_files)
-
-
 def load(
     folder: Path,
     device: str | torch.device = "cpu",
@@ -207,17 +187,20 @@ def load(
             )
             model = _grounded(folder, config, base, with_pictures=with_pictures)
         else:
-            dual = _dual_encoder(folder, config, with_pictures=with_pictures).to(device).eval()
-            if with_pictures and not to_learn:
-                from hasse.lab.encoders.mixed_precision import inference_dtype
-
-                dual.images = dual.images.for_inference(inference_dtype(runtime, device))
-            model = dual
+            model = dual_encoder_folder.load(
+                folder,
+                config,
+                sums,
+                str(device),
+                with_pictures=with_pictures,
+                runtime=runtime if runtime in {"auto", "openvino"} else "onnxruntime",
+            )
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
     calibration = calibration.with_traits(model.traits)
-    return Checkpoint(model, name, fingerprint_of(sums), calibration, metrics, folder, base)
+    fingerprint = config.get("fingerprint") or fingerprint_of(sums)
+    return Checkpoint(model, name, fingerprint, calibration, metrics, folder, base)
 
 
 def reload_calibration(loaded: Checkpoint) -> Checkpoint:
@@ -242,35 +225,6 @@ def write_calibration(folder: Path, calibration: Calibrations) -> None:
     _KINDS.get(kind_of(folder) or UNNAMED, KIND).replace(
         folder, CALIBRATION, json.dumps(calibration.to_json()).encode()
     )
-
-
-def _dual_encoder(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> DualEncoder:
-    """Read a model of two pretrained encoders, with or without its image encoder.
-
-    Raises:
-        CheckpointError: its library is missing, or the weights are of another model.
-    """
-    try:
-        from hasse.lab.encoders.registry import require_library
-
-        require_library(config["model"]["encoder"])
-    except BackboneError as error:
-        raise CheckpointError(f"{folder}: {error}") from error
-    from hasse.lab.encoders.dual_encoder import DualEncoder
-    from hasse.lab.encoders.libraries.open_clip import Architecture
-    from hasse.lab.encoders.libraries.tokenizer import Tokenizer
-
-    architecture = Architecture(
-        config["architecture"],
-        Preprocessing(**config["preprocessing"]),
-        Tokenizer.from_bytes((folder / VOCABULARY).read_bytes()),
-    )
-    model = DualEncoder.build(config["model"], architecture)
-    with weights(folder) as arrays:
-        model.load_state_dict(tensors(arrays))
-    if not with_pictures:
-        del model.images
-    return model
 
 
 def _grounded(
@@ -311,6 +265,7 @@ def _grounded(
 def fingerprint_of(sums: Mapping[str, str]) -> str:
     """Return the SHA-256, in hexadecimal, of the checksums of the files that encoding reads."""
     digest = hashlib.sha256()
-    for name in (WEIGHTS, CONFIG, VOCABULARY):
-        digest.update(bytes.fromhex(sums[name]))
+    for name in ENCODING_FILES if PICTURES in sums else (WEIGHTS, CONFIG, VOCABULARY):
+        if name in sums or name not in DUAL_KIND.optional:
+            digest.update(bytes.fromhex(sums[name]))
     return digest.hexdigest()

@@ -1,8 +1,8 @@
 """The folder of a model of any kind, written and read whole.
 
-config.json names the kind of model, model.safetensors holds its weights, and each kind has further
-files. SHA256SUMS has the checksums of all, in the format of `sha256sum --check`: files are written
-one by one, and checksums detect a mixture of two epochs. None of the files can run code.
+config.json names the kind of model, other files hold its weights, and each kind has further ones.
+SHA256SUMS has the checksums of all, in the format of `sha256sum --check`: files are written one by
+one, and checksums detect a mixture of two epochs. None of the files can run code.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
+CALIBRATION, METRICS = "calibration.json", "metrics.json"
 SUMS = "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model without a kind in config.json
 
@@ -41,19 +42,25 @@ class ModelFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A kind of model that a command trains.
+    """A kind of model that a command makes.
 
     Attributes:
         name: its name in config.json.
-        command: the command that trains one.
+        command: the command that makes one.
         format: number of the format of its files.
         other_files: names of the files beside config.json and the weights.
+        weights: names of the files of the weights.
+        optional: names of further files that large weights have.
+        older: what to do about a model of another format.
     """
 
     name: str
     command: str
     format: int
     other_files: tuple[str, ...]
+    weights: tuple[str, ...] = (WEIGHTS,)
+    optional: tuple[str, ...] = ()
+    older: str = "train the model again or use the version that made it"
 
     def save(
         self,
@@ -67,12 +74,19 @@ class ModelKind:
         The largest file is first and config.json last: without it a folder holds no model.
         """
         folder.mkdir(parents=True, exist_ok=True)
+        write_weights(folder / WEIGHTS, tensors)
+        self.complete(folder, config, other_files)
+
+    def complete(
+        self, folder: Path, config: Mapping[str, Any], other_files: Mapping[str, bytes]
+    ) -> None:
+        """Write the files beside the weights, which are there already, as `save` does."""
         kind = {} if self.name == UNNAMED else {"kind": self.name}
         config_json = json.dumps(kind | {"format": self.format, **config}, indent=2).encode()
-        write_weights(folder / WEIGHTS, tensors)
         for name, content in other_files.items():
             write_atomically(folder / name, content)
-        sums = {WEIGHTS: _sum_of(folder / WEIGHTS)}
+        present = (name for name in (*self.weights, *self.optional) if (folder / name).is_file())
+        sums = {name: sum_of(folder / name) for name in present}
         for name, content in (*other_files.items(), (CONFIG, config_json)):
             sums[name] = hashlib.sha256(content).hexdigest()
         _write_sums(folder, sums)
@@ -106,7 +120,7 @@ class ModelKind:
                 f"it, or, if you know that they are right, make it there by 'sha256sum *.json "
                 f"*.safetensors > {SUMS}'"
             )
-        for name in (*self.other_files, WEIGHTS):
+        for name in (*self.other_files, *self.weights):
             self._require(folder, name)
         failed = None
         try:
@@ -132,7 +146,9 @@ class ModelKind:
 
     def _torn(self, folder: Path, sums: Mapping[str, str]) -> Path | None:
         """Return the first file that differs from its checksum, or None."""
-        files = (folder / name for name in (CONFIG, *self.other_files, WEIGHTS))
+        optional = (name for name in self.optional if name in sums)
+        names = (CONFIG, *self.other_files, *self.weights, *optional)
+        files = (folder / name for name in names)
         return next((path for path in files if not _is_whole(path, sums)), None)
 
     def _config(self, folder: Path) -> dict[str, Any]:
@@ -150,7 +166,7 @@ class ModelKind:
         if version != self.format:
             raise CheckpointError(
                 f"{folder / CONFIG} has format {version}; this version reads {self.format}: "
-                f"train the model again or use the version that made it"
+                f"{self.older}"
             )
         return config
 
@@ -196,10 +212,11 @@ def read_sums(folder: Path) -> dict[str, str] | None:
 
 
 def _is_whole(path: Path, sums: Mapping[str, str]) -> bool:
-    return path.is_file() and sums.get(path.name) == _sum_of(path)
+    return path.is_file() and sums.get(path.name) == sum_of(path)
 
 
-def _sum_of(path: Path) -> str:
+def sum_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,19 +1,19 @@
-"""Models by name: built-in ones, and those made of pretrained encoders without training."""
+"""Models by name: built-in ones, and those made of published encoders."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hasse.models.calibration import Calibrations
-from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.model_folder import CONFIG, CheckpointError, read_sums
+from hasse.models.checkpoints import checkpoint, dual_encoder_folder
+from hasse.models.checkpoints.dual_encoder_folder import EncoderFiles
+from hasse.models.checkpoints.model_folder import CALIBRATION, CONFIG, CheckpointError, read_sums
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.names import full_name
 from hasse.models.files import lock_folder
@@ -42,7 +42,7 @@ def pretrained(name: str = "scenes") -> Path:
 def find(name: Path) -> Path:
     """Return the folder of a checkpoint, by its path or by the name of a model.
 
-    Names are those of built-in models and of models that 'hasse lab model make' made. A folder
+    Names are those of built-in models and of those that 'hasse use' has made. A folder
     without a model does not hide a model of the same name: a clone has a folder `scenes`.
     """
     if len(name.parts) == 1 and not (name / CONFIG).exists():
@@ -88,7 +88,7 @@ def find_recorded(name: str, fingerprint: str, folder: str) -> Path:
 
 
 def made_models() -> Path:
-    """Return the folder of the models that 'hasse lab model make' makes."""
+    """Return the folder of the models that 'hasse use' and 'hasse lab model make' make."""
     return home() / "models"
 
 
@@ -119,29 +119,31 @@ class Description:
         return asdict(self)
 
 
-def make(name: str, encoder: str, weights: Path) -> Path:
-    """Make a model of a pretrained encoder of pictures and texts, and return its folder.
+def make(name: str, files: EncoderFiles) -> Path:
+    """Make a model of published encoders of pictures and texts, and return its folder.
 
     Raises:
-        CheckpointError: the name is taken or impossible.
-        BackboneError: there is no such encoder, or the weights are of another one.
+        CheckpointError: the name is taken or impossible, or the encoders have no common space.
     """
-    from hasse.lab.encoders.registry import build_encoder_pair
-
     folder = require_free(name)
-    pair = build_encoder_pair(encoder, weights)
-    from hasse.lab.encoders.dual_encoder import (  # needs open_clip, installed if we come here
-        DualEncoder,
-        DualEncoderConfig,
-    )
-
-    config = DualEncoderConfig(encoder, _sum_of(weights), pair.images.feature_dimension)
-    model = DualEncoder(config, pair)
-    model.images.require_side(model.preprocessing.crop)
     with lock_folder(folder):
         require_free(name)
-        checkpoint.save_dual_encoder(folder, model, name)
+        try:
+            dual_encoder_folder.save(folder, name, files)
+        except CheckpointError:
+            with suppress(OSError):  # what an earlier call has left there
+                folder.rmdir()
+            raise
     return folder
+
+
+def is_made_of(name: str, source: Mapping[str, str]) -> bool:
+    """Return whether a model of that name was made of files with these checksums."""
+    try:
+        config = json.loads((made_models() / name / CONFIG).read_bytes())
+        return bool(config.get("source") == dict(source))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def require_free(name: str) -> Path:
@@ -167,7 +169,7 @@ def require_free(name: str) -> Path:
 
 
 def remove(name: str) -> Path:
-    """Delete a model that 'hasse lab model make' made, and return its folder.
+    """Delete a model that is not built in, and return its folder.
 
     Raises:
         CheckpointError: no such model was made, or it comes with Hasse.
@@ -201,9 +203,7 @@ def describe(folder: Path) -> Description:
     """
     try:
         config = json.loads((folder / CONFIG).read_bytes())
-        calibration = Calibrations.from_json(
-            json.loads((folder / checkpoint.CALIBRATION).read_bytes())
-        )
+        calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         model = config["model"]
         return Description(
             str(config["name"]),
@@ -221,14 +221,3 @@ def describe(folder: Path) -> Description:
             f"{folder} holds no model for retrieval, or a damaged one: name another folder, or a "
             f"model of 'hasse lab model list'"
         ) from error
-
-
-def _sum_of(weights: Path) -> str:
-    """Return the SHA-256 of a file, or of the files of a folder in the order of their names."""
-    digest = hashlib.sha256()
-    files = sorted(weights.iterdir()) if weights.is_dir() else [weights]
-    for path in files:
-        if path.is_file():
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 import open_clip
+from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH
 from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 from torch import Tensor, nn
 
 from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.libraries.clip_tokenizer import clip_tokenizer
 from hasse.lab.encoders.libraries.downloads import EncoderFiles
-from hasse.lab.encoders.libraries.tokenizer import Tokenizer
 from hasse.lab.encoders.weights import read_weights, require_weights
 from hasse.models.errors import BackboneError
 from hasse.models.images.preprocessing import Interpolation, Preprocessing
-from hasse.models.vocabulary import words
+from hasse.models.published.tokens import TokenizerFiles, settings_of
+from hasse.models.tokenizer import Tokenizer, TokenSettings, read_tokenizer
 
 CONFIG = "open_clip_config.json"
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -55,27 +57,16 @@ class OpenClipText(nn.Module):
 
     Attributes:
         network: the library's model without its encoder of pictures.
-        tokenizer: from texts to tokens.
     """
 
-    def __init__(self, network: nn.Module, tokenizer: Tokenizer) -> None:
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
-        self.tokenizer = tokenizer
 
-    def forward(self, texts: Sequence[str]) -> Tensor:
-        """Return features of texts: B texts -> (B, F), the points before normalisation."""
-        tokens = self.tokenizer(texts).to(next(self.parameters()).device)
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return features of tokens: (B, L) -> (B, F), the points before normalisation."""
         features: Tensor = self.network.encode_text(tokens)  # type: ignore[operator]
         return features
-
-    def knows(self, text: str) -> bool:
-        """Return whether any word is known; the model cannot tell texts without one apart."""
-        return any(map(self.tokenizer.knows_word, words(text)))
-
-    def unknown_words(self, text: str) -> list[str]:
-        """List the unknown words, each once, in order."""
-        return [word for word in dict.fromkeys(words(text)) if not self.tokenizer.knows_word(word)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +76,14 @@ class Architecture:
     Attributes:
         model: open_clip's configuration of the model.
         preprocessing: of pictures.
-        tokenizer: of texts.
+        tokenizer: the content of tokenizer.json; None for the encoder of pictures alone.
+        tokens: the settings of the tokenizer, if there is one.
     """
 
     model: dict[str, Any]
     preprocessing: Preprocessing
-    tokenizer: Tokenizer
+    tokenizer: bytes | None = None
+    tokens: TokenSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def build_images(name: str, weights: Path | None) -> OpenClipImages:
     if weights is not None:
         return load(name, weights).images
     model, preprocessing = _known_configuration(name)
-    return build(name, Architecture(model, preprocessing, Tokenizer(1))).images
+    return build(name, Architecture(model, preprocessing)).images
 
 
 def load(name: str, path: Path) -> EncoderPair:
@@ -136,7 +129,8 @@ def load(name: str, path: Path) -> EncoderPair:
             f"Hasse cannot read the text encoder of {name}: choose a model whose texts "
             f"open_clip itself encodes, such as open_clip/ViT-B-32:laion2b_s34b_b79k"
         )
-    architecture = Architecture(model, preprocessing, _tokenizer(name, model["text_cfg"], folder))
+    tokenizer = _tokenizer(name, model["text_cfg"], folder)
+    architecture = Architecture(model, preprocessing, *tokenizer)
     network = _build_model(model)
     weights = read_weights(file)
     if "positional_embedding" in weights and not hasattr(network, "positional_embedding"):
@@ -182,7 +176,7 @@ def _split(name: str, architecture: Architecture, whole: Any) -> EncoderPair:
     visual, dimension = whole.visual, int(architecture.model["embed_dim"])
     del whole.visual
     images = OpenClipImages(name, visual, dimension, architecture.preprocessing)
-    return EncoderPair(architecture, images, OpenClipText(whole, architecture.tokenizer))
+    return EncoderPair(architecture, images, OpenClipText(whole))
 
 
 def _weights_at(path: Path) -> tuple[Path, Path | None]:
@@ -269,42 +263,47 @@ def _preprocessing(model: Mapping[str, Any], settings: Mapping[str, Any]) -> Pre
     )
 
 
-def _tokenizer(name: str, text: Mapping[str, Any], folder: Path | None) -> Tokenizer:
-    length = int(text.get("context_length", 77))
+def _tokenizer(
+    name: str, text: Mapping[str, Any], folder: Path | None
+) -> tuple[bytes, TokenSettings]:
+    """Return the content of tokenizer.json and its settings."""
+    length = int(text.get("context_length", DEFAULT_CONTEXT_LENGTH))
     options = dict(text.get("tokenizer_kwargs", {}))
     if not text.get("hf_tokenizer_name"):
-        return _require_fit(name, text, Tokenizer(length, options.get("clean", "lower")))
+        settings = TokenSettings(length, 0, options.get("clean", "lower"))
+        return _require_fit(name, text, clip_tokenizer(), settings)
     file = None if folder is None else folder / _TOKENIZER
     if file is None or not file.is_file() or text.get("tokenizer_mode"):
         raise BackboneError(
             f"the tokenizer of {name} is a file of its own: give --weights a folder with "
             f"its {_TOKENIZER} and {_TOKENIZER_CONFIG} beside the weights"
         )
-    vocabulary = json.loads(file.read_bytes())
-    numbers = {each["content"]: int(each["id"]) for each in vocabulary.get("added_tokens", [])}
+    content = file.read_bytes()
     settings_file = file.with_name(_TOKENIZER_CONFIG)
-    settings = json.loads(settings_file.read_bytes()) if settings_file.is_file() else {}
-    separator = settings.get("sep_token") if options.get("strip_sep_token") else None
-    tokenizer = Tokenizer(
-        length,
-        options.get("clean", "whitespace"),
-        vocabulary,
-        numbers.get(_content(settings.get("pad_token")), 0),
-        None if separator is None else numbers.get(_content(separator)),
+    files = TokenizerFiles(
+        {"text_cfg": text},
+        read_tokenizer(content),
+        json.loads(settings_file.read_bytes()) if settings_file.is_file() else {},
+        {},
     )
-    return _require_fit(name, text, tokenizer)
+    try:
+        settings = settings_of(files, "immich", None, masked=False)
+    except ValueError as error:
+        raise BackboneError(
+            f"Hasse cannot use the tokenizer of {name} ({error}): put its {_TOKENIZER_CONFIG} "
+            f"beside it"
+        ) from error
+    return _require_fit(name, text, content, settings)
 
 
-def _require_fit(name: str, text: Mapping[str, Any], tokenizer: Tokenizer) -> Tokenizer:
+def _require_fit(
+    name: str, text: Mapping[str, Any], content: bytes, settings: TokenSettings
+) -> tuple[bytes, TokenSettings]:
     """Refuse a tokenizer with more words than the text encoder has."""
-    if (largest := int(tokenizer([_ANY_TEXT]).max())) >= (known := text["vocab_size"]):
+    tokens, _ = Tokenizer(content, settings)(_ANY_TEXT)
+    if (largest := int(tokens.max())) >= (known := text["vocab_size"]):
         raise BackboneError(
             f"the tokenizer of {name} gives a part of a word the number {largest:,}, and "
             f"its text encoder knows {known:,}: take the {_TOKENIZER} of the same model"
         )
-    return tokenizer
-
-
-def _content(token: object) -> str:
-    """Return a special token's text: some configurations have further fields."""
-    return str(token["content"] if isinstance(token, Mapping) else token)
+    return content, settings

@@ -133,8 +133,12 @@ def _open_or_create(
     _require_apart(library, paths)
     _require_pictures(paths, options)
     from hasse.models.checkpoints import named_models
+    from hasse.service.cli.collection.model_choice import choose_model
 
-    model = named_models.find_or_default(options.model, Dataset("", ()))
+    if options.model is None or options.dry_run:
+        model = named_models.find_or_default(options.model, Dataset("", ()))
+    else:
+        model = choose_model(options.model, yes=False)
     require_no_demo(model.name)
     checkpoint = load_checkpoint(model, options.encoding.device)
     with TemporaryDirectory(prefix="hasse-") as temporary:
@@ -143,7 +147,7 @@ def _open_or_create(
             created = create_index(folder, checkpoint)
         except IndexExistsError:  # another command created it meanwhile: both add to it
             created = Index.open(folder, checkpoint.fingerprint)
-        source = partial(options.encoding.source, skipped=tell)
+        source = options.encoding.source
         with created:
             yield created, Encoders(lambda: checkpoint, source)
         if created.info().images and not options.dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,16 +34,6 @@ LibraryModel = Annotated[
         metavar="NAME",
         show_default="the library's own, or photographs",
         help="The model, or the folder of one: 'hasse lab model list'.",
-    ),
-]
-Captioner = Annotated[
-    Path | None,
-    typer.Option(
-        "--captioner",
-        "-c",
-        metavar="DIR",
-        show_default="captioner, in the folder of the model",
-        help="Folder of the captioner, from 'hasse study captioner train'.",
     ),
 ]
 Exclude = Annotated[
@@ -115,8 +106,8 @@ class Encoding:
     device: Device = "auto"
     workers: Workers = None
 
-    def source(self) -> ImageSource:
+    def source(self, skipped: Callable[[str], None] = tell) -> ImageSource:
         """Return the source of the points of pictures."""
         from hasse.service.writing.image_source import ImageSource
 
-        return ImageSource(self.batch_size, self.workers, tell, picture_limits())
+        return ImageSource(self.batch_size, self.workers, skipped, picture_limits())

@@ -82,9 +82,9 @@ def test_one_caption_or_picture_without_a_meaning_leaves_only_words() -> None:
         assert known_ground_truth(mixed).entails(np.arange(2), np.arange(2)) is None
 
 
-def test_meanings_that_no_package_reads_are_refused() -> None:
+def test_known_ground_truth_meanings_of_no_scenes_are_refused() -> None:
     (image,) = photographs([[]]).images
-    with pytest.raises(DatasetError, match="meanings that no installed package reads"):
+    with pytest.raises(DatasetError, match="meanings that are not those of drawn scenes"):
         known_ground_truth(Dataset("other", (replace(image, meaning={"shape": "round"}),)))
 
 

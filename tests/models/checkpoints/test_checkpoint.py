@@ -17,7 +17,15 @@ from safetensors.torch import load_file, save_file
 from hasse.models import files
 from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint, named_models, trained_model
-from hasse.models.checkpoints.model_folder import CONFIG, SUMS, VOCABULARY, WEIGHTS, CheckpointError
+from hasse.models.checkpoints.model_folder import (
+    CALIBRATION,
+    CONFIG,
+    METRICS,
+    SUMS,
+    VOCABULARY,
+    WEIGHTS,
+    CheckpointError,
+)
 from hasse.models.checkpoints.weights import Array, WeightDtype, weights
 from hasse.models.text_model import TextModel
 from tests.models.test_files import files_of_at_most, room_for
@@ -70,9 +78,9 @@ def test_load_uncalibrated_model_has_no_calibration(tmp_path: Path) -> None:
     "content", ["{", '{"image": 3, "caption": null}', '{"image": {"violations": [1]}}']
 )
 def test_a_damaged_calibration_is_named(tmp_path: Path, content: str) -> None:
-    (tiny_checkpoint(tmp_path) / checkpoint.CALIBRATION).write_text(content)
+    (tiny_checkpoint(tmp_path) / CALIBRATION).write_text(content)
     seal(tmp_path)
-    with pytest.raises(CheckpointError, match=checkpoint.CALIBRATION):
+    with pytest.raises(CheckpointError, match=CALIBRATION):
         checkpoint.load(tmp_path)
 
 
@@ -196,13 +204,13 @@ def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
     assert [path.name for path in written] == [
         WEIGHTS,
         VOCABULARY,
-        checkpoint.CALIBRATION,
-        checkpoint.METRICS,
+        CALIBRATION,
+        METRICS,
         SUMS,
     ]
 
 
-FILES = (WEIGHTS, CONFIG, VOCABULARY, checkpoint.CALIBRATION, checkpoint.METRICS)
+FILES = (WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS)
 
 
 @pytest.mark.parametrize("name", [*FILES, SUMS])

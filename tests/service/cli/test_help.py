@@ -110,30 +110,6 @@ def test_help_shows_at_most_14_commands_on_one_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "now"),
-    [
-        (("train", "data"), "lab train"),
-        (("index", "add", "data/mine", "pictures"), "add"),
-        (("index", "verify", "data/mine"), "status --verify"),
-        (("index", "build", "data"), "lab index"),
-        (("entails", "a dog", "an animal"), "check"),
-        (("key", "alice"), "lab key"),
-        (("data", "import", "scenes"), "lab data"),
-        (("data", "abstract", "data"), "study photographs abstract"),
-        (("hypernyms", "train"), "study hypernyms"),
-    ],
-)
-def test_moved_command_names_its_new_place(was: tuple[str, ...], now: str) -> None:
-    moved = hasse(*was)
-    assert moved.status == 2
-    assert moved.out == ""
-    assert moved.err.endswith(f"is now 'hasse {now}'\n")
-    assert moved.err.count("\n") == 1
-    path = tuple(word for word in now.split() if not word.startswith("--"))
-    assert path in HELPED or not STUDIES
-
-
-@pytest.mark.parametrize(
     ("typed", "now"),
     [
         (("search", "a dog", "--index", "data/mine"), "--index is now --library"),

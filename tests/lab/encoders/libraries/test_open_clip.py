@@ -9,6 +9,7 @@ import numpy as np
 import open_clip
 import pytest
 import torch
+from open_clip.tokenizer import SimpleTokenizer
 from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -16,24 +17,24 @@ from tokenizers import Tokenizer as Own
 from tokenizers import models as kinds
 from tokenizers import pre_tokenizers
 
-from hasse.lab.encoders.dual_encoder import DualEncoder, DualEncoderConfig
+from hasse.lab.encoders.libraries.clip_tokenizer import clip_tokenizer
 from hasse.lab.encoders.libraries.open_clip import hub_repository
-from hasse.lab.encoders.libraries.tokenizer import Tokenizer
+from hasse.lab.encoders.pair_export import exported
 from hasse.lab.encoders.registry import build_backbone, build_encoder_pair
-from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.checkpoints import checkpoint, dual_encoder_folder
+from hasse.models.dual_encoder import DualEncoder
 from hasse.models.errors import BackboneError
+from hasse.models.tokenizer import Tokenizer, TokenSettings
 from tests.tiny_clip import MODEL, NAME, tiny_clip
 
 TEXTS = ["a dog", "A  red Dog\truns in the park and barks at everyone who comes by", "", "собака"]
 
 
 def made(source: Path, folder: Path) -> DualEncoder:
-    """Save a model as a checkpoint, and load it from there."""
-    built = build_encoder_pair(NAME, source)
-    config = DualEncoderConfig(NAME, "sum", built.images.feature_dimension)
-    checkpoint.save_dual_encoder(folder, DualEncoder(config, built), "tiny")
-    loaded = checkpoint.load(folder).model
+    """Make a model of exported encoders, and load it."""
+    with exported(NAME, build_encoder_pair(NAME, source)) as files:
+        dual_encoder_folder.save(folder, "tiny", files)
+    loaded = checkpoint.load(folder, runtime="float32").model
     assert isinstance(loaded, DualEncoder)
     return loaded
 
@@ -69,27 +70,33 @@ def test_cached_features_give_the_points_of_the_pictures(tmp_path: Path) -> None
     ours = made(tmp_path / "clip", tmp_path / "model")
     alone = build_backbone(NAME, tmp_path / "clip")
     assert alone.fingerprint() == ours.backbone.fingerprint()
-    pixels = torch.from_numpy(ours.preprocessing.apply(picture(40, 40))[None])
+    pixels = ours.preprocessing.apply(picture(40, 40))
     with torch.inference_mode():
-        features = alone.eval()(pixels.flatten(0, 1)).numpy()
-        points = ours.pixel_points(pixels).numpy()
-    np.testing.assert_allclose(ours.encode_features(features), points, atol=1e-6)
+        features = alone.eval()(torch.from_numpy(pixels)).numpy()
+    points = ours.encode_pixels([pixels])
+    np.testing.assert_allclose(ours.encode_features(features), points, atol=1e-5)
 
 
-def test_a_model_for_captions_alone_encodes_them(tmp_path: Path) -> None:
-    tiny_clip(tmp_path / "clip")
-    whole = made(tmp_path / "clip", tmp_path / "model")
-    alone = checkpoint.load(tmp_path / "model", with_pictures=False).model
-    assert not hasattr(alone, "images")
-    np.testing.assert_array_equal(alone.encode_captions(TEXTS), whole.encode_captions(TEXTS))
+@pytest.mark.parametrize(
+    "text",
+    [
+        *TEXTS,
+        "it's 2024: don't!  été",
+        "<end_of_text> 犬 😀 x_y",
+        "dog " * 100,
+        "Straße, naïve café & co.",
+    ],
+)
+def test_clip_tokenizer_gives_the_tokens_of_open_clip(text: str) -> None:
+    ours = Tokenizer(clip_tokenizer(), TokenSettings(77, 0, "lower"))
+    assert ours(text)[0].tolist() == SimpleTokenizer()([text]).tolist()
 
 
-def test_words_in_a_script_that_was_not_learned_are_unknown(tmp_path: Path) -> None:
-    tiny_clip(tmp_path / "clip")
-    model = made(tmp_path / "clip", tmp_path / "model")
-    assert model.vocabulary.unknown_words("a pterodactyl, σκύλος 犬 x") == ["σκύλος", "犬"]
-    assert model.vocabulary.knows("σκύλος x")
-    assert not model.vocabulary.knows("σκύλος!")
+def test_clip_tokenizer_knows_no_word_in_a_script_that_it_has_not_learned() -> None:
+    ours = Tokenizer(clip_tokenizer(), TokenSettings(77, 0, "lower"))
+    assert ours.unknown_words("a pterodactyl, σκύλος 犬 x") == ["σκύλος", "犬"]
+    assert ours.knows("σκύλος x")
+    assert not ours.knows("σκύλος!")
 
 
 def test_a_tokenizer_of_its_own_is_read_from_its_file(tmp_path: Path) -> None:
@@ -104,16 +111,17 @@ def test_a_tokenizer_of_its_own_is_read_from_its_file(tmp_path: Path) -> None:
     settings = {"pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast"}
     (tmp_path / "clip" / "tokenizer_config.json").write_text(json.dumps(settings))
     theirs = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'clip'}")
-    model = made(tmp_path / "clip", tmp_path / "model")
+    architecture = build_encoder_pair(NAME, tmp_path / "clip").architecture
+    assert architecture.tokenizer is not None
+    assert architecture.tokens is not None
+    read = Tokenizer(architecture.tokenizer, architecture.tokens)
     texts = ["a dog", "a  cat a dog a dog a dog a dog a dog a dog a dog", ""]
-    assert model.texts.tokenizer(texts).equal(theirs(texts))
-    assert model.vocabulary.unknown_words("a cat") == ["cat"]
+    assert [read(text)[0][0].tolist() for text in texts] == theirs(texts).tolist()
+    assert read.unknown_words("a cat") == ["cat"]
     own.add_tokens(["cat"])
     own.save(str(tmp_path / "clip" / "tokenizer.json"))
     said = message(NAME, tmp_path / "clip")
     assert "a part of a word the number 4, and its text encoder knows 4" in said
-    again = Tokenizer.from_bytes(model.texts.tokenizer.to_bytes())
-    assert again == model.texts.tokenizer
 
 
 def test_what_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -136,13 +144,6 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
     weights["visual.proj"] = weights["visual.proj"][:, :8].contiguous()
     save_file(weights, file)
     assert "size mismatch for visual.proj" in message(NAME, tmp_path / "clip")
-
-
-def test_a_model_is_not_trained_further(tmp_path: Path) -> None:
-    tiny_clip(tmp_path / "clip")
-    made(tmp_path / "clip", tmp_path / "model")
-    with pytest.raises(CheckpointError, match="encoders of another library, which cannot be"):
-        _ = checkpoint.load(tmp_path / "model", to_learn=True).order_embedding
 
 
 def test_published_files_are_those_of_the_hub() -> None:

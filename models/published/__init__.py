@@ -1,0 +1,1 @@
+"""Two encoders with a common space as others publish them: ONNX graphs, tokenizer, settings."""
