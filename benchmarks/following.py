@@ -23,6 +23,7 @@ from PIL import Image
 
 from benchmarks.report import Line, finish, machine, parser_of
 from hasse.index.store import Index
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -121,7 +122,7 @@ def _tiny(folder: Path) -> Checkpoint:
         score="order", backbone="torchvision/shufflenet_v2_x0_5", dimension=16, word_dimension=8
     )
     model = OrderEmbedding(config, Vocabulary(["a", "dog"]), Preprocessing(resize=36, crop=32))
-    checkpoint.save(folder, model.eval(), "tiny", {})
+    learned_model.save(folder, model.eval(), "tiny", {})
     return checkpoint.load(folder)
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hasse.models.embedding_model import TextTraits
 from hasse.models.vocabulary import words
 
 # Mass of a text that names one thing with many things above it. Few texts have more.
@@ -25,6 +24,15 @@ Floats = NDArray[np.float64]
 Mass = TypeVar("Mass", float, Floats)
 # Whether a text only names things, and the number to add to its violations.
 Shift = tuple[bool, float]
+
+
+class Traits(Protocol):
+    """What a grounded model knows of a text; see `TextTraits` of `grounding`."""
+
+    @property
+    def mass(self) -> float: ...
+    @property
+    def untaught(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ class Calibration:
     true: int
     word_weight: float = 0.0
     things: Calibration | None = None
-    traits: Callable[[str], TextTraits] | None = field(default=None, repr=False, compare=False)
+    traits: Callable[[str], Traits] | None = field(default=None, repr=False, compare=False)
     mass_weight: float = 0.0
     untaught_weight: float = 0.0
 
@@ -166,7 +174,7 @@ class Calibrations:
     image: Calibration | None = None
     caption: Calibration | None = None
 
-    def with_traits(self, traits: Callable[[str], TextTraits]) -> Self:
+    def with_traits(self, traits: Callable[[str], Traits]) -> Self:
         """Return these calibrations for a model that gives texts these traits."""
         curves = (
             None if curve is None else replace(curve, traits=traits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +15,11 @@ from hasse.models.kernels.compiled import encoder_threads, processor_threads
 from hasse.models.score import Score
 
 if TYPE_CHECKING:
-    import torch
     from PIL import Image
-    from torch import Tensor
 
     from hasse.models.encoders.model_config import ImagePooling
 
 Points = NDArray[np.float32]
-# Pictures in a batch of a network on a processor. Activations of 32 pictures are too large for the
-# allocator's cache, and allocating memory from the system takes a third of the time.
-PIXEL_BATCH = 4
-
-
-class TextTraits(NamedTuple):
-    """What the probability of a text depends on, beside its violation.
-
-    Attributes:
-        mass: the largest violation of a text that only names things, else 0.
-        untaught: the share of its words, without function words, that are nouns of which the model
-            has seen no picture, or unknown: "a unicorn" has 1.
-    """
-
-    mass: float = 0.0
-    untaught: float = 0.0
 
 
 class Words(Protocol):
@@ -66,7 +48,7 @@ class Shape(Protocol):
 
 
 class Network(Protocol):
-    """A network from pictures to features: a `Backbone`, or a `CompiledNetwork`."""
+    """A network from pictures to features; see `PictureNetwork`."""
 
     @property
     def name(self) -> str: ...
@@ -81,10 +63,7 @@ class Network(Protocol):
 
 
 class EmbeddingModel(Protocol):
-    """Encodes captions and pictures: `OrderEmbedding`, or `DualEncoder` of another library.
-
-    `PictureModel` is an `OrderEmbedding` without torch.
-    """
+    """Encodes captions and pictures: `PictureModel`, `GroundedModel` or `DualEncoder`."""
 
     preprocessing: Preprocessing
 
@@ -103,16 +82,12 @@ class EmbeddingModel(Protocol):
         ...
 
     @property
-    def device(self) -> torch.device | str:
-        """The device of the weights."""
+    def device(self) -> object:
+        """Where pictures are encoded; its text is \"cpu\" on a processor."""
         ...
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N)."""
-        ...
-
-    def traits(self, text: str) -> TextTraits:
-        """Return what the probability of a text depends on."""
         ...
 
     def as_premises(self, points: Points) -> Points:
@@ -150,10 +125,6 @@ class EncodesPictures:
 class Ungrounded:
     """Base class of models whose coordinates do not stand for things."""
 
-    def traits(self, text: str) -> TextTraits:
-        """Return no traits: only a grounded model knows what its words name."""
-        return TextTraits()
-
     def as_premises(self, points: Points) -> Points:
         """Return the points unchanged: (B, N)."""
         return points
@@ -174,43 +145,6 @@ def parallel_encoders(model: EmbeddingModel) -> tuple[int, Callable[[], object]]
     return encoders, partial(torch.set_num_threads, processor_threads() // encoders)
 
 
-def encode_padded(encode: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
-    """Encode features in batches that are never small: (B, ...) -> (B, N).
-
-    Matrix products with few rows round differently, so `encode` gets at least PIXEL_BATCH rows,
-    filled up with zeros: the bits of a point do not depend on the batch.
-    """
-    padded = features.new_zeros(max(PIXEL_BATCH, len(features)), *features.shape[1:])
-    padded[: len(features)] = features
-    return encode(padded)[: len(features)]
-
-
-def encode_pixel_blocks(
-    model: EmbeddingModel, encode: Callable[[Tensor], Tensor], pixels: Sequence[Pixels]
-) -> Points:
-    """Encode preprocessed pictures in batches of the fastest size for the device."""
-    return encode_blocks(model, encode, pixels, PIXEL_BATCH if on_processor(model) else len(pixels))
-
-
 def on_processor(model: EmbeddingModel) -> bool:
     """Return whether a model encodes on the processor, not on a card."""
     return str(model.device) == "cpu"
-
-
-def encode_blocks(
-    model: EmbeddingModel,
-    encode: Callable[[Tensor], Tensor],
-    items: NDArray[np.floating] | Sequence[Pixels],
-    batch_size: int,
-) -> NDArray[np.float32]:
-    """Encode arrays of one shape, block by block: (B, ...) float32."""
-    import torch
-
-    if not len(items):
-        return np.empty((0, model.config.dimension), np.float32)
-    encoded = []
-    with torch.inference_mode():
-        for start in range(0, len(items), batch_size):
-            block = np.asarray(items[start : start + batch_size], np.float32)
-            encoded.append(encode(torch.from_numpy(block).to(model.device)).cpu().numpy())
-    return np.concatenate(encoded)

@@ -17,12 +17,12 @@ Shapes: N is the dimension of a point.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Points: TypeAlias = NDArray[np.float32]
+Points: TypeAlias = NDArray[Any]  # of floats
 
 
 def violation(x: Points, y: Points) -> Points:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.embedding_model import EncodesPictures, Points
-from hasse.models.encoders.compiled_network import CompiledNetwork
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.regions import REGIONS, region_means
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.kernels.products import Product
+from hasse.models.networks.picture_network import PictureNetwork
 from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
 
@@ -27,24 +27,33 @@ class PictureModel(EncodesPictures, TextModel):
         backbone: the network of pictures.
     """
 
-    device = "cpu"
-
     def __init__(
         self,
         config: ModelConfig,
         vocabulary: Vocabulary,
         preprocessing: Preprocessing,
         weights: Mapping[str, Points],
-        network: CompiledNetwork,
+        network: PictureNetwork,
         *,
         one_off: bool = False,
     ) -> None:
-        """Make a model of the parts of a `TextModel`, and a network."""
+        """Make a model of the parts of a `TextModel`, and a network.
+
+        Raises:
+            ValueError: the weights are of another dimension.
+        """
         super().__init__(config, vocabulary, preprocessing, weights, one_off=one_off)
         self.backbone = network
         rows = REGIONS if config.image_pooling == "regions" else 1
         self._projection = Product(weights["images.projection.weight"].T, rows)
         self._bias = weights["images.projection.bias"]
+        if len(self._bias) != config.dimension:
+            raise ValueError(f"points of {len(self._bias)} coordinates, not {config.dimension}")
+
+    @property
+    def device(self) -> str:
+        """Where the network runs."""
+        return self.backbone.device
 
     def encode_pixels(self, pixels: Sequence[Pixels]) -> Points:
         """Return the points of preprocessed pictures, each (crops, 3, H, W): (B, N)."""

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from hasse.models import files
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Value = TypeVar("Value")
 
@@ -27,22 +27,20 @@ def with_prefix(prefix: str, tensors: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def write_weights(
-    path: Path, weights: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
+    path: Path, weights: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors on any device to one safetensors file, as `write_atomically` does.
+    """Write arrays to one safetensors file, as `write_atomically` does.
 
     `notes` are stored in its header.
 
     Raises:
         OSError: the file cannot be written; it is deleted.
     """
-    from safetensors.torch import save_file
-
     partial = path.with_name(f"{path.name}.partial")
-    tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
+    contiguous = {key: np.asarray(value, order="C") for key, value in weights.items()}
     try:
         with system_errors(path):
-            save_file(tensors, partial, dict(notes) if notes else None)
+            save_file(contiguous, partial, dict(notes) if notes else None)
     except (SafetensorError, OSError):
         partial.unlink(missing_ok=True)  # a full disk has no room for half a file
         raise

@@ -18,9 +18,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from hasse.models.encoders.names import Runtime
 from hasse.models.home import home
 from hasse.models.images.limits import PictureLimits
+from hasse.models.networks.network import Runtime
 from hasse.service.addresses import PREFIX, networks_of
 from hasse.service.keys import KeysFile, keys_of
 
@@ -48,11 +48,14 @@ class Settings(BaseSettings):
     model: Path | None = None
     """The checkpoint, a folder or the name of a built-in model; when empty, the model that the
     index was built with."""
+    captioner: Path | None = None
+    """Folder of the captioner that writes captions for pictures; when empty, `captioner` in the
+    folder of the model, if there is one."""
     device: str = "auto"
     """Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present."""
     encoder_runtime: Runtime = "auto"
-    """Runtime of the picture encoder on a processor: openvino, torch in float32 or bfloat16, or
-    auto for OpenVINO on x86-64 and elsewhere bfloat16 where the processor has it."""
+    """Runtime of the picture encoder: openvino, onnxruntime, or auto for OpenVINO on processors of
+    x86-64 and elsewhere ONNX Runtime."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 lets other machines in."""
     port: int = Field(default=8000, ge=0, le=65535)
@@ -209,7 +212,7 @@ class Settings(BaseSettings):
         vars(self).update({name: getattr(new_settings, name) for name in RELOADED})
 
     @field_validator(
-        *("library", "model", "settings_file"),
+        *("library", "model", "captioner", "settings_file"),
         *("searches_per_minute", "writes_per_minute"),
         mode="before",
     )

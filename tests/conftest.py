@@ -7,8 +7,6 @@ import signal
 # Before torch is imported: models in tests are tiny, and the threads of one operation would
 # mostly wait for each other, which on a busy machine takes ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests compare points by their digits, whatever the processor.
-os.environ["HASSE_ENCODER_RUNTIME"] = "float32"
 
 # No test leaves a process behind that reads the text in its pictures.
 os.environ.setdefault("HASSE_OCR", "false")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.calibration import Calibration, Calibrations
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import SUMS
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
@@ -43,8 +45,19 @@ def tiny_checkpoint(
     folder: Path, score: Score = "order", seed: int = 0, backbone: str = TINY
 ) -> Path:
     """Save the model as the checkpoint `tiny` in `folder`, and return `folder`."""
-    checkpoint.save(folder, tiny_model(score, seed, backbone), "tiny", {}, CALIBRATION)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _files(score, seed, backbone).items():
+        (folder / name).write_bytes(content)
     return folder
+
+
+@cache
+def _files(score: Score, seed: int, backbone: str) -> dict[str, bytes]:
+    """Return the files of a checkpoint, which are the same in every folder."""
+    with TemporaryDirectory() as folder:
+        model = tiny_model(score, seed, backbone)
+        learned_model.save(Path(folder), model, "tiny", {}, CALIBRATION)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 def seal(folder: Path) -> None:

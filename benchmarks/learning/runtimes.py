@@ -3,7 +3,7 @@
     python -m benchmarks.learning.runtimes data/flickr8k --split val
 
 Mixed is each picture by one of them at random, as in a library that several machines add to. The
-overlap is of the ten nearest images of each caption with those of float32.
+overlap is of the ten nearest images of each caption with those of torch, in float32.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import machine, parser_of, table
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.evaluation.retrieval import evaluate
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.datasets import load as load_dataset
 from hasse.models.embedding_model import EmbeddingModel, Points
-from hasse.models.encoders.names import Runtime
 from hasse.models.images.decoding import open_picture
+from hasse.models.networks.network import Runtime
 from hasse.models.score import penalties_between
 
 BATCH, NEAREST = 32, 10
-RUNTIMES: tuple[Runtime, ...] = ("float32", "bfloat16", "openvino")
+RUNTIMES: tuple[Runtime, ...] = ("onnxruntime", "openvino")
+NAMES = ("torch", *RUNTIMES)
 
 
 def encode(
@@ -60,14 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     part = load_dataset(options.dataset).split(options.split)
     folder = named_models.find(Path(options.model))
-    models = [checkpoint.load(folder, runtime=runtime).model for runtime in RUNTIMES]
+    models = [learned_model.load(folder).model]
+    models += [checkpoint.load(folder, runtime=runtime).model for runtime in RUNTIMES]
     texts = [caption.text for caption in part.captions]
     captions = models[0].encode_captions(texts)
     images, milliseconds = encode(models, [image.path for image in part.images])
-    any_of = np.random.default_rng(0).integers(0, len(RUNTIMES), (len(part.images), 1))
+    any_of = np.random.default_rng(0).integers(0, len(NAMES), (len(part.images), 1))
     expected, rows = nearest(images[0], captions, models[0]), []
     mixed, times = np.choose(any_of, images), [*map("{:.1f}".format, milliseconds), ""]
-    for name, points, each in zip((*RUNTIMES, "mixed"), (*images, mixed), times, strict=True):
+    for name, points, each in zip((*NAMES, "mixed"), (*images, mixed), times, strict=True):
         measured = evaluate(part, points, captions, models[0].config.score)
         there = nearest(points, captions, models[0])
         shared = [np.intersect1d(*pair).size for pair in zip(expected.T, there.T, strict=True)]

@@ -30,10 +30,12 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
 from benchmarks.report import parser_of, table
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.hubness_weights import HubnessWeights
 from hasse.lab.encoders.text_encoder import CaptionEncoder, pad_captions
 from hasse.lab.training.recipe import Recipe, find
-from hasse.models.checkpoints import checkpoint, named_models
+from hasse.models.checkpoints import named_models
 from hasse.models.encoders.text_inference import TextInference
 from hasse.models.kernels.cpu_gru import pack
 
@@ -132,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    built_in = checkpoint.load(named_models.pretrained()).order_embedding
+    built_in = order_embedding_of(learned_model.load(named_models.pretrained()))
     assert isinstance(built_in.captions, CaptionEncoder)
     numbered = [
         built_in.vocabulary.encode(text, built_in.config.max_words)

@@ -40,6 +40,11 @@ _OUTWARD = 1 + 1e-3  # covers the rounding of the norms
 _SHARE_OF_MEMORY = 0.8  # of the free memory; the rest is left to the encoders
 
 
+def count_devices() -> int:
+    """Return the number of CUDA devices that torch can use."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
     """The points of one segment in a device's memory.

@@ -51,14 +51,15 @@ def embed(
       hasse lab embed ~/Pictures --model data/mine-model --out pictures.jsonl
       echo "a dog on a beach" | hasse lab embed
     """
+    from hasse.lab.checkpoints import learned_model
     from hasse.lab.pipelines import embedding
-    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.models.checkpoints import named_models
     from hasse.service.core.device import pick_device
 
     items = embedding.read_inputs(inputs or [embedding.STANDARD_INPUT])
     texts = [item for item in items if isinstance(item, str)]
     pictures = [item for item in items if isinstance(item, Path)]
-    loaded = checkpoint.load(
+    loaded = learned_model.load(
         named_models.find(model), pick_device(encoding.device), with_pictures=bool(pictures)
     )
     blocks = (

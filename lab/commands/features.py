@@ -196,7 +196,7 @@ def _default_weights(backbone: str, *, download: bool) -> Path | None:
         CommandError: the weights must be downloaded, and `download` is false.
     """
     from hasse.lab.encoders import registry
-    from hasse.models.encoders.names import LITE
+    from hasse.models.networks.efficientnet_lite import LITE
 
     if download:
         return registry.download_weights(backbone, tell)

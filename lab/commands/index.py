@@ -51,6 +51,7 @@ def build(
       hasse lab index build data/coco --model data/coco-model \\
           --features data/coco-features --library data/coco-library
     """
+    from hasse.lab.checkpoints import learned_model
     from hasse.lab.features.source import with_features
     from hasse.models.checkpoints.named_models import find_or_default
     from hasse.models.datasets import load
@@ -59,11 +60,16 @@ def build(
         load_checkpoint,
         warn_of_unknown_captions,
     )
+    from hasse.service.core.device import pick_device
 
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = load_checkpoint(find_or_default(model, collection), encoding.device)
+    folder = find_or_default(model, collection)
+    if features is None:
+        checkpoint = load_checkpoint(folder, encoding.device)
+    else:  # which were made by the network in torch
+        checkpoint = learned_model.load(folder, pick_device(encoding.device))
     source = with_features(encoding.source(), features)
     if cluster is not None:
         from hasse.lab.pipelines.cluster_encoding import points_of

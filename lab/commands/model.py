@@ -151,6 +151,27 @@ def calibrate(
             )
 
 
+@model.add
+def export(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a checkpoint.")],
+) -> None:
+    """Write the network of pictures of a model that an earlier version trained.
+
+    Without it, the model encodes captions only. Points, fingerprint and indexes do not change.
+
+    \b
+    Examples:
+      hasse lab model export data/mine-model
+    """
+    from hasse.lab.checkpoints import learned_model
+
+    if learned_model.export(folder):
+        typer.echo(f"{folder} encodes pictures without torch now")
+    else:
+        typer.echo(f"{folder} needs no network of its own: an installed package has it")
+
+
 @model.command("list")
 def list_(*, as_json: Json = False) -> None:
     """List the built-in models, and those that 'hasse use' and 'hasse lab model make' made."""

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from hasse.lab.encoders.mixed_precision import low_precision_matmul
+from hasse.lab.encoders.pooling import pool_regions
 from hasse.models.encoders.model_config import ImagePooling
-from hasse.models.encoders.regions import pool_regions
 
 if TYPE_CHECKING:
     from hasse.lab.encoders.backbone import Backbone

@@ -1,4 +1,4 @@
-"""Products in bfloat16: some in training, and all when encoding pictures."""
+"""Products in bfloat16, in training."""
 
 from __future__ import annotations
 
@@ -6,19 +6,6 @@ import platform
 
 import torch
 from torch import Tensor
-
-from hasse.models.encoders.names import Runtime
-
-
-def inference_dtype(runtime: Runtime, device: str | torch.device) -> torch.dtype:
-    """Return the type in which torch encodes pictures: bfloat16 on processors with support.
-
-    Cards compute in float32, which is fast enough. A `runtime` that is a type decides.
-    """
-    if runtime in {"float32", "bfloat16"}:
-        return torch.bfloat16 if runtime == "bfloat16" else torch.float32
-    fast = torch.device(device).type == "cpu" and supports_bfloat16(device)
-    return torch.bfloat16 if fast else torch.float32
 
 
 def supports_bfloat16(device: str | torch.device, machine: str = platform.machine()) -> bool:

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from hasse.lab.encoders.blocks import encode_blocks, encode_padded, encode_pixel_blocks
 from hasse.lab.encoders.hubness_weights import HubnessWeights
 from hasse.lab.encoders.image_encoder import ImageEncoder
+from hasse.lab.encoders.shapes import caption_encoder, image_encoder
 from hasse.lab.encoders.text_encoder import (
     CaptionEncoder,
     Ensemble,
@@ -26,9 +28,6 @@ from hasse.models.embedding_model import (
     EncodesPictures,
     Points,
     Ungrounded,
-    encode_blocks,
-    encode_padded,
-    encode_pixel_blocks,
 )
 from hasse.models.encoders.hubness import HubnessCorrection, Kind
 from hasse.models.encoders.model_config import ModelConfig
@@ -67,12 +66,12 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
         encoders = [
-            config.caption_encoder(len(vocabulary), member) for member in range(config.ensemble)
+            caption_encoder(config, len(vocabulary), member) for member in range(config.ensemble)
         ]
         self.captions: CaptionEncoder | Ensemble = (
             Ensemble(encoders) if config.ensemble > 1 else encoders[0]
         )
-        images = config.image_encoder() if with_pictures else None
+        images = image_encoder(config) if with_pictures else None
         if images is not None:
             self.images = images
         self.hubness = (
@@ -84,13 +83,10 @@ class OrderEmbedding(EncodesPictures, Ungrounded, nn.Module):
         self._text_inference: TextInference | None = None
         self._correction: HubnessCorrection | None = None
 
-    def for_inference(self, dtype: torch.dtype = torch.float32) -> None:
-        """Prepare for encoding only: after this, weights and device may not change.
-
-        The network of pictures computes in `dtype`.
-        """
+    def for_inference(self) -> None:
+        """Prepare for encoding only: after this, weights and device may not change."""
         if self.has_images:
-            self.images.backbone = self.images.backbone.for_inference(dtype)
+            self.images.backbone = self.images.backbone.for_inference()
         self._pack_texts = partial(text_inference, self.captions)
         self._correction = None if self.hubness is None else self.hubness.correction()
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from hasse.lab.encoders.libraries.clip_tokenizer import clip_tokenizer
 from hasse.lab.encoders.libraries.open_clip import Architecture, EncoderPair, build
+from hasse.lab.tensors import tensors
 from hasse.models.checkpoints import dual_encoder_folder
 from hasse.models.checkpoints.checkpoint import fingerprint_of
 from hasse.models.checkpoints.dual_encoder_folder import EncoderFiles
@@ -26,7 +27,7 @@ from hasse.models.checkpoints.model_folder import (
     VOCABULARY,
     ModelKind,
 )
-from hasse.models.checkpoints.weights import tensors, weights
+from hasse.models.checkpoints.weights import weights
 from hasse.models.errors import BackboneError, pip_install
 from hasse.models.files import lock_folder
 from hasse.models.images.preprocessing import Preprocessing

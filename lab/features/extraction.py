@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.pooling import pool_regions
 from hasse.lab.features.feature_store import (
     Appender,
     FeaturesError,
@@ -26,7 +27,6 @@ from hasse.lab.features.feature_store import (
     open_appender,
 )
 from hasse.models.datasets import Dataset, Image
-from hasse.models.encoders.regions import pool_regions
 from hasse.models.images.decoding import open_picture, picture_stamp
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.images.preprocessing import Pixels, Preprocessing

@@ -87,7 +87,7 @@ def _device() -> str:
 
 
 def _points_encoder(checkpoint: Path, source: ImageSource) -> Encode[EncodedImages]:
-    from hasse.models.checkpoints.checkpoint import load
+    from hasse.lab.checkpoints.learned_model import load
 
     model = load(checkpoint, _device()).model
     return lambda images: next(source.encode_batches(model, images))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.evaluation.calibrating import calibrations
 from hasse.lab.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from hasse.lab.evaluation.significance import difference, differences, intervals
@@ -89,11 +90,11 @@ class EvaluationRequest:
         limit = self.captions_per_image
         whole = part_to_measure(load(self.dataset), self.split, "test", tell)
         collection = whole if limit is None else whole.first_captions(limit)
-        model = checkpoint.load(named_models.find_or_default(self.model, collection), device)
+        model = learned_model.load(named_models.find_or_default(self.model, collection), device)
         # Loaded before `model` is measured, which may take hours.
         other_model = None
         if self.against is not None:
-            other_model = checkpoint.load(named_models.find(self.against), device)
+            other_model = learned_model.load(named_models.find(self.against), device)
         _require_blocks(self.folds, collection)
 
         def evaluate(model: Checkpoint, dataset: Dataset, features: Path | None) -> ModelEvaluation:
@@ -161,7 +162,7 @@ def calibrate(
         CheckpointError: the folder holds no model.
         DatasetError: there are no captions to measure on.
     """
-    loaded = checkpoint.load(folder, device)
+    loaded = learned_model.load(folder, device)
     with bars("encoding") as progress:
         encoded = encode_dataset(loaded.model, dataset, source, progress)
     score = loaded.model.config.score

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.features.pixel_store import cache_pixels
 from hasse.lab.pipelines.training_inputs import (
@@ -108,7 +109,7 @@ class TrainingPlan:
             choices.setdefault("image_pooling", "average")
         start = None
         if request.start is not None:
-            start = checkpoint.load(named_models.find(request.start), to_learn=True)
+            start = learned_model.load(named_models.find(request.start), to_learn=True)
         dataset = load(request.dataset)
         collections = split_for_training(dataset, *request.splits)
         if "batch_size" not in choices:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.features.pixel_store import PixelCache
+from hasse.lab.pixels import normalise_pixels
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
-from hasse.models.images.preprocessing import normalise_pixels
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from hasse.lab.tensors import arrays
 from hasse.models.encoders.model_config import without_options_of_studies
 from hasse.models.errors import HasseError
 from hasse.models.tensor_files import system_errors, write_weights
@@ -32,7 +33,7 @@ def save_state(
     tensors = {f"model.{key}": value for key, value in model.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{key}": value for key, value in moments.items()}
-    write_weights(folder / FILE_NAME, tensors, {"notes": json.dumps(notes)})
+    write_weights(folder / FILE_NAME, arrays(tensors), {"notes": json.dumps(notes)})
 
 
 def read_notes(folder: Path) -> dict[str, Any] | None:

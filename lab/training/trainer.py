@@ -13,12 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.backbone import fingerprint_of
 from hasse.lab.encoders.hubness_weights import HubnessWeights
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.evaluation.calibrating import calibrations
 from hasse.lab.evaluation.ground_truth import known_ground_truth
 from hasse.lab.evaluation.retrieval import evaluate
+from hasse.lab.tensors import tensors
 from hasse.lab.training.batches import Batch, Batches, Rows, seed_layers
 from hasse.lab.training.config import TrainingConfig, learning_rate
 from hasse.lab.training.distributed import ALONE, World
@@ -29,8 +32,8 @@ from hasse.lab.training.run import Progress, ResumableRun, Stop, TrainingError
 from hasse.lab.training.state import difference
 from hasse.lab.training.step import TrainingStep
 from hasse.models.calibration import Calibrations
-from hasse.models.checkpoints import checkpoint, trained_model
-from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
+from hasse.models.checkpoints import checkpoint
+from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.datasets import Dataset, DatasetError, fingerprint
 from hasse.models.embedding_model import Points
 from hasse.models.encoders.model_config import without_options_of_studies
@@ -147,7 +150,7 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
     ) -> checkpoint.Checkpoint:
         """Train to the end and return the best epoch's model; see `Run.run`."""
         self.run(report, stop)
-        return checkpoint.load(
+        return learned_model.load(
             self.folder,
             self.world.device,
             to_learn=True,
@@ -262,15 +265,14 @@ class RetrievalTraining(ResumableRun[Batch, Measurement]):
         if self.config.model.has_free_order:
             model.renumber(model.heaviest_first(points[1]))
         name = self.folder.resolve().name
-        checkpoint.save(self.folder, model, name, metrics, calibration, self.config.saved_dtype)
+        learned_model.save(self.folder, model, name, metrics, calibration, self.config.saved_dtype)
         options = (lesson.options for lesson in self.lessons if lesson.options is not None)
         Recipe(self.config, tuple(options)).write(self.folder)
 
     def _round(self, model: OrderEmbedding) -> None:
         """Round the weights of a model as its checkpoint does."""
-        rounded = dequantize(
-            arrays(quantize(trained_model.tensors_to_store(model), self.config.saved_dtype))
-        )
+        stored = quantize(learned_model.arrays_to_store(model), self.config.saved_dtype)
+        rounded = dequantize(stored)
         model.load_state_dict(model.state_dict() | tensors(rounded))
 
     def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessWeights) -> None:
@@ -334,14 +336,14 @@ def _first_model(
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
     learns_backbone, start = inputs.training[1].learns_backbone, inputs.start
     if start is not None:
-        other_shape = difference(asdict(start.order_embedding.config), asdict(config.model))
-        if other_shape or start.order_embedding.vocabulary.words != vocabulary.words:
+        other_shape = difference(asdict(order_embedding_of(start).config), asdict(config.model))
+        if other_shape or order_embedding_of(start).vocabulary.words != vocabulary.words:
             change = f"another shape ({other_shape})" if other_shape else "other words"
             raise TrainingError(
                 f"{start.folder} has {change} than this training: start from a model trained on "
                 f"these captions with these options, or from none"
             )
-        model.load_state_dict(start.order_embedding.state_dict())
+        model.load_state_dict(order_embedding_of(start).state_dict())
     # Cached features need the exact network that made them. A checkpoint may hold it rounded.
     if inputs.backbone_weights is not None and (start is None or not learns_backbone):
         model.images.backbone.load_state_dict(inputs.backbone_weights)

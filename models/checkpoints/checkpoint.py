@@ -1,7 +1,9 @@
-"""A trained model on disk: a folder of six files, none of which can run code.
+"""A trained model on disk: a folder of files, none of which can run code.
 
     model.safetensors   weights of both encoders; without the backbone if an installed package
                         has its weights
+    pictures.onnx       the backbone, which reads its weights from model.safetensors; missing if an
+                        installed package has them, and in folders of earlier versions
     config.json         `ModelConfig`, the preprocessing of pictures, and the fingerprint of the
                         network that made the training's features (its weights may be rounded here)
     vocabulary.json     the words
@@ -14,22 +16,24 @@ A model of two published encoders has the files of `dual_encoder_folder.py`.
 A grounded model has the trained model in its folder `base`. Its weights are the numbers of the
 learned coordinates and the sets of classes. Its vocabulary.json is the table of demands.
 
-The fingerprint of a checkpoint covers the first three files, or those of both encoders. Models with
-the same fingerprint encode alike, so an index stores it and refuses any other model.
+The fingerprint of a checkpoint covers model.safetensors, config.json and vocabulary.json, or the
+files of both encoders. Models with the same fingerprint encode alike, so an index stores it and
+refuses any other model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import dual_encoder_folder, trained_model
-from hasse.models.checkpoints.dual_encoder_folder import DUAL_KIND, ENCODING_FILES, PICTURES
+from hasse.models.checkpoints.dual_encoder_folder import DUAL_KIND, ENCODING_FILES
 from hasse.models.checkpoints.model_folder import (
     CALIBRATION,
     CONFIG,
@@ -42,21 +46,13 @@ from hasse.models.checkpoints.model_folder import (
     kind_of,
     read_sums,
 )
-from hasse.models.checkpoints.weights import WeightDtype, quantize, weights
+from hasse.models.checkpoints.trained_model import PICTURES
+from hasse.models.checkpoints.weights import weights
 from hasse.models.embedding_model import EmbeddingModel, Words
-from hasse.models.encoders.model_config import without_options_of_studies
-from hasse.models.encoders.names import Runtime
-from hasse.models.errors import BackboneError
-from hasse.models.picture_model import PictureModel
-from hasse.models.text_model import TextModel
-
-if TYPE_CHECKING:
-    import torch
-
-    from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.models.networks.network import NetworkError, Runtime
 
 _OTHER_FILES = (VOCABULARY, CALIBRATION, METRICS)
-KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHER_FILES)
+KIND = ModelKind(UNNAMED, "hasse lab train", 2, _OTHER_FILES, optional=(PICTURES,))
 GROUNDED_KIND = ModelKind("grounded", "hasse study photographs ground", 1, _OTHER_FILES)
 _KINDS = {kind.name: kind for kind in (KIND, DUAL_KIND, GROUNDED_KIND)}
 BASE = "base"  # folder of the trained model of a grounded one
@@ -83,124 +79,81 @@ class Checkpoint:
         """The model's words."""
         return self.model.vocabulary
 
-    @property
-    def order_embedding(self) -> OrderEmbedding:
-        """The model trained by Hasse: this one, or the one below a grounded model.
 
-        Raises:
-            CheckpointError: its encoders are those of another library.
-        """
-        from hasse.lab.encoders.order_embedding import OrderEmbedding
-
-        if self.base is not None:
-            return self.base.order_embedding
-        if not isinstance(self.model, OrderEmbedding):
-            raise CheckpointError(
-                f"{self.folder} has the encoders of another library, which cannot be trained or "
-                f"taught by: name a model that 'hasse lab train' wrote"
-            )
-        return self.model
-
-
-def save(
-    folder: Path,
-    model: OrderEmbedding,
-    name: str,
-    metrics: Mapping[str, Any],
-    calibration: Calibrations | None = None,
-    dtype: WeightDtype = "float32",
-) -> None:
-    """Write a checkpoint, each file whole or not at all.
-
-    `dtype` is the type of stored matrices; see `hasse.models.checkpoints.weights`.
-    """
-    from hasse.lab.encoders.registry import is_installed
-
-    network = None
-    if model.has_images:
-        backbone = model.images.backbone
-        network = backbone.fingerprint() if is_installed(backbone) else backbone.origin
-    config = {
-        "name": name,
-        "model": without_options_of_studies(asdict(model.config)),
-        "preprocessing": asdict(model.preprocessing),
-        "network": network,
-    }
-    calibration = calibration or Calibrations()
-    other_files = {
-        VOCABULARY: model.vocabulary.to_bytes(),
-        CALIBRATION: json.dumps(calibration.to_json()).encode(),
-        METRICS: json.dumps(metrics, indent=2).encode(),
-    }
-    KIND.save(folder, config, quantize(trained_model.tensors_to_store(model), dtype), other_files)
+# Loads a trained model of a folder, by its config.json and the checksums of its files.
+LoadTrained = Callable[[Path, Mapping[str, Any], Mapping[str, str]], EmbeddingModel]
 
 
 def load(
     folder: Path,
-    device: str | torch.device = "cpu",
+    device: str = "cpu",
     *,
-    to_learn: bool = False,
     with_pictures: bool = True,
     one_off: bool = False,
-    runtime: Runtime = "float32",
+    runtime: Runtime = "auto",
 ) -> Checkpoint:
-    """Read a checkpoint, ready to encode (evaluation mode).
+    """Read a checkpoint, ready to encode.
 
     Args:
         folder: the checkpoint.
-        device: torch's name of a device.
-        to_learn: for further training, for saving again, or for a teacher. Otherwise
-            `OrderEmbedding.for_inference` prepares the model.
-        with_pictures: whether the model encodes pictures, else captions only. A model that Hasse
-            trained with a GRU encodes captions without torch, and pictures too where OpenVINO
-            runs their network.
+        device: encodes pictures; see `open_network`.
+        with_pictures: whether the model encodes pictures, else captions only.
         one_off: for a process that encodes a few captions and pictures: without numba.
         runtime: encodes pictures.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format (the message
-            names it); or a training wrote the model at the same time; or the model was trained on
-            captions alone and has no image encoder.
+            names it); or a training wrote the model at the same time; or the model has no network
+            of pictures.
     """
+    trained = partial(
+        trained_model.load,
+        device=device,
+        with_pictures=with_pictures,
+        one_off=one_off,
+        runtime=runtime,
+    )
+    return load_by(
+        cast(LoadTrained, trained), folder, device, with_pictures=with_pictures, runtime=runtime
+    )
+
+
+def load_by(
+    trained: LoadTrained,
+    folder: Path,
+    device: str,
+    *,
+    with_pictures: bool = True,
+    runtime: Runtime = "auto",
+) -> Checkpoint:
+    """Read a checkpoint of any kind, whose trained model is loaded by a function; see `load`."""
     kind = _KINDS.get(kind_of(folder) or UNNAMED, KIND)
     base = None
     with kind.open(folder) as (config, sums):
         if kind is KIND:
-            model = trained_model.load(
-                folder,
-                config,
-                fingerprint_of(sums),
-                device,
-                to_learn=to_learn,
-                with_pictures=with_pictures,
-                one_off=one_off,
-                runtime=runtime,
-            )
+            model = trained(folder, config, sums)
         elif kind is GROUNDED_KIND:
-            base = load(
-                folder / BASE,
-                device,
-                to_learn=to_learn,
-                with_pictures=with_pictures,
-                one_off=one_off,
-                runtime=runtime,
-            )
+            base = load_by(trained, folder / BASE, device, with_pictures=with_pictures)
             model = _grounded(folder, config, base, with_pictures=with_pictures)
         else:
             model = dual_encoder_folder.load(
-                folder,
-                config,
-                sums,
-                str(device),
-                with_pictures=with_pictures,
-                runtime=runtime if runtime in {"auto", "openvino"} else "onnxruntime",
+                folder, config, sums, device, with_pictures=with_pictures, runtime=runtime
             )
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
-    calibration = calibration.with_traits(model.traits)
+    calibration = _for_model(calibration, model)
     fingerprint = config.get("fingerprint") or fingerprint_of(sums)
     return Checkpoint(model, name, fingerprint, calibration, metrics, folder, base)
+
+
+def _for_model(calibrations: Calibrations, model: EmbeddingModel) -> Calibrations:
+    """Return calibrations that know what a grounded model knows of texts."""
+    from hasse.models.grounding.grounded_texts import GroundedTexts
+
+    return (
+        calibrations.with_traits(model.traits) if isinstance(model, GroundedTexts) else calibrations
+    )
 
 
 def reload_calibration(loaded: Checkpoint) -> Checkpoint:
@@ -217,7 +170,7 @@ def reload_calibration(loaded: Checkpoint) -> Checkpoint:
         raise CheckpointError(f"{path} cannot be read ({error}): restore it") from error
     if (read_sums(loaded.folder) or {}).get(CALIBRATION) != hashlib.sha256(content).hexdigest():
         raise CheckpointError(f"{path} is not what its checksum says: restore it")
-    return replace(loaded, calibration=calibrations.with_traits(loaded.model.traits))
+    return replace(loaded, calibration=_for_model(calibrations, loaded.model))
 
 
 def write_calibration(folder: Path, calibration: Calibrations) -> None:
@@ -233,39 +186,34 @@ def _grounded(
     """Read a grounded model on top of its trained model.
 
     Raises:
-        CheckpointError: the trained model is another one, or its network has no classes.
+        CheckpointError: the trained model is another one, or its network has no known classes.
     """
     from hasse.models.grounding.demands import Demands
-    from hasse.models.grounding.grounded_texts import GroundedTexts
+    from hasse.models.grounding.grounded_texts import GroundedTexts, TrainedModel
 
     if base.fingerprint != config["base"]:
         raise CheckpointError(
             f"{base.folder} is not the model that {folder} was grounded on: restore both folders"
         )
     document = json.loads((folder / VOCABULARY).read_bytes())
-    trained = cast("OrderEmbedding | TextModel", base.model)
+    trained = cast(TrainedModel, base.model)
     demands = Demands.from_json(document, trained.vocabulary.words)
     try:
         with weights(folder) as arrays:
             if not with_pictures:
                 return cast(EmbeddingModel, GroundedTexts(trained, arrays["kept"], demands))
-            from hasse.models.grounding.evidence import classifier_of
             from hasse.models.grounding.grounded_model import GroundedModel
 
-            if isinstance(trained, PictureModel):
-                classifier = trained.backbone.exported.classifier
-            else:
-                classifier = classifier_of(trained.config.backbone)
             parts = arrays["kept"], arrays["sets"]  # coordinates, classes
-            return GroundedModel(cast("OrderEmbedding", trained), *parts, demands, classifier)
-    except BackboneError as error:
+            return GroundedModel(trained, *parts, demands, trained.backbone.classifier())
+    except NetworkError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 
 
 def fingerprint_of(sums: Mapping[str, str]) -> str:
     """Return the SHA-256, in hexadecimal, of the checksums of the files that encoding reads."""
     digest = hashlib.sha256()
-    for name in ENCODING_FILES if PICTURES in sums else (WEIGHTS, CONFIG, VOCABULARY):
+    for name in (WEIGHTS, CONFIG, VOCABULARY) if WEIGHTS in sums else ENCODING_FILES:
         if name in sums or name not in DUAL_KIND.optional:
             digest.update(bytes.fromhex(sums[name]))
     return digest.hexdigest()

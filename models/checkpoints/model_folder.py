@@ -13,15 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from hasse.models.errors import HasseError
 from hasse.models.files import write_atomically
 from hasse.models.regular_file import raise_system_error
 from hasse.models.tensor_files import write_weights
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
 CALIBRATION, METRICS = "calibration.json", "metrics.json"
@@ -66,7 +65,7 @@ class ModelKind:
         self,
         folder: Path,
         config: Mapping[str, Any],
-        tensors: Mapping[str, Tensor],
+        tensors: Mapping[str, NDArray[Any]],
         other_files: Mapping[str, bytes],
     ) -> None:
         """Write a model, each file whole or not at all; adds kind and format to `config`.
@@ -115,10 +114,13 @@ class ModelKind:
         sums = read_sums(folder)
         config = self._config(folder)
         if sums is None:
+            patterns = (
+                end for end in ("*.json", "*.safetensors", "*.onnx*") if any(folder.glob(end))
+            )
             raise CheckpointError(
-                f"{folder} has no {SUMS}, so its files cannot be checked: restore "
-                f"it, or, if you know that they are right, make it there by 'sha256sum *.json "
-                f"*.safetensors > {SUMS}'"
+                f"{folder} has no {SUMS}, so its files cannot be checked: restore it, or, if you "
+                f"know that they are right, make it there by 'sha256sum {' '.join(patterns)} "
+                f"> {SUMS}'"
             )
         for name in (*self.other_files, *self.weights):
             self._require(folder, name)

@@ -13,18 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors import SafetensorError, safe_open
 
 from hasse.models.checkpoints.model_folder import CONFIG, WEIGHTS, CheckpointError
 from hasse.models.tensor_files import system_errors
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Array: TypeAlias = NDArray[Any]
 WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
@@ -40,16 +36,16 @@ _TOP = 127
 _LEAST = 2.0**-24  # smallest positive float16
 
 
-def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Tensor]:
+def quantize(weights: Mapping[str, Array], dtype: WeightDtype) -> dict[str, Array]:
     """Convert weights to a stored type."""
-    stored: dict[str, Tensor] = {}
+    stored: dict[str, Array] = {}
     for key, value in weights.items():
-        if not value.is_floating_point() or value.ndim < 2 or dtype == "float32":
+        if value.dtype.kind != "f" or value.ndim < 2 or dtype == "float32":
             stored[key] = value
         elif dtype == "float16":
-            stored[key] = value.half()
+            stored[key] = value.astype(np.float16)
         else:
-            stored[key], stored[key + SCALE] = _to_bytes(value.float())
+            stored[key], stored[key + SCALE] = _to_bytes(value.astype(np.float32, copy=False))
     return stored
 
 
@@ -73,32 +69,22 @@ def dequantize(stored: Mapping[str, Array]) -> dict[str, Array]:
     return weights
 
 
-def arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
-    """Convert tensors on any device to arrays, which may share their memory."""
-    return {key: value.detach().cpu().numpy() for key, value in tensors.items()}
-
-
-def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
-    """Convert arrays to tensors that share their memory."""
-    import torch
-
-    return {key: torch.from_numpy(value) for key, value in weights.items()}
-
-
-def _to_bytes(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    import torch
-
-    largest = matrix.abs().flatten(1).amax(1)
+def _to_bytes(matrix: Array) -> tuple[Array, Array]:
+    largest = np.abs(matrix).reshape(len(matrix), -1).max(1, initial=0)
     # largest / 127 is fraction * 2^power, fraction in [1/2, 1): take the next power of two.
-    fraction, power = torch.frexp(largest / _TOP)
-    scale = torch.ldexp(torch.ones_like(largest), power - (fraction == 0.5).int())
-    scale = torch.where(largest > 0, scale, 0).clamp(min=_LEAST)
-    return torch.round(matrix / scale.view(-1, *[1] * (matrix.ndim - 1))).to(torch.int8), scale
+    fraction, power = np.frexp(largest / np.float32(_TOP))
+    scale = np.ldexp(np.ones_like(largest), power - (fraction == 0.5))
+    scale = np.where(largest > 0, scale, 0).clip(_LEAST).astype(np.float32)
+    rounded = np.rint(matrix / scale.reshape(-1, *[1] * (matrix.ndim - 1)))
+    with np.errstate(invalid="ignore"):  # a training looks for weights that are no numbers itself
+        return rounded.astype(np.int8), scale
 
 
 @contextmanager
-def weights(folder: Path) -> Iterator[dict[str, Array]]:
+def weights(folder: Path, without: str | None = None) -> Iterator[dict[str, Array]]:
     """Yield the weights of a folder as float32, for a model to load.
+
+    Those whose names begin with `without` are not read.
 
     Raises:
         CheckpointError: the weights are damaged or not finite; or the caller's block raised a
@@ -108,7 +94,7 @@ def weights(folder: Path) -> Iterator[dict[str, Array]]:
     path = folder / WEIGHTS
     try:
         with system_errors(path):
-            stored = load_file(path)
+            stored = _read(path, without)
         arrays = {current_name(key): array for key, array in dequantize(stored).items()}
         # No violation compares as smaller than NaN, so a metric would call NaN perfect.
         bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
@@ -124,6 +110,22 @@ def weights(folder: Path) -> Iterator[dict[str, Array]]:
             f"{path} does not hold the weights of {CONFIG} ({reason}); restore it or train the "
             f"model again"
         ) from error
+
+
+def stored_names(folder: Path) -> list[str]:
+    """Return the names of the tensors in the weights of a folder; raises as `weights`."""
+    path = folder / WEIGHTS
+    try:
+        with system_errors(path), safe_open(path, "numpy") as file:
+            return list(file.keys())
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged ({error}): restore it") from error
+
+
+def _read(path: Path, without: str | None) -> dict[str, Array]:
+    with safe_open(path, "numpy") as file:
+        names = (key for key in list(file.keys()) if without is None or not key.startswith(without))
+        return {key: file.get_tensor(key) for key in names}
 
 
 def current_name(key: str) -> str:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from hasse.models.score import SCORES, Score
-
-if TYPE_CHECKING:
-    from hasse.lab.encoders.image_encoder import ImageEncoder
-    from hasse.lab.encoders.text_encoder import CaptionEncoder
 
 ImagePooling = Literal["average", "max", "regions"]
 CaptionPooling = Literal["last", "max"]
@@ -113,34 +109,6 @@ class ModelConfig:
     def reads_backwards(self, member: int) -> bool:
         """Return whether a member of the ensemble reads captions backwards."""
         return self.directions == "both" and member % 2 == 1
-
-    def caption_encoder(self, words: int, member: int) -> CaptionEncoder:
-        """Make a member of the ensemble, for a number of words, with random weights."""
-        from hasse.lab.encoders.text_encoder import CaptionEncoder  # needs torch
-
-        return CaptionEncoder(
-            words,
-            self.word_dimension,
-            self.dimension // self.ensemble,
-            self.word_range,
-            pooling=self.caption_pooling,
-            signed=self.score == "cosine",
-            length=self.length,
-            backwards=self.reads_backwards(member),
-        )
-
-    def image_encoder(self) -> ImageEncoder | None:
-        """Make the encoder of pictures, with random weights; None if a model has none."""
-        # Importing torchvision takes longer than everything that captions need.
-        from hasse.lab.encoders.image_encoder import ImageEncoder
-        from hasse.lab.encoders.registry import build_backbone
-
-        return ImageEncoder(
-            build_backbone(self.backbone),
-            self.dimension,
-            pooling=self.image_pooling,
-            signed=self.score == "cosine",
-        )
 
 
 def without_options_of_studies(options: Mapping[str, Any]) -> dict[str, Any]:

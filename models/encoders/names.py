@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from hasse.models.networks.efficientnet_lite import LITE
 
-# The runtime that encodes pictures: OpenVINO, or torch in one of two types.
-Runtime: TypeAlias = Literal["auto", "openvino", "float32", "bfloat16"]
-
-LITE = "timm/tf_efficientnet_lite2"
 _OLD_LITE, _TORCHVISION = "efficientnet_lite2", "torchvision/"
 
 

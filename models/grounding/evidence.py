@@ -14,9 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.encoders.names import LITE
-from hasse.models.errors import BackboneError
 from hasse.models.kernels.products import Product
+from hasse.models.networks.network import NetworkError
 
 Floats: TypeAlias = NDArray[np.float32]
 Classifier: TypeAlias = tuple[Floats, Floats]  # weights (classes, F) and biases (classes,)
@@ -39,11 +38,11 @@ class Evidence:
         """Prepare sets of classes (classes, K) and a classifier.
 
         Raises:
-            BackboneError: the classifier has another number of classes.
+            NetworkError: the classifier has another number of classes.
         """
         weight, self._bias = classifier
         if len(weight) != len(sets):
-            raise BackboneError(
+            raise NetworkError(
                 f"the network tells {len(weight):,} classes apart and the model {len(sets):,}: "
                 f"it was grounded in another network"
             )
@@ -86,19 +85,3 @@ def windows(features: Floats) -> Floats:
     squares = (pairs[:, :, :-1] + pairs[:, :, 1:]) / 4  # (B, 2, 2, F)
     four_windows = squares.reshape(len(features), 4, -1)
     return np.concatenate([features[:, :1], four_windows], 1)
-
-
-def classifier_of(backbone: str) -> Classifier:
-    """Return the weights and biases of an image encoder's classifier.
-
-    Raises:
-        BackboneError: it has no classifier with synsets as classes, or its package is missing.
-    """
-    if backbone != LITE:
-        raise BackboneError(
-            f"{backbone} has no classifier here whose classes are synsets of WordNet: ground a "
-            f"model on {LITE}"
-        )
-    from hasse.lab.encoders.libraries.efficientnet_lite import classifier
-
-    return classifier()

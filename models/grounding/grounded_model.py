@@ -9,7 +9,6 @@ bounds work as for any other model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +16,8 @@ from numpy.typing import NDArray
 from hasse.models.embedding_model import EncodesPictures, Network, Points
 from hasse.models.grounding.demands import Demands
 from hasse.models.grounding.evidence import Classifier, Evidence, Floats
-from hasse.models.grounding.grounded_texts import SCALE, GroundedTexts
+from hasse.models.grounding.grounded_texts import SCALE, GroundedTexts, TrainedModel
 from hasse.models.images.preprocessing import Pixels
-
-if TYPE_CHECKING:
-    import torch
-
-    from hasse.lab.encoders.order_embedding import OrderEmbedding
-    from hasse.models.picture_model import PictureModel
 
 
 class GroundedModel(EncodesPictures, GroundedTexts):
@@ -35,11 +28,11 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         evidence: computes evidence from features.
     """
 
-    base: OrderEmbedding | PictureModel
+    base: TrainedModel
 
     def __init__(
         self,
-        base: OrderEmbedding | PictureModel,
+        base: TrainedModel,
         learned_coordinates: NDArray[np.integer],
         sets: NDArray[np.generic],
         demands: Demands,
@@ -48,7 +41,7 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         """Make a model of its parts; `sets` is (classes, K), `classifier` that of its network.
 
         Raises:
-            BackboneError: the network has other classes.
+            NetworkError: the network has other classes.
             ValueError: the parts do not fit each other.
         """
         shape = base.config
@@ -67,7 +60,7 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         return self.base.backbone
 
     @property
-    def device(self) -> torch.device | str:
+    def device(self) -> object:
         """The device of the network's weights."""
         return self.base.device
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.embedding_model import Points, TextTraits
-from hasse.models.encoders.model_config import ImagePooling
+from hasse.models.embedding_model import Network, Points
+from hasse.models.encoders.model_config import ImagePooling, ModelConfig
 from hasse.models.grounding.demands import Demands
+from hasse.models.grounding.evidence import Classifier, Floats
+from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.score import Score
-from hasse.models.text_model import TextModel
 from hasse.models.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from hasse.lab.encoders.order_embedding import OrderEmbedding
 
 # A demanded coordinate without evidence adds the square of this to a violation.
 SCALE = math.sqrt(0.2)
@@ -42,6 +40,49 @@ class GroundedConfig:
     length: str = "unit"
 
 
+class TextTraits(NamedTuple):
+    """What the probability of a text depends on, beside its violation.
+
+    Attributes:
+        mass: the largest violation of a text that only names things, else 0.
+        untaught: the share of its words, without function words, that are nouns of which the model
+            has seen no picture, or unknown: "a unicorn" has 1.
+    """
+
+    mass: float = 0.0
+    untaught: float = 0.0
+
+
+class TrainedTexts(Protocol):
+    """The half of a trained model that encodes captions; see `TextModel`."""
+
+    config: ModelConfig
+    vocabulary: Vocabulary
+    preprocessing: Preprocessing
+
+    @property
+    def references(self) -> Points | None: ...
+    def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points: ...
+
+
+class GroundingNetwork(Network, Protocol):
+    """A network with a classifier; see `PictureNetwork`."""
+
+    def classifier(self) -> Classifier: ...
+
+
+class TrainedModel(TrainedTexts, Protocol):
+    """A trained model; see `PictureModel`."""
+
+    @property
+    def backbone(self) -> GroundingNetwork: ...
+    @property
+    def device(self) -> object: ...
+    def cells(self, pixels: Pixels) -> Floats: ...
+    def picture_features(self, pixels: Sequence[Pixels]) -> Floats: ...
+    def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points: ...
+
+
 class GroundedTexts:
     """Encodes captions to points with coordinates that stand for things.
 
@@ -53,7 +94,7 @@ class GroundedTexts:
 
     def __init__(
         self,
-        base: TextModel | OrderEmbedding,
+        base: TrainedTexts,
         learned_coordinates: NDArray[np.integer],
         demands: Demands,
     ) -> None:

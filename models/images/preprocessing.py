@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from PIL import Image
-    from torch import Tensor
 
 MAX_SIDE = 16_384  # pixels of a network's input
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -164,17 +163,3 @@ def resized_crop(picture: Image.Image, crop: CropBox, side: int) -> NDArray[np.u
     )
     square = np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR, box=box))
     return square[:, ::-1] if crop.mirrored else square
-
-
-def normalise_pixels(
-    pixels: Tensor,
-    mean: tuple[float, float, float] = IMAGENET_MEAN,
-    std: tuple[float, float, float] = IMAGENET_STD,
-) -> Tensor:
-    """Return 8-bit pictures as a network's input: (B, H, W, 3) -> (B, 3, H, W) float32.
-
-    The memory layout stays channels-last, which is the fastest for convolutions on a CPU.
-    """
-    batch = pixels.permute(0, 3, 1, 2).float()
-    shift, scale = (batch.new_tensor(v).view(3, 1, 1) for v in (mean, std))
-    return batch.div_(255).sub_(shift).div_(scale)

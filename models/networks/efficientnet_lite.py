@@ -75,7 +75,7 @@ def classifier(tensors: list[Floats]) -> tuple[Floats, Floats]:
 
 
 def graph(tensors: list[Floats]) -> bytes:
-    """Write the network in ONNX's format: pixels (1, 3, H, W) -> features (cells, 1280)."""
+    """Write the network in ONNX's format: pixels (1, 3, H, W) -> features (1, cells, 1280)."""
     network = _Writer(tensors)
     x = network.convolution("pixels", 3, STEM, 3, stride=2)
     channels = STEM
@@ -85,10 +85,12 @@ def graph(tensors: list[Floats]) -> bytes:
             x = network.block(x, channels, factor, out, kernel, stride)
             channels = out
     x = network.convolution(x, channels, HEAD, 1)
-    cells = network.graph.add("Flatten", x, axis=2)  # (1280, cells)
-    network.graph.add("Transpose", cells, output="features", perm=(1, 0))
+    channels_first = network.graph.add("Flatten", x, axis=2)  # (1280, cells)
+    cells = network.graph.add("Transpose", channels_first, perm=(1, 0))
+    first_axis = network.graph.constant(np.zeros(1, np.int64))
+    network.graph.add("Unsqueeze", cells, first_axis, output="features")
     return network.graph.to_bytes(
-        {"pixels": (1, 3, "height", "width")}, {"features": ("cells", HEAD)}
+        {"pixels": (1, 3, "height", "width")}, {"features": (1, "cells", HEAD)}
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -20,7 +21,6 @@ from hasse.index.segments.upkeep import Upkeep
 from hasse.index.store import Index
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.embedding_model import on_processor
 from hasse.service.core import loading
 from hasse.service.core.admission import Admission
 from hasse.service.core.caption_order import CaptionOrder
@@ -34,7 +34,7 @@ from hasse.service.telemetry.stages import Stages
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
-    from hasse.models.captioning.phrases import PhraseWriter
+    from hasse.models.captioning.writing import Describer
     from hasse.service.core.pictures import PictureReader
     from hasse.service.telemetry.metrics import Metrics
     from hasse.service.writing.write_queue import WriteQueue
@@ -134,7 +134,7 @@ class Engine:
         """
         loaded, index = load(settings)
         with loading.close_on_failure(index):
-            captioner = loading.prepare(loaded, index)
+            captioner = loading.prepare(loaded, index, settings)
         engine = cls(
             loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
         )
@@ -181,9 +181,9 @@ class Engine:
         )
 
     @cached_property
-    def captioner(self) -> PhraseWriter | None:
+    def captioner(self) -> Describer | None:
         """The captioner with its encoder, if there is one; raises CheckpointError."""
-        return loading.load_captioner(self.checkpoint)
+        return loading.load_captioner(self.settings, self.checkpoint)
 
     @property
     def info(self) -> IndexInfo:
@@ -303,9 +303,5 @@ class Engine:
         metrics.watch("hasse_device_memory_bytes", self._device_memory)
 
     def _device_memory(self) -> float:
-        device = self.checkpoint.model.device
-        if on_processor(self.checkpoint.model):
-            return 0.0
-        import torch
-
-        return float(torch.cuda.memory_allocated(device))
+        torch = sys.modules.get("torch")  # imported if the index is on a device
+        return 0.0 if torch is None else float(torch.cuda.memory_allocated())

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from hasse.models.images.preprocessing import normalise_pixels, random_crop
+from hasse.lab.pixels import normalise_pixels
+from hasse.models.images.preprocessing import random_crop
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.pixels import normalise_pixels
+from hasse.lab.tensors import arrays
 from hasse.lab.training.batches import seed_layers
 from hasse.lab.training.config import LARGEST_FACTOR, learning_rate
 from hasse.lab.training.run import (
@@ -37,9 +39,9 @@ from hasse.lab.training.run import (
     TrainingError,
     set_learning_rate,
 )
-from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
+from hasse.models.checkpoints.weights import dequantize, quantize
 from hasse.models.datasets import Image
-from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
+from hasse.models.images.preprocessing import MAX_SIDE
 from hasse.models.tensor_files import write_weights
 from hasse.studies.distillation.augmentation import AugmentationConfig, augment
 from hasse.studies.distillation.student import Student, Teacher, fingerprint
@@ -240,7 +242,7 @@ class Distillation(ResumableRun[Rows, float]):
             self.run(report, stop)
         state = {key: value.cpu() for key, value in self.model.layers.state_dict().items()}
         path = self.folder / STUDENT
-        write_weights(path, tensors(dequantize(arrays(quantize(state, "int8")))))
+        write_weights(path, dequantize(quantize(arrays(state), "int8")))
         return path
 
     def batches(self, epoch: int, first: int) -> Iterator[Rows]:

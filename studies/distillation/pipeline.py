@@ -7,13 +7,15 @@ from pathlib import Path
 
 from torch import Tensor
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.features.pixel_store import cache_pixels
 from hasse.lab.pipelines.training import ProgressBars
 from hasse.lab.pipelines.training_inputs import Tell
 from hasse.lab.training.run import TrainingError, require_same
-from hasse.models.checkpoints import checkpoint, named_models
+from hasse.models.checkpoints import named_models
 from hasse.models.datasets import Dataset, load
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
@@ -123,7 +125,7 @@ def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
             f"network"
         )
-    images = checkpoint.load(folder, to_learn=True).order_embedding.images
+    images = order_embedding_of(learned_model.load(folder, to_learn=True)).images
     return images.backbone.keep_grid(), images.projection.weight.detach()
 
 
@@ -131,9 +133,9 @@ def _start(path: Path, student: str) -> dict[str, Tensor]:
     if path.is_file():
         network = build_backbone(student, path)
     else:
-        network = checkpoint.load(
-            named_models.find(path), to_learn=True
-        ).order_embedding.images.backbone
+        network = order_embedding_of(
+            learned_model.load(named_models.find(path), to_learn=True)
+        ).images.backbone
         if network.name != student:
             raise TrainingError(
                 f"{path} has a {network.name}, and the student is a {student}: name another "

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hasse.lab.tensors import arrays, tensors
 from hasse.models.checkpoints.model_folder import VOCABULARY, ModelKind
-from hasse.models.checkpoints.weights import tensors, weights
+from hasse.models.checkpoints.weights import weights
 from hasse.models.vocabulary import Vocabulary
 from hasse.studies.entailment.embedding import SentenceConfig, SentenceEmbedding
 from hasse.studies.entailment.training import EntailmentTraining
@@ -47,7 +48,7 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
         "metrics": dict(checkpoint.metrics),
     }
     others = {VOCABULARY: model.vocabulary.to_bytes()}
-    KIND.save(checkpoint.folder, config, model.state_dict(), others)
+    KIND.save(checkpoint.folder, config, arrays(model.state_dict()), others)
 
 
 def load(folder: Path) -> EntailmentCheckpoint:

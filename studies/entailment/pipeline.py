@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from hasse.models.checkpoints import checkpoint as retrieval
+from hasse.lab.checkpoints import learned_model
 from hasse.models.checkpoints.named_models import find
 from hasse.studies.entailment import checkpoint
 from hasse.studies.entailment.corpus import Corpus
@@ -30,7 +30,7 @@ class SavedRun(EntailmentRun):
         self, config: EntailmentTraining, corpus: Corpus, out: Path, start: Path | None
     ) -> None:
         """Prepare a training, from the caption encoder of a checkpoint if one is named."""
-        begun = None if start is None else retrieval.load(find(start))
+        begun = None if start is None else learned_model.load(find(start))
         config = config if begun is None else start_from(begun, config)
         super().__init__(config, initial(config, corpus, begun), corpus)
         self.out, self.saved = out, 0

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.text_encoder import Ensemble
 from hasse.lab.training.config import LARGEST_FACTOR
 from hasse.lab.training.run import TrainingError
@@ -65,7 +66,7 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     Raises:
         TrainingError: the model compares or reads captions in another way.
     """
-    of = checkpoint.order_embedding.config
+    of = order_embedding_of(checkpoint).config
     comparison = {"order": "order", "cosine": "symmetric"}.get(of.score)
     if comparison is None:
         raise TrainingError(
@@ -116,11 +117,11 @@ def initial(
         ) from None
     if start is None:
         return SentenceEmbedding(config.model, own)
-    learned = start.order_embedding.vocabulary.words
+    learned = order_embedding_of(start).vocabulary.words
     known = set(learned)
     vocabulary = Vocabulary([*learned, *(word for word in own.words if word not in known)])
     model = SentenceEmbedding(config.model, vocabulary)
-    encoder = start.order_embedding.captions
+    encoder = order_embedding_of(start).captions
     first = encoder.encoders[0] if isinstance(encoder, Ensemble) else encoder
     weights = {key: value.clone() for key, value in first.state_dict().items()}
     table = weights["embedding.weight"]

@@ -21,6 +21,7 @@ from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.gru import GRU
 from hasse.lab.encoders.image_encoder import ImageEncoder
 from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.encoders.shapes import of_backbone
 from hasse.lab.encoders.text_encoder import CaptionEncoder, reverse_words
 from hasse.lab.training.inputs import Rows, TrainingInputs
 from hasse.models.datasets import Dataset
@@ -117,8 +118,8 @@ class SentenceModelConfig(ModelConfig):
         """Make the encoder of pictures, with random weights; None where there is none."""
         if self.image_map == "none":
             return None
-        encoder = ModelConfig.image_encoder(self)
-        if encoder is None or self.image_map == "linear":
+        encoder = of_backbone(self)
+        if self.image_map == "linear":
             return encoder
         return FeaturesAsPoints(encoder.backbone, self.dimension)
 

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hasse.lab.tensors import arrays, tensors
 from hasse.models.checkpoints.model_folder import ModelKind
-from hasse.models.checkpoints.weights import tensors, weights
+from hasse.models.checkpoints.weights import weights
 from hasse.studies.hypernyms.embedding import ConceptEmbedding
 from hasse.studies.hypernyms.task import Task, make_task
 from hasse.studies.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxonomy
@@ -79,11 +80,11 @@ def save(checkpoint: HypernymCheckpoint) -> None:
         "metrics": dict(checkpoint.metrics),
     }
     concepts = [[concept.key, concept.words, concept.gloss] for concept in taxonomy.concepts]
-    tensors = {"points": model.points, "edges": torch.from_numpy(taxonomy.edges).int()}
+    learned = {"points": model.points, "edges": torch.from_numpy(taxonomy.edges).int()}
     if model.relation is not None:
-        tensors["relation"] = model.relation
+        learned["relation"] = model.relation
     others = {CONCEPTS: json.dumps(concepts, ensure_ascii=False).encode()}
-    KIND.save(checkpoint.folder, config, tensors, others)
+    KIND.save(checkpoint.folder, config, arrays(learned), others)
 
 
 def load(folder: Path) -> HypernymCheckpoint:

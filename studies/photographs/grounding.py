@@ -13,22 +13,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.evaluation.calibrating import Block, calibrate
 from hasse.models.calibration import Calibration, Calibrations, mass_added
-from hasse.models.checkpoints import checkpoint
-from hasse.models.checkpoints.checkpoint import (
-    BASE,
-    CALIBRATION,
-    GROUNDED_KIND,
-    METRICS,
-    Checkpoint,
-)
-from hasse.models.checkpoints.model_folder import VOCABULARY
-from hasse.models.checkpoints.weights import tensors
+from hasse.models.checkpoints.checkpoint import BASE, GROUNDED_KIND, Checkpoint
+from hasse.models.checkpoints.model_folder import CALIBRATION, METRICS, VOCABULARY
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
-from hasse.models.grounding.evidence import Evidence, classifier_of
+from hasse.models.grounding.evidence import Evidence
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.grounding.grounded_texts import GroundedTexts
 from hasse.models.score import penalties_between
@@ -115,7 +109,7 @@ def misused(
     "A game" is rarely the animal that one hunts. Features (I, REGIONS, F) are in the order of the
     dataset's images.
     """
-    evidence = Evidence(things.matrix(), classifier_of(base.config.backbone))
+    evidence = Evidence(things.matrix(), base.backbone.classifier())
     seen = evidence.of(np.asarray(features, np.float32))
     of_word: dict[str, set[int]] = defaultdict(set)
     for row, image in enumerate(dataset.images):
@@ -183,8 +177,8 @@ def ground(
     """
     with new_model(out):
         shutil.copytree(base, out / BASE, ignore=shutil.ignore_patterns("captioner", "*.md"))
-        loaded = checkpoint.load(out / BASE, to_learn=True)
-        trained = loaded.order_embedding
+        loaded = learned_model.load(out / BASE, to_learn=True)
+        trained = order_embedding_of(loaded)
         known, encode = trained.vocabulary.words, trained.encode_captions
         without = misused(things, trained, dataset, features) | unlike(things, known, encode)
         model = GroundedModel(
@@ -192,10 +186,10 @@ def ground(
             most_varying(trained, captions),
             things.matrix(),
             things.demands(known, without, taught_words(captions)),
-            classifier_of(trained.config.backbone),
+            trained.backbone.classifier(),
         )
         _save(out, loaded, model, name)
-    return checkpoint.load(out)
+    return learned_model.load(out)
 
 
 def _save(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> None:
@@ -210,7 +204,7 @@ def _save(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> No
         CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
         METRICS: b"{}",
     }
-    GROUNDED_KIND.save(folder, config, tensors(stored), others)
+    GROUNDED_KIND.save(folder, config, stored, others)
 
 
 def require_grounded(model: Checkpoint) -> GroundedModel:

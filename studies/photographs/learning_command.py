@@ -208,15 +208,16 @@ def _encoded(
     device: str,
 ) -> tuple[Checkpoint, EncodedDataset]:
     """Load a model and encode the images of a split with it."""
+    from hasse.lab.checkpoints import learned_model
     from hasse.lab.pipelines.dataset_encoding import encode_dataset
     from hasse.lab.pipelines.training import part_to_measure
-    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.models.checkpoints import named_models
     from hasse.models.datasets import load
     from hasse.service.core.device import pick_device
     from hasse.service.writing.image_source import ImageSource
 
     part = part_to_measure(load(dataset), split, usual, tell)
-    loaded = checkpoint.load(named_models.find_or_default(model, part), pick_device(device))
+    loaded = learned_model.load(named_models.find_or_default(model, part), pick_device(device))
     source = with_features(ImageSource(skipped=tell, limits=picture_limits()), features)
     with progress("encoding") as report:
         return loaded, encode_dataset(loaded.model, part, source, report)

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, normalize
 
-from hasse.lab.encoders.libraries.efficientnet_lite import classifier
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.features.feature_store import FeaturesError
 from hasse.lab.training.batches import TokenTable
@@ -33,7 +32,7 @@ from hasse.lab.training.inputs import ImageInput
 from hasse.lab.training.lesson import BatchRows, EncodedBatch, Lesson
 from hasse.lab.training.run import TrainingError
 from hasse.models.datasets import Dataset, load
-from hasse.models.encoders.names import LITE
+from hasse.models.networks.efficientnet_lite import LITE, classifier, read_tensors
 from hasse.models.vocabulary import SPECIAL, Vocabulary
 from hasse.studies.photographs.chains import Chain, read_chains
 from hasse.studies.photographs.class_pictures import ClassFeatures, ClassPictures
@@ -129,7 +128,7 @@ class TextSources:
             TextFeatures.open(texts),
             () if derived is None else read_chains(derived),
             named,
-            None if classes is None else torch.from_numpy(classifier()[0]),
+            None if classes is None else torch.from_numpy(classifier(read_tensors())[0]),
             real,
         )
 

@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.evaluation.retrieval import Evaluation
 from hasse.lab.features.feature_store import FeaturesError, FeatureStore
 from hasse.lab.features.source import require_features_of, with_features
 from hasse.lab.pipelines.dataset_encoding import encode_dataset
 from hasse.lab.pipelines.evaluation import measure
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
 from hasse.service.writing.image_source import ImageSource

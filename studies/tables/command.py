@@ -110,7 +110,8 @@ def plot(
     """
     import numpy as np
 
-    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.lab.checkpoints import learned_model
+    from hasse.models.checkpoints import named_models
     from hasse.models.images.decoding import open_file
     from hasse.service.core.device import pick_device
     from hasse.studies.plotter import require_matplotlib
@@ -121,7 +122,7 @@ def plot(
     paths = pictures or []
     if len(texts) + len(paths) < 3:
         raise CommandError("a plane needs at least three words or pictures: name more of them")
-    loaded = checkpoint.load(
+    loaded = learned_model.load(
         named_models.find(model), pick_device(device), with_pictures=bool(paths)
     )
     if unknown := [text for text in texts if not loaded.vocabulary.knows(text)]:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.models.checkpoints import checkpoint
 from hasse.studies.entailment.corpus import Corpus, read
 from hasse.studies.entailment.training import (
@@ -43,9 +45,9 @@ def rows(corpus: Corpus, config: EntailmentTraining, start: Path | None) -> dict
     add("order, unit length", replace(config, model=replace(config.model, length="unit")), None)
     add("order", config, None)
     if start is not None:
-        begun = checkpoint.load(start)
+        begun = learned_model.load(start)
         shaped = start_from(begun, config)
-        own = replace(shaped.model, length=begun.order_embedding.config.length)
+        own = replace(shaped.model, length=order_embedding_of(begun).config.length)
         add(f"order, {begun.name} as it is", replace(shaped, epochs=0, model=own), begun)
         add(f"order, started from {begun.name}", shaped, begun)
     return found

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.pipelines.training import TrainingPlan
 from hasse.lab.training.distributed import World
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CONFIG
 from hasse.models.files import write_atomically
 from hasse.studies.grounding.command import choices_with, lessons_of, request_of
@@ -68,7 +68,7 @@ def trained(name: str, recipe: str, seed: int, options: argparse.Namespace) -> P
         training = plan.prepare(
             World(options.device), lambda label: nullcontext(silent), lambda line: None, lessons
         )
-        checkpoint.save(folder, training.model, name, {})
+        learned_model.save(folder, training.model, name, {})
     else:
         train(plan, options.device, lessons)
     return folder

@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.features.source import with_features
 from hasse.lab.pipelines.dataset_encoding import encode_dataset
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset

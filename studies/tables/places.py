@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from hasse.models.checkpoints.checkpoint import load
+from hasse.lab.checkpoints.learned_model import load
 from hasse.models.checkpoints.named_models import find as find_model
 from hasse.models.datasets import Image
 from hasse.models.datasets import load as load_dataset

@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hasse.lab.checkpoints.learned_model import load, order_embedding_of
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.features.source import with_features
 from hasse.lab.kernels.violations import penalties
@@ -39,7 +40,7 @@ from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.inputs import FeatureInput, TrainingInputs
 from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.analogy import REST_WEIGHT, substitute
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset
@@ -258,7 +259,7 @@ def learned(
 
 def of_scenes(options: argparse.Namespace) -> None:
     """Train the encoders and print their tables."""
-    network = load(pretrained("scenes"), to_learn=True).order_embedding
+    network = order_embedding_of(load(pretrained("scenes"), to_learn=True))
     dataset = load_dataset(options.dataset)
     parts = []
     for split, most in (("train", options.images), ("val", 300)):

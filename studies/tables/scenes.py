@@ -31,8 +31,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.evaluation.ranking import average_precisions, best_ranks
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import find, pretrained
 from hasse.models.datasets import Dataset
 from hasse.models.datasets import load as load_dataset

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.evaluation.retrieval import Retrieval
 from hasse.lab.features.source import with_features
 from hasse.lab.pipelines.dataset_encoding import encode_dataset
@@ -15,7 +16,7 @@ from hasse.lab.pipelines.evaluation import measure
 from hasse.lab.pipelines.training import TrainingPlan
 from hasse.lab.training.distributed import World
 from hasse.lab.training.lesson import Lesson
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.tables.report import report_of, silent

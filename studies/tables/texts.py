@@ -29,13 +29,13 @@ from pathlib import Path
 
 import numpy as np
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.evaluation.retrieval import Retrieval
 from hasse.lab.features.feature_store import FeatureStore
 from hasse.lab.features.source import with_features
 from hasse.lab.pipelines.dataset_encoding import encode_dataset
 from hasse.lab.pipelines.evaluation import measure
 from hasse.lab.pipelines.training import TrainingPlan, TrainingRequest
-from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import load as load_dataset
 from hasse.service.writing.image_source import ImageSource

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.evaluation.significance import draws
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import DatasetError, Image
 from hasse.models.datasets import load as load_dataset

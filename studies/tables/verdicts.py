@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.lab.checkpoints.learned_model import load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import find
 from hasse.studies.labelled_pairs import Accuracy, print_accuracies
 from hasse.studies.photographs.classes import imagenet_synsets

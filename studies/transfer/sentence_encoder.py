@@ -9,8 +9,9 @@ from typing import Self
 
 import numpy as np
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders.order_embedding import OrderEmbedding
-from hasse.models.checkpoints import checkpoint, named_models
+from hasse.models.checkpoints import named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
 from hasse.service.core.device import pick_device
@@ -39,7 +40,7 @@ class SentenceEncoder:
         """
         place = pick_device(device)
         loaded = [
-            checkpoint.load(named_models.find(model), place, with_pictures=False)
+            learned_model.load(named_models.find(model), place, with_pictures=False)
             for model in models
         ]
         names = [one.name for one in loaded] + ([] if vectors is None else [vectors.name])

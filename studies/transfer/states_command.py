@@ -35,14 +35,15 @@ def states(*, texts: Texts, model: Sentences, out: Out, device: Device = "auto")
     Example:
       hasse study states sentences.txt --model data/cap2img --out states.npy
     """
+    from hasse.lab.checkpoints import learned_model
     from hasse.lab.encoders.order_embedding import OrderEmbedding
     from hasse.lab.pipelines import embedding
-    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.models.checkpoints import named_models
     from hasse.models.datasets.source import read_text
     from hasse.service.core.device import pick_device
     from hasse.studies.grounding.sentence_model import encode_states, sentence_encoder
 
-    loaded = checkpoint.load(named_models.find(model), pick_device(device), with_pictures=False)
+    loaded = learned_model.load(named_models.find(model), pick_device(device), with_pictures=False)
     network = loaded.model
     encoder = sentence_encoder(network) if isinstance(network, OrderEmbedding) else None
     if not isinstance(network, OrderEmbedding) or encoder is None or not encoder.states:

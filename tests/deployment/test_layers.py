@@ -63,6 +63,24 @@ def test_package_imports_only_those_below_it(package: str, known: set[str]) -> N
                 assert allowed, f"{path.relative_to(ROOT)} imports {name}"
 
 
+# Kernels for GPUs, behind the extra `gpu`, and the captioner of drawn scenes.
+WITH_TORCH = {
+    ROOT / "index/kernels/triton_scan.py",
+    ROOT / "index/search/gpu_scan.py",
+    *(
+        ROOT / f"models/captioning/{name}.py"
+        for name in ("captioner", "checkpoint", "judgement", "language_model")
+    ),
+}
+
+
+@pytest.mark.parametrize("package", ["models", "index", "service", "hasse", "scenes"])
+def test_package_without_training_imports_no_torch(package: str) -> None:
+    for path in set((ROOT / package).rglob("*.py")) - WITH_TORCH:
+        libraries = {name.split(".")[0] for name in imported(path)}
+        assert not libraries & {"torch", "torchvision", "triton"}, path.relative_to(ROOT)
+
+
 @pytest.mark.parametrize("package", ["models", "index", "service"])
 def test_errors_of_a_package_derive_from_the_base_that_users_are_shown(package: str) -> None:
     for path in (ROOT / package).rglob("*.py"):

@@ -14,7 +14,7 @@ from PIL import Image
 import hasse
 from hasse.index.segments import file_checks, segment
 from hasse.models.checkpoints import checkpoint
-from hasse.models.encoders.names import Runtime
+from hasse.models.networks.network import Runtime
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.service.client import Client
@@ -188,7 +188,7 @@ def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> No
         model.encode_pictures([damaged])
 
 
-@pytest.mark.parametrize("runtime", ["auto", "float32", "bfloat16"])
+@pytest.mark.parametrize("runtime", ["auto", "openvino", "onnxruntime"])
 def test_model_encodes_pictures_by_the_runtime_of_the_service(
     runtime: Runtime, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from hasse.lab.evaluation.calibrating import BINS, calibrate, calibrations, capt
 from hasse.lab.evaluation.ground_truth import Rows, known_ground_truth
 from hasse.models.calibration import Calibration, Calibrations, further_words
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.embedding_model import TextTraits
+from hasse.models.grounding.grounded_texts import TextTraits
 from hasse.models.score import SCORES, Score, penalties_between
 from hasse.scenes import Scene, Statement, compose, entails, sample_statements
 from hasse.scenes.truth import SceneTruth

@@ -82,7 +82,7 @@ def test_join_and_meet_are_the_bounds_of_the_order(xy: list[Point]) -> None:
 
 
 def test_tolerance_overlooks_a_small_shortfall() -> None:
-    x, y = np.float32([0.5, 0.2]), np.float32([0.6, 0.0])
+    x, y = np.array([0.5, 0.2]), np.array([0.6, 0.0])
     assert not precedes(x, y)
     assert precedes(x, y, tolerance=0.11)
 

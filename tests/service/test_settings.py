@@ -54,8 +54,7 @@ OPTIONAL = [
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert "when empty" in descriptions()[name]
-    for own in ("HASSE_OCR", "HASSE_ENCODER_RUNTIME"):  # those of all tests
-        monkeypatch.delenv(own)
+    monkeypatch.delenv("HASSE_OCR")  # that of all tests
     monkeypatch.setenv(f"HASSE_{name.upper()}", "")
     assert Settings() == Settings.model_construct()
 

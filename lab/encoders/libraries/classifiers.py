@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from typing import cast
 
-import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule
 from torch.fx.experimental.optimization import fuse
 
 from hasse.lab.encoders.backbone import Backbone
-from hasse.lab.encoders.fused_activations import fuse_activations
-from hasse.lab.encoders.mixed_precision import supports_bfloat16
 from hasse.models.errors import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
 
@@ -57,9 +52,6 @@ class ClassifierBackbone(Backbone):
     def _fuse(self) -> None:
         if any(isinstance(layer, nn.BatchNorm2d) for layer in self.modules()):
             self.network = fuse(self.network, inplace=True)  # of a copy
-            on_cpu = next(self.parameters()).device.type == "cpu"
-            if on_cpu and self.dtype == torch.bfloat16 and supports_bfloat16("cpu"):
-                fuse_activations(cast(GraphModule, self.network))
 
     @property
     def _classifier_keys(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.checkpoints import checkpoint
+from hasse.lab.checkpoints import learned_model
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
@@ -26,7 +26,7 @@ def test_embed_texts_writes_a_row_for_each_line(model: Path, tmp_path: Path) -> 
         "lab embed", tmp_path / "texts.txt", "--model", model, "--out", tmp_path / "deep" / "t.npy"
     )
     found = np.load(tmp_path / "deep" / "t.npy", allow_pickle=False)
-    assert np.array_equal(found, checkpoint.load(model).model.encode_captions(lines))
+    assert np.array_equal(found, learned_model.load(model).model.encode_captions(lines))
     assert "2 lines of 4 without a word" in done.err
     assert "say nothing: 2, 3" in done.err
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["t.npy"]
@@ -40,7 +40,7 @@ def test_embed_texts_prints_json_lines(model: Path, tmp_path: Path) -> None:
     ]
     assert [row["text"] for row in rows] == ["a dog", "a zebra"]
     assert [row["unknown_words"] for row in rows] == [[], ["zebra"]]
-    expected = checkpoint.load(model).model.encode_captions(["a dog", "a zebra"])
+    expected = learned_model.load(model).model.encode_captions(["a dog", "a zebra"])
     assert np.array_equal(np.array([row["embedding"] for row in rows], np.float32), expected)
 
 
@@ -52,7 +52,7 @@ def test_embed_pictures_keeps_a_row_for_one_that_cannot_be_read(
     (tmp_path / "1.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
     done = hasse("lab embed", tmp_path, "--model", model, "--out", tmp_path / "p.npy")
     found = np.load(tmp_path / "p.npy", allow_pickle=False)
-    loaded = checkpoint.load(model).model
+    loaded = learned_model.load(model).model
     assert found[[0, 2]] == pytest.approx(loaded.encode_images([picture(0), picture(2)]), abs=1e-6)
     assert np.isnan(found[1]).all()
     assert "1.png" in done.err

@@ -12,6 +12,7 @@ import open_clip
 import pytest
 import torch
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders import registry
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.images.decoding import open_picture
@@ -99,11 +100,11 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     done(hasse("lab data", "import", "folder", folder, "--out", tmp_path / "data"))
     index = tmp_path / "index"
     done(hasse("lab index build", tmp_path / "data", "--model", "mine", "--library", index))
-    before = checkpoint.load(named_models.find(Path("mine"))).fingerprint
+    before = learned_model.load(named_models.find(Path("mine"))).fingerprint
     told = done(hasse("lab model", "calibrate", "mine", tmp_path / "data"))
     assert told.out.startswith("pictures: 8 pairs, ")  # of two pictures with two captions each
     assert "measuring the 2 pictures of 24 that 'hasse lab train' does not learn from" in told.err
-    assert checkpoint.load(named_models.find(Path("mine"))).fingerprint == before
+    assert learned_model.load(named_models.find(Path("mine"))).fingerprint == before
     found = json.loads(done(hasse("search", "a red circle", "--library", index, "--json")).out)
     assert all(0 <= hit["probability"] <= 1 for hit in found["hits"])
 

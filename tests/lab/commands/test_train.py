@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders.mixed_precision import supports_bfloat16
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.recipe import Recipe, find
-from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import load, save
-from hasse.models.encoders.names import LITE
+from hasse.models.networks.efficientnet_lite import LITE
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.tiny_network import TINY
@@ -108,7 +108,7 @@ def test_train_start_begins_with_the_weights_of_another_model(home: Path, tmp_pa
     start = ("--start", home / "model", "--epochs", 1, "--out", out)
     done(hasse("lab train", home / "data", *TINY_TRAINING, *start))
     begun = json.loads((out / "metrics.json").read_bytes())["start"]
-    assert begun == checkpoint.load(home / "model").fingerprint
+    assert begun == learned_model.load(home / "model").fingerprint
 
 
 def test_train_names_the_model_as_its_folder(
@@ -117,7 +117,7 @@ def test_train_names_the_model_as_its_folder(
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path / "mine")
     done(hasse("lab train", home / "data", *TINY_TRAINING, "--epochs", 1, "--out", "."))
-    assert checkpoint.load(tmp_path / "mine").name == "mine"
+    assert learned_model.load(tmp_path / "mine").name == "mine"
 
 
 def test_train_without_splits_says_which_pictures_validate(home: Path) -> None:

@@ -14,8 +14,6 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from hasse.lab.encoders.libraries import classifiers
-from hasse.lab.encoders.mixed_precision import supports_bfloat16
 from hasse.lab.encoders.registry import build_backbone
 from hasse.models.errors import BackboneError
 
@@ -315,21 +313,6 @@ def test_a_copy_for_inference_computes_the_same(name: str) -> None:
     assert backbone.fingerprint() == copied.fingerprint() == before
     assert not backbone.frozen
     assert not any(parameter.requires_grad for parameter in copied.parameters())
-
-
-@pytest.mark.skipif(not supports_bfloat16("cpu"), reason="has no products in bfloat16")
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
-def test_activations_joined_to_convolutions_leave_every_bit(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backbone = build_backbone(LIBRARY + name)
-    pixels = torch.randn(2, 3, 64, 64)
-    joined = backbone.for_inference(torch.bfloat16)
-    monkeypatch.setattr(classifiers, "fuse_activations", lambda network: None)
-    apart = backbone.for_inference(torch.bfloat16)
-    assert len(str(joined.network.graph)) < len(str(apart.network.graph))
-    with torch.inference_mode():
-        assert torch.equal(joined(pixels), apart(pixels))
 
 
 def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None:

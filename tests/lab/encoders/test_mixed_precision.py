@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hasse.lab.encoders import mixed_precision
 from hasse.lab.encoders.mixed_precision import (
-    inference_dtype,
     low_precision_matmul,
     supports_bfloat16,
 )
@@ -79,15 +77,3 @@ def test_supports_bfloat16_on_nvidia_cards_since_ampere(
     of = {"cuda:1": capability}
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: of[str(device)])
     assert supports_bfloat16("cuda:1") == has
-
-
-@pytest.mark.parametrize("has", [True, False])
-def test_inference_dtype_is_bfloat16_where_a_cpu_has_it(
-    has: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mixed_precision, "supports_bfloat16", lambda device: has)
-    expected = torch.bfloat16 if has else torch.float32
-    assert inference_dtype("auto", "cpu") == expected
-    assert inference_dtype("auto", "cuda:1") == torch.float32
-    assert inference_dtype("float32", "cpu") == torch.float32
-    assert inference_dtype("bfloat16", "cpu") == torch.bfloat16

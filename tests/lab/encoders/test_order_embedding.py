@@ -10,6 +10,7 @@ from PIL import Image
 from torch.nn.functional import normalize
 
 from hasse.lab.encoders.order_embedding import OrderEmbedding
+from hasse.lab.encoders.pooling import pool_regions
 from hasse.lab.encoders.text_encoder import CaptionEncoder, Ensemble
 from hasse.lab.kernels.violations import penalties
 from hasse.models.encoders.model_config import (
@@ -18,7 +19,6 @@ from hasse.models.encoders.model_config import (
     CaptionPooling,
     ModelConfig,
 )
-from hasse.models.encoders.regions import pool_regions
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.score import SCORES, Score
 from hasse.models.vocabulary import Vocabulary

@@ -72,7 +72,7 @@ def test_convert_keeps_points_calibration_and_fingerprint(tmp_path: Path) -> Non
         checkpoint.load(folder)
     before = checkpoint.fingerprint_of(read_sums(folder) or {})
     convert(folder)
-    loaded = checkpoint.load(folder, runtime="float32")
+    loaded = checkpoint.load(folder, runtime="onnxruntime")
     assert (loaded.fingerprint, loaded.name) == (before, "tiny")
     assert (folder / "calibration.json").read_bytes() == CALIBRATION
     read = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'clip'}")

@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from hasse.lab.encoders.backbone import Backbone
+from hasse.lab.encoders.pooling import pool_regions
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.features import feature_store
 from hasse.lab.features.extraction import ExtractionOptions, extract
 from hasse.lab.features.feature_store import FeaturesError, FeatureStore
-from hasse.models.encoders.regions import REGIONS, pool_regions
+from hasse.models.encoders.regions import REGIONS
 from hasse.models.errors import BackboneError
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Preprocessing

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.evaluation.retrieval import retrieve
 from hasse.lab.evaluation.significance import differences, intervals
 from hasse.lab.pipelines.dataset_encoding import EncodedDataset
 from hasse.lab.pipelines.evaluation import comparison, measure
-from hasse.models.checkpoints import checkpoint
 from hasse.models.score import Score
 from tests.lab.evaluation.test_retrieval import dataset, unit
 from tests.tiny import tiny_checkpoint
@@ -42,7 +42,7 @@ def test_blocks_hold_their_own_images_and_captions() -> None:
 
 @pytest.mark.parametrize("score", ["order", "order-reversed", "cosine"])
 def test_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> None:
-    loaded, whole = checkpoint.load(tiny_checkpoint(tmp_path, score)), encoded()
+    loaded, whole = learned_model.load(tiny_checkpoint(tmp_path, score)), encoded()
     told: list[tuple[int, int]] = []
     found = measure(loaded, whole, 2, lambda done, total: told.append((done, total)))
     assert told == [(1, 2), (2, 2)]
@@ -55,7 +55,7 @@ def test_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> Non
 
 
 def test_comparison_is_the_first_less_the_second(tmp_path: Path) -> None:
-    loaded, whole = checkpoint.load(tiny_checkpoint(tmp_path)), encoded()
+    loaded, whole = learned_model.load(tiny_checkpoint(tmp_path)), encoded()
     # The second sees nothing in pictures, so that all ties.
     blind = replace(whole, images=np.zeros_like(whole.images))
     first, second = (measure(loaded, one, 1, lambda *_: None) for one in (whole, blind))

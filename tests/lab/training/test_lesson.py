@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.distributed import World
@@ -78,8 +79,8 @@ def test_lesson_learns_beside_the_model_and_is_no_part_of_it(tmp_path: Path) -> 
     (lesson,) = run.lessons
     assert isinstance(lesson, LengthLesson)
     assert lesson.losses[-1] < lesson.losses[0]
-    assert trained.order_embedding.vocabulary.words == ("red", "a", "unseen")
-    assert not any("head" in key for key in trained.order_embedding.state_dict())
+    assert order_embedding_of(trained).vocabulary.words == ("red", "a", "unseen")
+    assert not any("head" in key for key in order_embedding_of(trained).state_dict())
 
 
 def test_lesson_changes_what_the_model_learns_by_its_weight(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.training.distributed import World
@@ -19,7 +21,6 @@ from hasse.lab.training.lesson import Measurement
 from hasse.lab.training.run import Progress, TrainingError, TrainingStopped
 from hasse.lab.training.state import FILE_NAME, difference
 from hasse.lab.training.trainer import RetrievalTraining
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import SUMS, CheckpointError
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.model_config import CaptionPooling
@@ -83,11 +84,11 @@ def test_training_with_hubness_correction_stopped_ends_with_the_same_weights(
         run(tmp_path / "stopped", with_hubness(15), data, stop=stop_after(12), kind=FewReferences)
     run(tmp_path / "stopped", with_hubness(15), data, kind=FewReferences)
     assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
-    first = checkpoint.load(tmp_path / "whole", to_learn=True)
+    first = learned_model.load(tmp_path / "whole", to_learn=True)
     still = replace(with_hubness(15), epochs=1, learning_rate=1e-9)
     then = FewReferences(still, tmp_path / "then", TrainingInputs(data, data, start=first)).train()
     for found, before in zip(
-        *(dataset_points(m.order_embedding, *data) for m in (then, first)), strict=True
+        *(dataset_points(order_embedding_of(m), *data) for m in (then, first)), strict=True
     ):
         np.testing.assert_allclose(found, before, atol=1e-5)
 
@@ -116,7 +117,7 @@ def test_checkpoint_whose_saving_was_cut_off_is_saved_again_though_it_came_out_w
     with pytest.raises(Killed):
         CutOff(config, tmp_path, TrainingInputs(data, data)).train()
     with pytest.raises(CheckpointError, match="let it go on"):
-        checkpoint.load(tmp_path)
+        learned_model.load(tmp_path)
     # Where sums come out otherwise each time, as on a GPU, it may be no better than the first.
     found = CutOff(config, tmp_path, TrainingInputs(data, data)).train()
     assert len(found.metrics["history"]) == 2

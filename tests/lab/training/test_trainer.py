@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.evaluation.calibrating import calibrations
 from hasse.lab.evaluation.ground_truth import known_ground_truth
@@ -24,7 +25,7 @@ from hasse.lab.training.trainer import RetrievalTraining
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.encoders.names import LITE
+from hasse.models.networks.efficientnet_lite import LITE
 from tests.lab.training.colours import (
     CONFIG,
     FewReferences,
@@ -127,7 +128,7 @@ def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(
     tmp_path: Path,
 ) -> None:
     data = (collection(), features(collection()))
-    model = run(tmp_path, replace(CONFIG, epochs=1)).order_embedding
+    model = order_embedding_of(run(tmp_path, replace(CONFIG, epochs=1)))
     captions = model.encode_captions([caption.text for caption in data[0].captions])
     weight = np.square(captions).mean(0)
     assert (np.diff(weight) <= 1e-6).all()
@@ -161,7 +162,7 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
     kept = run(
         tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, kind=FewReferences
     )
-    points = dataset_points(kept.order_embedding, *data)
+    points = dataset_points(order_embedding_of(kept), *data)
     measured = evaluate(data[0], *points, "order").to_json()
     said = kept.metrics["history"][-1]["validation"]
     for direction in ("caption_retrieval", "image_retrieval"):
@@ -178,17 +179,19 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
 
 def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_path: Path) -> None:
     data = (collection(30), features(collection(30)))
-    assert run(tmp_path / "few", with_hubness(20), data).order_embedding.hubness is None  # too few
+    assert (
+        order_embedding_of(run(tmp_path / "few", with_hubness(20), data)).hubness is None
+    )  # too few
     plain, evened = (
         run(tmp_path / "plain", data=data),
         run(tmp_path / "evened", with_hubness(99), data, kind=FewReferences),
     )
-    hubness = evened.order_embedding.hubness
+    hubness = order_embedding_of(evened).hubness
     assert hubness is not None
     assert len(hubness.images) == len(hubness.captions) == 20  # and ten to tell what is usual
-    assert evened.order_embedding.config.hubness == 20
-    every = dataset_points(plain.order_embedding, *data)
-    points = dataset_points(evened.order_embedding, *data)
+    assert order_embedding_of(evened).config.hubness == 20
+    every = dataset_points(order_embedding_of(plain), *data)
+    points = dataset_points(order_embedding_of(evened), *data)
     for found, unit, members in zip(points, every, (hubness.images, hubness.captions), strict=True):
         lengths = np.linalg.norm(found, axis=1)
         assert np.ptp(lengths) > 0.001
@@ -207,7 +210,7 @@ def test_frozen_backbone_keeps_its_weights(tmp_path: Path) -> None:
     trained = RetrievalTraining(
         CONFIG, tmp_path, TrainingInputs(data, data, backbone_weights=start)
     ).train()
-    for key, value in trained.order_embedding.images.backbone.state_dict().items():
+    for key, value in order_embedding_of(trained).images.backbone.state_dict().items():
         assert value.equal(start[key]), key
 
 
@@ -247,9 +250,9 @@ def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded
     then = RetrievalTraining(
         exact, tmp_path / "then", TrainingInputs(data, data, backbone_weights=start, start=first)
     ).train()
-    networks = (one.order_embedding.images.backbone for one in (first, then))
+    networks = (order_embedding_of(one).images.backbone for one in (first, then))
     assert len({network.fingerprint() for network in networks}) == 1
-    for key, value in then.order_embedding.images.backbone.state_dict().items():
+    for key, value in order_embedding_of(then).images.backbone.state_dict().items():
         assert value.equal(start[key]), key
 
 
@@ -261,8 +264,8 @@ def test_backbone_that_learns_starts_from_the_weights_of_the_start(tmp_path: Pat
     then = RetrievalTraining(
         still, tmp_path / "then", TrainingInputs(data, data, backbone_weights=other, start=first)
     ).train()
-    weights = dict(first.order_embedding.images.backbone.named_parameters())
-    for name, weight in then.order_embedding.images.backbone.named_parameters():
+    weights = dict(order_embedding_of(first).images.backbone.named_parameters())
+    for name, weight in order_embedding_of(then).images.backbone.named_parameters():
         torch.testing.assert_close(weight, weights[name], atol=1e-6, rtol=0)
 
 

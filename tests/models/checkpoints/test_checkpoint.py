@@ -14,6 +14,8 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.models import files
 from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.checkpoints import checkpoint, named_models, trained_model
@@ -26,6 +28,7 @@ from hasse.models.checkpoints.model_folder import (
     WEIGHTS,
     CheckpointError,
 )
+from hasse.models.checkpoints.trained_model import PICTURES
 from hasse.models.checkpoints.weights import Array, WeightDtype, weights
 from hasse.models.text_model import TextModel
 from tests.models.test_files import files_of_at_most, room_for
@@ -35,7 +38,7 @@ from tests.tiny import seal, tiny_checkpoint, tiny_model
 def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     model = tiny_model()
     calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
-    checkpoint.save(tmp_path, model, "tiny", {"seen": 3}, calibration)
+    learned_model.save(tmp_path, model, "tiny", {"seen": 3}, calibration)
     loaded = checkpoint.load(tmp_path)
     picture = Image.linear_gradient("L").convert("RGB")
     np.testing.assert_array_equal(
@@ -44,7 +47,6 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         loaded.model.encode_images([picture]), model.encode_images([picture]), atol=1e-6
     )
-    assert not loaded.order_embedding.training
     assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
     assert loaded.calibration == calibration
 
@@ -62,15 +64,15 @@ def test_load_without_pictures_encodes_captions(tmp_path: Path) -> None:
 
 def test_load_to_learn_returns_the_saved_weights(tmp_path: Path) -> None:
     model = tiny_model()
-    checkpoint.save(tmp_path, model, "tiny", {})
-    loaded = checkpoint.load(tmp_path, to_learn=True).order_embedding
+    learned_model.save(tmp_path, model, "tiny", {})
+    loaded = order_embedding_of(learned_model.load(tmp_path, to_learn=True))
     saved = model.state_dict()
     assert loaded.state_dict().keys() == saved.keys()
     assert all(torch.equal(value, saved[key]) for key, value in loaded.state_dict().items())
 
 
 def test_load_uncalibrated_model_has_no_calibration(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, tiny_model(), "tiny", {})
+    learned_model.save(tmp_path, tiny_model(), "tiny", {})
     assert checkpoint.load(tmp_path).calibration == Calibrations(None, None)
 
 
@@ -89,8 +91,8 @@ def test_fewer_bits_make_the_file_smaller_and_keep_points_close(
     dtype: WeightDtype, size: float, off: float, tmp_path: Path
 ) -> None:
     model = tiny_model()
-    checkpoint.save(tmp_path / "whole", model, "tiny", {})
-    checkpoint.save(tmp_path / "less", model, "tiny", {}, dtype=dtype)
+    learned_model.save(tmp_path / "whole", model, "tiny", {})
+    learned_model.save(tmp_path / "less", model, "tiny", {}, dtype=dtype)
     sizes = [(tmp_path / kind / WEIGHTS).stat().st_size for kind in ("less", "whole")]
     assert sizes[0] < size * sizes[1]
     less = checkpoint.load(tmp_path / "less").model
@@ -106,7 +108,7 @@ def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> No
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         tiny_checkpoint(tmp_path / name, seed=seed)
     assert fingerprint("b") == fingerprint("a") != fingerprint("c")
-    checkpoint.save(tmp_path / "b", tiny_model(), "tiny", {"note": 1})  # and not calibrated
+    learned_model.save(tmp_path / "b", tiny_model(), "tiny", {"note": 1})  # and not calibrated
     assert fingerprint("b") == fingerprint("a")
     for name, edited in ((CONFIG, {"name": "other"}), (VOCABULARY, None)):
         path = tmp_path / "b" / name
@@ -122,30 +124,32 @@ def test_a_model_remembers_the_network_whose_features_it_learned_from(tmp_path: 
     model = tiny_model()
     own = model.images.backbone.fingerprint()
     model.images.backbone.origin = "the fingerprint"
-    checkpoint.save(tmp_path, model, "tiny", {})
-    assert checkpoint.load(tmp_path).order_embedding.images.backbone.origin == "the fingerprint"
+    learned_model.save(tmp_path, model, "tiny", {})
+    assert (
+        order_embedding_of(learned_model.load(tmp_path)).images.backbone.origin == "the fingerprint"
+    )
     config = json.loads((tmp_path / CONFIG).read_text())
     del config["network"]  # it is its own, then
     (tmp_path / CONFIG).write_text(json.dumps(config))
     seal(tmp_path)
-    assert checkpoint.load(tmp_path).order_embedding.images.backbone.origin == own
+    assert order_embedding_of(learned_model.load(tmp_path)).images.backbone.origin == own
 
 
-@pytest.mark.parametrize("written", range(6))
+@pytest.mark.parametrize("written", range(7))
 def test_load_before_the_first_model_is_whole_is_refused(tmp_path: Path, written: int) -> None:
     with room_for(written), pytest.raises(OSError, match="No space"):
-        checkpoint.save(tmp_path, tiny_model(), "tiny", {})
+        learned_model.save(tmp_path, tiny_model(), "tiny", {})
     with pytest.raises(CheckpointError, match=f"it has no {CONFIG}"):
         checkpoint.load(tmp_path)
 
 
 def test_a_model_without_room_leaves_the_one_before_it_as_it_was(tmp_path: Path) -> None:
     calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
-    checkpoint.save(tmp_path, tiny_model(), "tiny", {"epoch": 1}, calibration)
+    learned_model.save(tmp_path, tiny_model(), "tiny", {"epoch": 1}, calibration)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     room = len(before[WEIGHTS]) - 1  # enough for each of the other files
     with files_of_at_most(room), pytest.raises(OSError, match="large"):
-        checkpoint.save(tmp_path, tiny_model(seed=1), "tiny", {"epoch": 2})
+        learned_model.save(tmp_path, tiny_model(seed=1), "tiny", {"epoch": 2})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -156,12 +160,12 @@ def test_a_model_that_is_written_while_it_is_read_is_refused(
     read = weights
 
     @contextmanager
-    def late(folder: Path) -> Iterator[dict[str, Array]]:
-        with read(folder) as found:
+    def late(folder: Path, without: str) -> Iterator[dict[str, Array]]:
+        with read(folder, without) as found:
             tiny_checkpoint(folder, seed=1)
             yield found
 
-    def in_between(folder: Path) -> NoReturn:
+    def in_between(folder: Path, without: str) -> NoReturn:
         tiny_checkpoint(folder, seed=2)
         raise CheckpointError("these weights are of another model")
 
@@ -188,14 +192,14 @@ def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
         publish_file(partial, path)
 
     publish_file = files.publish_file
-    for survives in range(6):
+    for survives in range(7):
         tiny_checkpoint(tmp_path)
         written.clear()
         calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
         with monkeypatch.context() as patch:
             patch.setattr(files, "publish_file", cut_off)
             with pytest.raises(Killed):
-                checkpoint.save(tmp_path, tiny_model(seed=1), "next", {"epoch": 2}, calibration)
+                learned_model.save(tmp_path, tiny_model(seed=1), "next", {"epoch": 2}, calibration)
         if survives == 0:
             assert checkpoint.load(tmp_path).name == "tiny"
             continue
@@ -203,6 +207,7 @@ def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
             checkpoint.load(tmp_path)
     assert [path.name for path in written] == [
         WEIGHTS,
+        PICTURES,
         VOCABULARY,
         CALIBRATION,
         METRICS,
@@ -210,14 +215,14 @@ def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
     ]
 
 
-FILES = (WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS)
+FILES = (WEIGHTS, PICTURES, CONFIG, VOCABULARY, CALIBRATION, METRICS)
 
 
 @pytest.mark.parametrize("name", [*FILES, SUMS])
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(CheckpointError, match=f"has no {name}"):
+    with pytest.raises(CheckpointError, match=f"has no {name}|{name} is not what {SUMS} says"):
         checkpoint.load(tmp_path)
 
 
@@ -277,7 +282,7 @@ def test_weights_that_are_not_finite_are_refused_by_name(tmp_path: Path, spoiled
 
 
 def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, tiny_model(), "tiny", {}, dtype="int8")
+    learned_model.save(tmp_path, tiny_model(), "tiny", {}, dtype="int8")
     weights = load_file(tmp_path / WEIGHTS)
     del weights["images.projection.weight.scale"]
     save_file(weights, tmp_path / WEIGHTS)
@@ -330,13 +335,13 @@ def test_load_names_a_text_unit_that_is_not_installed(tmp_path: Path) -> None:
 def test_tensors_are_written_by_their_names_and_read_by_those_of_0_2_0(
     name: str, old: str, new: str, tmp_path: Path
 ) -> None:
-    built_in = checkpoint.load(named_models.pretrained(name), to_learn=True)
+    built_in = learned_model.load(named_models.pretrained(name), to_learn=True)
     learned = named_models.pretrained(name) if built_in.base is None else built_in.base.folder
     assert old in load_file(learned / WEIGHTS)
-    checkpoint.save(tmp_path, built_in.order_embedding, name, {}, dtype="float32")
+    learned_model.save(tmp_path, order_embedding_of(built_in), name, {}, dtype="float32")
     written = load_file(tmp_path / WEIGHTS)
     assert new in written
     assert not any("crowd" in key or "extent" in key for key in written)
-    again = checkpoint.load(tmp_path, to_learn=True).order_embedding.state_dict()
-    for key, value in built_in.order_embedding.state_dict().items():
+    again = order_embedding_of(learned_model.load(tmp_path, to_learn=True)).state_dict()
+    for key, value in order_embedding_of(built_in).state_dict().items():
         assert again[key].equal(value), key

@@ -8,19 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hasse.models.checkpoints.weights import (
-    SCALE,
-    WeightDtype,
-    arrays,
-    dequantize,
-    quantize,
-    tensors,
-)
+from hasse.lab.tensors import arrays, tensors
+from hasse.models.checkpoints.weights import SCALE, WeightDtype, dequantize, quantize
 
 
 def kept(weights: dict[str, Tensor], dtype: WeightDtype) -> dict[str, Tensor]:
     """Return weights as they come back from a file."""
-    return tensors(dequantize(arrays(quantize(weights, dtype))))
+    return tensors(dequantize(quantize(arrays(weights), dtype)))
 
 
 DTYPES: list[WeightDtype] = ["float32", "float16", "int8"]
@@ -41,7 +35,7 @@ def test_bytes_are_off_by_half_a_scale_at_most_and_only_once(seed: int, spread: 
     matrix = torch.randn(6, 3, 2, 2, generator=draw) * spread
     matrix[0] = 0
     matrix[1] = 127.0  # a power of two exactly
-    stored = quantize({"w": matrix}, "int8")
+    stored = tensors(quantize(arrays({"w": matrix}), "int8"))
     assert stored["w"].dtype == torch.int8
     scale = stored["w" + SCALE].view(-1, 1, 1, 1)
     assert scale[1].item() == 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hasse.models.encoders.regions import REGIONS, pool_regions
+from hasse.lab.encoders.pooling import pool_regions
+from hasse.models.encoders.regions import REGIONS
 
 
 def test_pool_regions_gives_the_whole_and_then_nine_overlapping_regions() -> None:

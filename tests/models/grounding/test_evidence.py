@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hasse.models.encoders.regions import REGIONS
-from hasse.models.errors import BackboneError
-from hasse.models.grounding.evidence import Evidence, Floats, classifier_of, windows
+from hasse.models.grounding.evidence import Evidence, Floats, windows
+from hasse.models.networks.network import NetworkError
 
 CLASSES, FEATURES = 12, 7
 RANDOM = np.random.default_rng(0)
@@ -52,11 +52,6 @@ def test_windows_are_the_whole_and_the_means_of_two_by_two_regions() -> None:
         np.testing.assert_allclose(found[:, window], expected, atol=1e-6)
 
 
-def test_a_network_without_classes_that_are_synsets_is_refused() -> None:
-    with pytest.raises(BackboneError, match="no classifier here whose classes are synsets"):
-        classifier_of("open_clip/ViT-B-32")
-
-
 def test_a_classifier_of_other_classes_is_refused() -> None:
-    with pytest.raises(BackboneError, match="grounded in another network"):
+    with pytest.raises(NetworkError, match="grounded in another network"):
         Evidence(normal(3, 2), (normal(4, 5), normal(4)))

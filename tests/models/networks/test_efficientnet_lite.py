@@ -38,7 +38,7 @@ def test_graph_computes_the_features_of_the_network_in_torch(height: int, width:
     network = build_backbone(LITE).keep_grid().freeze()
     pixels = picture(height, width)
     with torch.inference_mode():
-        (expected,) = network(torch.from_numpy(pixels)).numpy()
+        expected = network(torch.from_numpy(pixels)).numpy()
     opened = open_network(efficientnet_lite.graph(efficientnet_lite.read_tensors()), "onnxruntime")
     features = opened.run({"pixels": pixels})["features"]
     np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)

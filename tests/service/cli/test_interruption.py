@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.commands import features as features_command
 from hasse.lab.commands import train as train_command
 from hasse.lab.features.extraction import extract
 from hasse.lab.features.source import with_features
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
-from hasse.models.encoders.names import LITE
 from hasse.models.files import lock_folder
+from hasse.models.networks.efficientnet_lite import LITE
 from hasse.service.cli.collection import additions
 from hasse.service.writing import indexing
 from hasse.service.writing.image_source import ImageSource
@@ -191,7 +192,7 @@ def test_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
     dataset: Path, tmp_path: Path
 ) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
-    model, collection, features = loaded.order_embedding, load(dataset), tmp_path / "features"
+    model, collection, features = order_embedding_of(loaded), load(dataset), tmp_path / "features"
     extract(collection, model.images.backbone, model.preprocessing, features)
 
     def kill(done: int, _total: int) -> None:

@@ -13,8 +13,8 @@ from PIL import Image
 
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
+from hasse.lab.checkpoints import learned_model
 from hasse.models.calibration import Calibration, Calibrations
-from hasse.models.checkpoints import checkpoint
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.app import create_app
 from hasse.service.core import records
@@ -169,7 +169,7 @@ def test_link_with_options_shows_them(client: Client, mode: str) -> None:
 def test_heading_words_and_bars_all_come_from_the_probability(tmp_path: Path) -> None:
     settings = Settings(library=make_collection(tmp_path), device="cpu")
     known = Calibration((0.1, 0.2), (0.9, 0.01), 9.0, pairs=100, true=2)
-    checkpoint.save(tmp_path / "model", tiny_model(), "tiny", {}, Calibrations(image=known))
+    learned_model.save(tmp_path / "model", tiny_model(), "tiny", {}, Calibrations(image=known))
     doubted = set()
     with Client(create_app(settings)) as client:
         for text in ("a dog runs", "a red animal", "a dog", "dog"):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.models.calibration import Calibration, Calibrations
-from hasse.models.checkpoints import checkpoint
 from hasse.models.embedding_model import Points
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
@@ -20,7 +21,7 @@ from tests.tiny import tiny_model
 
 @pytest.fixture(scope="package")
 def model(collection: Path) -> OrderEmbedding:
-    return checkpoint.load(collection.parent / "model").order_embedding
+    return order_embedding_of(learned_model.load(collection.parent / "model"))
 
 
 @pytest.fixture(scope="package")
@@ -36,6 +37,6 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         Calibration((0.0, 1.0), (1.0, 0.0), 0.25, 10, 5),
         Calibration((0.0, 1.0), (0.8, 0.2), 2.0, 10, 5),
     )
-    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {}, known)
+    learned_model.save(index.parent / "model", tiny_model(), "tiny", {}, known)
     with Client(create_app(Settings(library=index, device="cpu"))) as client:
         yield client

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.encoders.order_embedding import OrderEmbedding
-from hasse.models.checkpoints import checkpoint
 from hasse.models.embedding_model import Points
 from hasse.models.grounding import boxes
 from hasse.models.grounding.demands import Phrase
@@ -112,7 +112,7 @@ def test_entails_without_calibration_gives_only_the_violation(
     tmp_path: Path,
 ) -> None:
     index = make_collection(tmp_path)
-    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {})
+    learned_model.save(index.parent / "model", tiny_model(), "tiny", {})
     with Client(create_app(Settings(library=index, device="cpu"))) as client:
         answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
     assert answer["violation"] > 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hasse.index.store import Index
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.features.extraction import extract
 from hasse.lab.features.source import with_features
 from hasse.models.checkpoints import checkpoint
@@ -38,7 +39,7 @@ def test_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) ->
     with pytest.raises(DatasetError, match=r"check the paths in its dataset\.json"):
         indexing.build(gone, loaded, tmp_path / "index", ImageSource())
     there, features = pictures(tmp_path, 2), tmp_path / "features"
-    extract(there, loaded.order_embedding.images.backbone, loaded.model.preprocessing, features)
+    extract(there, order_embedding_of(loaded).images.backbone, loaded.model.preprocessing, features)
     other = Dataset("other", (replace(there.images[0], id=2),))
     with pytest.raises(DatasetError, match="run 'hasse lab features' on this dataset"):
         indexing.build(other, loaded, tmp_path / "index", with_features(ImageSource(), features))

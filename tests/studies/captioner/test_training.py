@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from hasse.models.checkpoints import checkpoint
+from hasse.lab.checkpoints import learned_model
+from hasse.models.captioning.language_model import LanguageModelConfig
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import DatasetError
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import join_by_picture, sentences
-from hasse.studies.captioner.language_model import LanguageModelConfig
 from hasse.studies.captioner.structure import structure
 from hasse.studies.captioner.training import CaptionerTraining, perplexity
 from hasse.studies.wordnet.lexicon import Lexicon
@@ -24,7 +24,7 @@ from tests.wordnet import write_wordnet
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return checkpoint.load(tiny_checkpoint(tmp_path_factory.mktemp("tiny")))
+    return learned_model.load(tiny_checkpoint(tmp_path_factory.mktemp("tiny")))
 
 
 def test_structure_tells_verbs_nouns_and_words_about_clothes(tmp_path: Path) -> None:

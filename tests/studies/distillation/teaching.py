@@ -9,7 +9,7 @@ from torch import nn
 
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
-from hasse.models.images.preprocessing import normalise_pixels
+from hasse.lab.pixels import normalise_pixels
 
 Pixels = NDArray[np.uint8]
 

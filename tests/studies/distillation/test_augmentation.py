@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from hasse.models.images.preprocessing import IMAGENET_MEAN, IMAGENET_STD, normalise_pixels
+from hasse.lab.pixels import normalise_pixels
+from hasse.models.images.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 from hasse.studies.distillation import augmentation
 from hasse.studies.distillation.augmentation import AugmentationConfig, augment
 

@@ -15,10 +15,10 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from hasse.lab.checkpoints.learned_model import load, order_embedding_of
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.training.state import read_notes
-from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import PRETRAINED
 from hasse.models.datasets import load as load_dataset
 from hasse.models.datasets import save
@@ -89,7 +89,7 @@ def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_pa
     ):  # fmt: skip
         outcome = hasse(*command)
         assert outcome.status == 0, outcome.err
-    model = load(tmp_path / "model").order_embedding
+    model = order_embedding_of(load(tmp_path / "model"))
     assert model.preprocessing.framing == "whole"
     # Rounded before features were made, so that the stored network is the one that made them.
     kept = build_backbone("torchvision/mobilenet_v2", weights)
@@ -138,7 +138,7 @@ def test_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
         seen = Image.open(image.path).resize((64, 64), Image.Resampling.BILINEAR)
         np.testing.assert_array_equal(squeezed, seen)
     assert made.collection.images == images[:30]
-    teacher = load(PRETRAINED / "photographs", to_learn=True).order_embedding.images
+    teacher = order_embedding_of(load(PRETRAINED / "photographs", to_learn=True)).images
     assert made.teacher.fingerprint() == teacher.backbone.fingerprint()
     assert made.projection is not None
     assert torch.equal(made.projection, teacher.projection.weight)
@@ -146,7 +146,7 @@ def test_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
 
 
 def test_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
-    begun = load(PRETRAINED / "scenes", to_learn=True).order_embedding.images.backbone
+    begun = order_embedding_of(load(PRETRAINED / "scenes", to_learn=True)).images.backbone
     config = DistillationConfig(begun.name, 48, 64, batch_size=8)
     made, _ = plan(home, start=Path("scenes"), config=config)
     given = build_backbone("torchvision/mobilenet_v2", home / "teacher.safetensors")

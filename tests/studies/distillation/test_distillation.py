@@ -17,11 +17,13 @@ from torch import nn
 
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
+from hasse.lab.pixels import normalise_pixels
+from hasse.lab.tensors import arrays, tensors
 from hasse.lab.training.config import LARGEST_FACTOR
 from hasse.lab.training.run import TrainingError, TrainingStopped
 from hasse.lab.training.state import read_notes
-from hasse.models.checkpoints.weights import arrays, dequantize, quantize, tensors
-from hasse.models.images.preprocessing import MAX_SIDE, normalise_pixels
+from hasse.models.checkpoints.weights import dequantize, quantize
+from hasse.models.images.preprocessing import MAX_SIDE
 from hasse.studies.distillation.augmentation import AugmentationConfig
 from hasse.studies.distillation.distillation import (
     Distillation,
@@ -103,7 +105,7 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     assert told[-1].steps_done == 12 * told[-1].steps
     weights = build_backbone("torchvision/mobilenet_v2", path).network.state_dict()
     for dtype in ("float16", "int8"):
-        kept = tensors(dequantize(arrays(quantize(weights, dtype))))
+        kept = tensors(dequantize(quantize(arrays(weights), dtype)))
         assert all(torch.equal(kept[key], value) for key, value in weights.items())
 
 
@@ -262,7 +264,7 @@ def test_a_student_begins_with_the_weights_it_is_given(
     start = build_backbone("torchvision/mobilenet_v2").keep_grid().network.state_dict()
     barely = replace(LEARNS, learning_rate=1e-12, epochs=1)
     path = Distillation(barely, pixels, build_like(teacher), tmp_path, start=start).train()
-    rounded = tensors(dequantize(arrays(quantize(start, "int8"))))
+    rounded = tensors(dequantize(quantize(arrays(start), "int8")))
     for name, after in build_backbone("torchvision/mobilenet_v2", path).network.named_parameters():
         # Moved a little first, which may be across the middle between two bytes.
         step = 2 * float(rounded[name].abs().max()) / 127

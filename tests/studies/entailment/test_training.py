@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.training.run import Progress, TrainingError
-from hasse.models.checkpoints import checkpoint as retrieval
 from hasse.models.encoders.model_config import MAX_COORDINATES, ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.vocabulary import Vocabulary, words
@@ -178,7 +179,7 @@ def test_a_pair_is_compared_alike_alone_and_among_others(
 
 
 def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -> None:
-    begun = retrieval.load(tiny_checkpoint(tmp_path / "model"))
+    begun = learned_model.load(tiny_checkpoint(tmp_path / "model"))
     config = start_from(
         begun, replace(SMALL, model=replace(SMALL.model, length="unit", max_words=3))
     )
@@ -205,23 +206,23 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
     )
     known = Vocabulary(["a", "dog", "runs"])
     saved = OrderEmbedding(shape, known, Preprocessing(resize=36, crop=32)).eval()
-    retrieval.save(tmp_path, saved, "several", {})
-    begun = retrieval.load(tmp_path)
+    learned_model.save(tmp_path, saved, "several", {})
+    begun = learned_model.load(tmp_path)
     config = start_from(begun, replace(SMALL, model=replace(SMALL.model, length="unit")))
     model = initial(config, corpus, begun)
     for text in ("a dog runs", "a horse runs"):  # a word more begins as what is unknown was read
         points = torch.from_numpy(begun.model.encode_captions([text]))
         with torch.inference_mode():
             found = model([model.tokens(text)])
-        torch.testing.assert_close(found, begun.order_embedding.split_ensemble(points)[0])
+        torch.testing.assert_close(found, order_embedding_of(begun).split_ensemble(points)[0])
     assert model.vocabulary.knows("horse")
 
 
 def test_a_length_that_was_learned_stays_learned(tmp_path: Path) -> None:
     shape = ModelConfig(backbone=TINY, dimension=4, word_dimension=8, length="learned")
     saved = OrderEmbedding(shape, Vocabulary(["a"]), Preprocessing(resize=36, crop=32)).eval()
-    retrieval.save(tmp_path, saved, "learned", {})
-    assert start_from(retrieval.load(tmp_path), SMALL).model.length == "learned"
+    learned_model.save(tmp_path, saved, "learned", {})
+    assert start_from(learned_model.load(tmp_path), SMALL).model.length == "learned"
 
 
 def test_pairs_of_which_none_is_entailed_have_no_average_precision(
@@ -237,10 +238,10 @@ def _learned(found: tuple[SentenceEmbedding, Threshold]) -> tuple[SentenceEmbedd
 
 
 def test_a_start_that_compares_otherwise_is_refused(tmp_path: Path) -> None:
-    cosine = retrieval.load(tiny_checkpoint(tmp_path / "model", "cosine"))
+    cosine = learned_model.load(tiny_checkpoint(tmp_path / "model", "cosine"))
     with pytest.raises(TrainingError, match="compares by cosine and cannot start"):
         start_from(cosine, SMALL)
-    reverse = retrieval.load(tiny_checkpoint(tmp_path / "reverse", "order-reversed"))
+    reverse = learned_model.load(tiny_checkpoint(tmp_path / "reverse", "order-reversed"))
     for comparison in ("order", "symmetric"):
         shape = replace(SMALL.model, comparison=comparison)
         with pytest.raises(TrainingError, match="as no model of entailment does"):

@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import nn
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.inputs import TrainingInputs
 from hasse.lab.training.lesson import Lesson, Measurement
 from hasse.lab.training.recipe import Recipe, find
 from hasse.lab.training.run import Progress, TrainingError, TrainingStopped
 from hasse.lab.training.trainer import RetrievalTraining
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.vocabulary import words
 from hasse.studies.grounding.command import RECIPES_OF_GROUNDING
@@ -115,8 +116,8 @@ def test_recipe_learns_on_fixed_vectors_and_encodes_as_saved(tmp_path: Path, rec
     run = training(tmp_path, chosen, options.decoding)
     run.train(report)
     assert losses[-1] < 0.9 * losses[0]
-    loaded = checkpoint.load(tmp_path, with_pictures=shape_of(chosen).image_map != "none")
-    model = loaded.order_embedding
+    loaded = learned_model.load(tmp_path, with_pictures=shape_of(chosen).image_map != "none")
+    model = order_embedding_of(loaded)
     encoder = sentence_encoder(model)
     assert encoder is not None
     fixed = encoder.embedding.weight[torch.tensor(model.vocabulary.encode("unseen red", 2)[:2])]
@@ -158,7 +159,7 @@ def test_decoder_writes_what_is_told_of_an_image_better_after_learning(tmp_path:
 def test_model_without_images_is_refused_where_pictures_are_encoded(tmp_path: Path) -> None:
     training(tmp_path, config("cap2cap", epochs=1), 1.0).train()
     with pytest.raises(CheckpointError, match=r"captions alone.*hasse lab embed.*cap2both"):
-        checkpoint.load(tmp_path)
+        learned_model.load(tmp_path)
 
 
 def test_resumed_training_with_dropout_and_a_decoder_ends_with_the_same_weights(

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.training.lesson import Measurement
 from hasse.lab.training.run import Progress
-from hasse.models.checkpoints import checkpoint
 from hasse.studies.grounding.sentence_model import SentenceModelConfig
 from tests.lab.training.colours import CONFIG, run
 
@@ -39,7 +39,7 @@ def test_text_encoder_learns_by_gradient_descent_and_encodes_as_saved(
     )
     run(tmp_path, config, report=report)
     assert losses[-1] < 0.8 * losses[0]
-    read = checkpoint.load(tmp_path).model
+    read = learned_model.load(tmp_path).model
     texts = ["red", "a blue picture", "green"]
     found = read.encode_captions(texts)
     one_by_one = np.concatenate([read.encode_captions([text]) for text in texts])

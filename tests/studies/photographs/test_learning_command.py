@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.checkpoints import checkpoint
+from hasse.lab.checkpoints import learned_model
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import hasse
 
@@ -53,10 +53,10 @@ def test_calibrate_stores_a_calibration_and_keeps_the_fingerprint(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(home / "model", model)
-    before = checkpoint.load(model)
+    before = learned_model.load(model)
     fit = ("study photographs calibrate", home / "data", "--model", model, "--split", "")
     assert "of them true; each further word adds" in done(hasse(*fit, "--chains", chains)).out
-    after = checkpoint.load(model)
+    after = learned_model.load(model)
     assert after.fingerprint == before.fingerprint
     assert after.calibration.image is not None
     assert after.calibration.image.true == 2 * 23

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.features.feature_store import FeaturesError
 from hasse.lab.pipelines.dataset_encoding import EncodedDataset
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.inputs import FeatureInput, TrainingInputs, dataset_points
 from hasse.lab.training.run import TrainingStopped
 from hasse.lab.training.trainer import RetrievalTraining
-from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset
 from hasse.models.encoders.regions import REGIONS
@@ -96,13 +97,15 @@ def test_model_is_calibrated_on_class_pictures_too(tmp_path: Path, sources: Text
     short = replace(LEARNS, epochs=1, validate_every=1)
     sources = replace(sources, class_features=real)
     trained = train(tmp_path / "model", sources, config=short)
-    encoded = EncodedDataset(DATASET, *dataset_points(trained.order_embedding, DATASET, images()))
+    encoded = EncodedDataset(
+        DATASET, *dataset_points(order_embedding_of(trained), DATASET, images())
+    )
     alone, both = (
         calibrate_model(trained, encoded, sources.chains, of, sources.classes)
         for of in (None, real)
     )
     assert both.true == alone.true + len(DATASET), "a name of each picture's class"
-    stored = checkpoint.load(tmp_path / "model")
+    stored = learned_model.load(tmp_path / "model")
     assert stored.calibration.image == both
     assert stored.fingerprint == trained.fingerprint
 

@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.lab.encoders.registry import build_backbone
-from hasse.models.checkpoints.checkpoint import load
 from hasse.models.datasets import load as load_dataset
 from hasse.studies.tables import coco
 from tests.service.cli.shell import hasse

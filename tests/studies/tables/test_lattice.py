@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.models.calibration import Calibrations
-from hasse.models.checkpoints.checkpoint import load
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.models.datasets import load as load_dataset
 from hasse.service.pipelines.scenes import generate

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hasse.models.checkpoints.checkpoint import load
+from hasse.lab.checkpoints.learned_model import load
 from hasse.models.datasets import Dataset, save
 from hasse.service.writing.image_source import ImageSource
 from hasse.studies.tables import mixed

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from hasse.models.checkpoints.checkpoint import load
+from hasse.lab.checkpoints.learned_model import load
 from hasse.models.datasets import Caption, Dataset, Image, save
 from hasse.studies.tables import photographs
 from hasse.studies.wordnet.lexicon import Lexicon

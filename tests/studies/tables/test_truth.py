@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from hasse.models.checkpoints.checkpoint import load
+from hasse.lab.checkpoints.learned_model import load
 from hasse.models.datasets import Dataset, DatasetError, Image, save
 from hasse.studies.tables import truth
 from hasse.studies.tables.truth import coverage, measure, names_of

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from hasse.lab.checkpoints.learned_model import load
 from hasse.models.calibration import Calibrations
-from hasse.models.checkpoints.checkpoint import Checkpoint, load
+from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import pretrained
 from hasse.studies.photographs.text_pairs import TextPair
 from hasse.studies.tables import verdicts

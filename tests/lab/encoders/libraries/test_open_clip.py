@@ -34,7 +34,7 @@ def made(source: Path, folder: Path) -> DualEncoder:
     """Make a model of exported encoders, and load it."""
     with exported(NAME, build_encoder_pair(NAME, source)) as files:
         dual_encoder_folder.save(folder, "tiny", files)
-    loaded = checkpoint.load(folder, runtime="float32").model
+    loaded = checkpoint.load(folder, runtime="onnxruntime").model
     assert isinstance(loaded, DualEncoder)
     return loaded
 

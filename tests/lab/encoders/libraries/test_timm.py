@@ -16,14 +16,15 @@ from safetensors.torch import save_file
 from timm.data import create_transform, resolve_data_config
 from torch import nn
 
+from hasse.lab.checkpoints import learned_model
+from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.libraries import efficientnet_lite
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.encoders.registry import build_backbone, download_weights
-from hasse.models.checkpoints import checkpoint
 from hasse.models.encoders.model_config import ModelConfig
-from hasse.models.encoders.names import LITE
 from hasse.models.errors import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.networks.efficientnet_lite import LITE
 from hasse.models.vocabulary import Vocabulary
 
 SMALL = "timm/mobilenetv2_035"
@@ -61,7 +62,8 @@ def test_features_are_what_the_classifier_of_timm_reads(name: str, tmp_path: Pat
 
 def test_built_in_network_is_built_without_torchvision() -> None:
     program = (
-        "import sys; from hasse.lab.encoders.registry import LITE, build_backbone\n"
+        "import sys; from hasse.lab.encoders.registry import build_backbone\n"
+        "from hasse.models.networks.efficientnet_lite import LITE\n"
         "build_backbone(LITE).for_inference()\n"
         "assert 'torchvision' not in sys.modules, 'it takes seconds to import'"
     )
@@ -128,9 +130,9 @@ def test_the_network_whose_weights_pip_installs_computes_what_timm_computes() ->
 def test_a_checkpoint_leaves_out_the_weights_that_pip_installs(tmp_path: Path) -> None:
     config = ModelConfig(backbone=LITE, image_pooling="regions", dimension=8, word_dimension=4)
     model = OrderEmbedding(config, Vocabulary(["dog"]), Preprocessing(64, 64))
-    checkpoint.save(tmp_path, model, "lite", {})
+    learned_model.save(tmp_path, model, "lite", {})
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 200_000
-    loaded = checkpoint.load(tmp_path).order_embedding
+    loaded = order_embedding_of(learned_model.load(tmp_path))
     picture = Image.new("RGB", (64, 64), (200, 30, 60))
     np.testing.assert_allclose(
         loaded.encode_images([picture]), model.eval().encode_images([picture]), atol=1e-5
@@ -143,8 +145,8 @@ def test_a_checkpoint_keeps_weights_that_have_learned_further(tmp_path: Path) ->
     model = OrderEmbedding(config, Vocabulary(["dog"]), Preprocessing(64, 64))
     with torch.no_grad():
         next(model.images.backbone.parameters()).mul_(1.5)
-    checkpoint.save(tmp_path, model, "lite", {})
-    loaded = checkpoint.load(tmp_path, to_learn=True).order_embedding
+    learned_model.save(tmp_path, model, "lite", {})
+    loaded = order_embedding_of(learned_model.load(tmp_path, to_learn=True))
     assert loaded.images.backbone.fingerprint() == model.images.backbone.fingerprint()
 
 

@@ -44,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the folder in which models are made; without text recognition."""
     monkeypatch.setenv("HASSE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HASSE_OCR", "0")
-    monkeypatch.setenv("HASSE_ENCODER_RUNTIME", "float32")
+    monkeypatch.setenv("HASSE_ENCODER_RUNTIME", "onnxruntime")
     monkeypatch.setenv("no_proxy", "*")
     return tmp_path / "home" / "models"
 

@@ -16,8 +16,9 @@ import httpx
 import pytest
 
 from hasse.index.store import Index
+from hasse.lab.checkpoints import learned_model
 from hasse.models.checkpoints import checkpoint, named_models
-from hasse.models.encoders.names import LITE
+from hasse.models.networks.efficientnet_lite import LITE
 from hasse.service.cli.collection import additions
 from hasse.service.cli.serving import demo as demo_command
 from hasse.service.cli.terminal.configuration import parse_pairs
@@ -240,7 +241,7 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
     from tests.tiny import tiny_model
 
     other = tmp_path / "other"
-    checkpoint.save(other, tiny_model(seed=2), "scenes-1", {})
+    learned_model.save(other, tiny_model(seed=2), "scenes-1", {})
     monkeypatch.setattr(named_models, "pretrained", lambda: other)
     before = hasse("lab index info", "--library", collection, "--json").out
     kept = hasse("demo", "--no-serve", "--library", collection)

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from hasse.models.captioning.captioner import Captioner
+from hasse.models.captioning.judgement import Judgement
+from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
+from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import VOCABULARY, WEIGHTS, CheckpointError, ModelKind
-from hasse.models.checkpoints.weights import quantize, tensors, weights
+from hasse.models.checkpoints.weights import quantize, weights
 from hasse.models.tensor_files import with_prefix
 from hasse.models.vocabulary import Vocabulary
-from hasse.studies.captioner.captioner import Captioner
-from hasse.studies.captioner.judgement import Judgement
-from hasse.studies.captioner.language_model import LanguageModel, LanguageModelConfig
-from hasse.studies.captioner.trigrams import Trigrams
 
 KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
 _WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tensors
@@ -63,12 +63,14 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
     if checkpoint.judgement is not None:
         judgement_weights = checkpoint.judgement.state_dict()
         learned_weights |= {_JUDGEMENT + key: value for key, value in judgement_weights.items()}
-    stored = quantize(learned_weights | {"references": captioner.references}, "float16") | {
-        "templates": captioner.templates.to(torch.uint8),
-        "counts": captioner.counts,
-        "trigrams": torch.from_numpy(captioner.trigrams.grams),
-        "trigram_counts": torch.from_numpy(captioner.trigrams.counts).int(),
-        "hashes": torch.from_numpy(captioner.hashes),
+    learned_weights |= {"references": captioner.references}
+    arrays = {key: value.detach().cpu().numpy() for key, value in learned_weights.items()}
+    stored = quantize(arrays, "float16") | {
+        "templates": captioner.templates.numpy().astype(np.uint8),
+        "counts": captioner.counts.numpy(),
+        "trigrams": captioner.trigrams.grams,
+        "trigram_counts": captioner.trigrams.counts.astype(np.int32),
+        "hashes": captioner.hashes,
     }
     KIND.save(folder, config, stored, {VOCABULARY: captioner.vocabulary.to_bytes()})
 
@@ -96,7 +98,7 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         judgement = Judgement(dimension).eval() if config["judgement"] else None
         language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
         with weights(folder) as arrays:
-            stored = tensors(arrays)
+            stored = {key: torch.from_numpy(array) for key, array in arrays.items()}
             language_model.load_state_dict(with_prefix(_WEIGHTS, stored))
             if judgement is not None:
                 judgement.load_state_dict(with_prefix(_JUDGEMENT, stored))

@@ -1,1 +1,0 @@
-"""Captions that a model of drawn scenes composes of phrases."""
