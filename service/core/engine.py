@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from hasse.models.captioning.writing import Describer
     from hasse.service.core.pictures import PictureReader
+    from hasse.service.core.write_queue import WriteQueue
     from hasse.service.telemetry.metrics import Metrics
-    from hasse.service.writing.write_queue import WriteQueue
 
 Result = TypeVar("Result")
 
@@ -167,7 +167,7 @@ class Engine:
     @cached_property
     def writing(self) -> WriteQueue:
         """The queue of writes, created on first use."""
-        from hasse.service.writing.write_queue import WriteQueue
+        from hasse.service.core.write_queue import WriteQueue
 
         return WriteQueue(
             self.index,

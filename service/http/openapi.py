@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from hasse.service.addresses import ROOT_PATH
 from hasse.service.errors import MEDIA_TYPE, REASONS
+from hasse.service.http.services import services_of
 from hasse.service.questions.requests import PART_HELP
 from hasse.service.questions.table import QUESTIONS
 from hasse.service.schemas import ID_MAXIMUM, AnnotationFields, Problem, UploadForm, kind_of
-from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]

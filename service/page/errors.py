@@ -11,12 +11,12 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from hasse.service.addresses import address
+from hasse.service.core.readiness import Phase
 from hasse.service.errors import ServiceError
 from hasse.service.http.problems import CHALLENGE
+from hasse.service.http.services import services_of
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
 

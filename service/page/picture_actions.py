@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from hasse.service.errors import invalid, validated
-from hasse.service.exporting import images_of
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.writers import admit_writer
+from hasse.service.routes.export_formats import images_of
 from hasse.service.routes.exporting import as_file
 from hasse.service.schemas import ANNOTATED_MAXIMUM, AnnotationFields, image_id_of
-from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 

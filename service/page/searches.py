@@ -12,13 +12,13 @@ from starlette.responses import RedirectResponse, Response
 from hasse.service.addresses import address
 from hasse.service.core.engine import Engine
 from hasse.service.errors import ServiceError, invalid, validated
+from hasse.service.http.services import Services, ServicesHere
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
 from hasse.service.page.writers import admit_writer
 from hasse.service.questions import saved
 from hasse.service.questions.requests import ImageQuery
-from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 
 from hasse.service.errors import ServiceError
-from hasse.service.services import Services
+from hasse.service.http.services import Services
 
 
 def require_writes(services: Services) -> None:

@@ -14,8 +14,8 @@ from hasse.service.core import records
 from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, open_original, version_of
 from hasse.service.core.previews import PREVIEW_MEDIA_TYPE, PreviewSize
 from hasse.service.http.openapi import Id, problems
+from hasse.service.http.services import Services, ServicesHere
 from hasse.service.schemas import CaptionRecord, ImageRecord
-from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(tags=["collection"])
 

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from hasse.service.addresses import address
 from hasse.service.http.openapi import WRITE_REASONS, Id, problems, takes
+from hasse.service.http.services import ServicesHere
 from hasse.service.schemas import AddedImage, AnnotationFields, UploadForm
-from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
 

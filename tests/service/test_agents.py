@@ -16,9 +16,9 @@ from mcp.client.stdio import StdioServerParameters
 from PIL import Image
 
 from hasse.models.errors import HasseError
-from hasse.service import agents
 from hasse.service.app import create_app
 from hasse.service.http.access import fingerprint
+from hasse.service.routes import agent_tools
 from hasse.service.settings import Settings
 from hasse.service.verdict import NOTHING_SHOWS
 from tests.service.client import Client
@@ -31,7 +31,7 @@ def called(client: Client, tool: str, **arguments: Any) -> Any:
     """Call a tool of an application's engine in its own loop; return the result."""
 
     async def call() -> Any:
-        async with Agent(agents.server_of(lambda: client.engine)) as agent:
+        async with Agent(agent_tools.server_of(lambda: client.engine)) as agent:
             return await agent.call_tool(tool, arguments)
 
     return client.run(call())
@@ -39,7 +39,7 @@ def called(client: Client, tool: str, **arguments: Any) -> Any:
 
 def test_agents_find_only_tools_that_read(client: Client) -> None:
     async def listed() -> Any:
-        async with Agent(agents.server_of(lambda: client.engine)) as agent:
+        async with Agent(agent_tools.server_of(lambda: client.engine)) as agent:
             return (await agent.list_tools()).tools
 
     tools = {tool.name: tool for tool in client.run(listed())}
@@ -63,7 +63,7 @@ def test_search_of_an_agent_answers_as_http_does_with_proof_and_verdicts(client:
 
 def test_search_for_what_is_not_there_says_that_nothing_shows_it() -> None:
     hits = [{"probability": 0.01, "image_url": "/1"}, {"probability": 0.1, "image_url": "/2"}]
-    told = agents._for_agents({"hits": hits, "certified": True})
+    told = agent_tools._for_agents({"hits": hits, "certified": True})
     assert told["conclusion"] == NOTHING_SHOWS
     assert told["hits"][0] == {"probability": 0.01, "verdict": "nearest, but not it"}
 
@@ -145,4 +145,4 @@ def test_agent_over_standard_input_and_output_gets_absolute_paths(collection: Pa
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     with pytest.raises(HasseError, match=r"\[mcp\]"):
-        agents.server_of(lambda: pytest.fail("no engine is needed"))
+        agent_tools.server_of(lambda: pytest.fail("no engine is needed"))

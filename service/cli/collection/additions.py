@@ -29,6 +29,7 @@ from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.skipped_rows import skipped_summary, warn_each
 from hasse.service.plural import count
+from hasse.service.runtime.following import encoders_of
 from hasse.service.runtime.reading import BackgroundReading, advice
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
@@ -186,7 +187,7 @@ def _encoders(
 ) -> Encoders:
     settings = configure(device=options.encoding.device)
     settings = settings.model_copy(update={"model": options.model})
-    return Encoders.of(index, settings, partial(options.encoding.source, skipped=skipped))
+    return encoders_of(index, settings, partial(options.encoding.source, skipped=skipped))
 
 
 def load_checkpoint(folder: Path, device: str) -> Checkpoint:

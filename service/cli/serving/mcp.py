@@ -20,8 +20,8 @@ def mcp(
     """
     import asyncio
 
-    from hasse.service.agents import serve_stdio
     from hasse.service.core.engine import Engine
+    from hasse.service.routes.agent_tools import serve_stdio
 
     settings = configure(library=library, model=model, device=device)
     asyncio.run(serve_stdio(lambda: Engine.open(settings, absolute_paths=True)))

@@ -11,7 +11,7 @@ import pytest
 from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow, ModelIdentity
-from hasse.service.page.sample import SHOWN, draw, pick_examples
+from hasse.service.questions.sample import SHOWN, draw, pick_examples
 
 MODEL = ModelIdentity("tiny", "0" * 64, 4, "order")
 
