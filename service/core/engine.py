@@ -162,7 +162,7 @@ class Engine:
 
         settings, folder = self.settings, self.index.folder / FOLDER
         previews = PreviewCache(folder, settings.preview_cache_bytes)
-        return PictureReader(settings, self.checkpoint.model.preprocessing, previews=previews)
+        return PictureReader(settings, self.checkpoint.model.preprocessing, previews)
 
     @cached_property
     def writing(self) -> WriteQueue:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from PIL import Image
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.cli.collection import additions
+from hasse.service.writing.folders.scan import Scan
 from tests.service.cli.shapes import done, info
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -54,6 +57,22 @@ def test_a_new_library_loads_its_model_once(
     added = done(hasse("add", pictures, *model, "--library", tmp_path / "library"))
     assert f"{len(SIZES)} pictures added" in added.out
     assert loads == [model[1]]
+
+
+def test_add_of_a_new_library_scans_its_folder_once(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[tuple[Path, ...]] = []
+
+    def counted(paths: Sequence[Path], *options: Any, **named: Any) -> Scan:
+        scans.append(tuple(paths))
+        return scan(paths, *options, **named)
+
+    scan = additions.scan
+    monkeypatch.setattr(additions, "scan", counted)
+    added = done(hasse("add", pictures, *model, "--library", tmp_path / "library"))
+    assert f"{len(SIZES)} pictures added" in added.out
+    assert scans == [(pictures,)]
 
 
 def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(

@@ -127,7 +127,7 @@ def test_add_picture_caches_its_thumbnail(
     def fail(*_: object) -> None:
         raise AssertionError("it was made again")
 
-    monkeypatch.setattr(writable.engine.pictures, "_thumbnail", fail)
+    monkeypatch.setattr(writable.engine.pictures, "_reduced", fail)
     thumbnail = writable.get(image.thumbnail_url).content
     assert Image.open(BytesIO(thumbnail)).size == (64, 48)
 
