@@ -204,11 +204,7 @@ class Connection(HttpToolsProtocol):
             or not self.parser.should_keep_alive()
         )
         self._answer(
-            error,
-            route,
-            self.parser.get_method().decode(),
-            self._path(),
-            closes=self._closes_after,
+            error, route, self.parser.get_method().decode(), self._path(), closes=self._closes_after
         )
         self._restart_idle_timer()  # the time limit for the rest of the body
         if self.expect_100_continue:

@@ -35,10 +35,7 @@ class Lifecycle:
     """
 
     def __init__(
-        self,
-        services: Services,
-        open_engine: Open,
-        on_failure: Callable[[str], None],
+        self, services: Services, open_engine: Open, on_failure: Callable[[str], None]
     ) -> None:
         self._services = services
         self._readiness = services.readiness

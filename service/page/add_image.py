@@ -19,11 +19,7 @@ router = APIRouter(route_class=PageRoute)
 
 _URL = "/page/add"
 EMPTY_FORM = {"typed": "", "message": None, "image": None}  # variables of its template
-_FORM = View(
-    "add_image.html",
-    title="Add a picture · Hasse",
-    context=EMPTY_FORM,
-)
+_FORM = View("add_image.html", title="Add a picture · Hasse", context=EMPTY_FORM)
 
 
 @router.get(_URL)

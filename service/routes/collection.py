@@ -20,8 +20,7 @@ from hasse.service.schemas import CaptionRecord, ImageRecord
 router = APIRouter(tags=["collection"])
 
 KnownVersion = Annotated[
-    str | None,
-    Header(alias="If-None-Match", description="The ETag of the version the client has."),
+    str | None, Header(alias="If-None-Match", description="The ETag of the version the client has.")
 ]
 _PICTURE = {"schema": {"type": "string", "format": "binary"}}
 # Answers without a picture, of operations that send one.

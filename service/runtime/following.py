@@ -63,10 +63,7 @@ def _has_folders(library: Path) -> bool:
 
 
 def _supervise(
-    settings: Settings,
-    follow: Follow,
-    started: threading.Event,
-    stop: threading.Event,
+    settings: Settings, follow: Follow, started: threading.Event, stop: threading.Event
 ) -> None:
     """Run the follower until `stop` is set; restart it whenever it ends."""
     restarts, wait = 0, 1.0

@@ -233,10 +233,7 @@ def summarize(counts: Counts) -> str:
     line = ", ".join(parts)
     captions = [
         f"{count(number, 'caption')} {what}"
-        for number, what in (
-            (counts.captions_added, "added"),
-            (counts.captions_removed, "removed"),
-        )
+        for number, what in ((counts.captions_added, "added"), (counts.captions_removed, "removed"))
         if number
     ]
     if captions:
