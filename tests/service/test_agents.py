@@ -49,23 +49,23 @@ def test_agents_find_only_tools_that_read(client: Client) -> None:
 
 
 def test_search_of_an_agent_answers_as_http_does_with_proof_and_verdicts(client: Client) -> None:
-    found = called(client, "search", caption="a dog", k=4)
-    assert not found.is_error
+    result = called(client, "search", caption="a dog", k=4)
+    assert not result.is_error
     answer = client.post("/search/images", json={"caption": "a dog", "k": 4}).json()
-    told = found.structured_content
-    assert json.loads(found.content[0].text) == told
-    assert told["certified"] is True
-    assert told["searched"] == IMAGES
-    for hit, own in zip(answer["hits"], told["hits"], strict=True):
+    fields = result.structured_content
+    assert json.loads(result.content[0].text) == fields
+    assert fields["certified"] is True
+    assert fields["searched"] == IMAGES
+    for hit, own in zip(answer["hits"], fields["hits"], strict=True):
         assert (own["image_id"], own["probability"]) == (hit["image_id"], hit["probability"])
         assert own["verdict"] in {"shows it", "may show it", "nearest, but not it"}
 
 
 def test_search_for_what_is_not_there_says_that_nothing_shows_it() -> None:
     hits = [{"probability": 0.01, "image_url": "/1"}, {"probability": 0.1, "image_url": "/2"}]
-    told = agent_tools._for_agents({"hits": hits, "certified": True})
-    assert told["conclusion"] == NOTHING_SHOWS
-    assert told["hits"][0] == {"probability": 0.01, "verdict": "nearest, but not it"}
+    fields = agent_tools._for_agents({"hits": hits, "certified": True})
+    assert fields["conclusion"] == NOTHING_SHOWS
+    assert fields["hits"][0] == {"probability": 0.01, "verdict": "nearest, but not it"}
 
 
 def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) -> None:
@@ -82,7 +82,7 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "sentence"),
     [
         ("search", {}, "caption"),
         ("search", {"caption": "a dog", "k": 0}, "k"),
@@ -93,18 +93,18 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
     ],
 )
 def test_what_cannot_be_answered_is_an_error_that_an_agent_can_read(
-    tool: str, arguments: dict[str, Any], said: str, client: Client
+    tool: str, arguments: dict[str, Any], sentence: str, client: Client
 ) -> None:
-    found = called(client, tool, **arguments)
-    assert found.is_error
-    assert said in found.content[0].text
+    result = called(client, tool, **arguments)
+    assert result.is_error
+    assert sentence in result.content[0].text
 
 
 def test_word_that_neither_model_nor_texts_know_finds_nothing_and_is_named(client: Client) -> None:
-    found = called(client, "search", caption="zorp")
-    assert not found.is_error
-    assert found.structured_content["hits"] == []
-    assert found.structured_content["unknown_words"] == ["zorp"]
+    result = called(client, "search", caption="zorp")
+    assert not result.is_error
+    assert result.structured_content["hits"] == []
+    assert result.structured_content["unknown_words"] == ["zorp"]
 
 
 def message(method: str, **params: Any) -> dict[str, Any]:

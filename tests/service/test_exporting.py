@@ -52,8 +52,10 @@ def test_csv_and_json_lines_have_every_image_and_come_back_as_they_were(index: I
     read = list(csv.DictReader(StringIO(text, newline="")))
     assert [row["file_name"] for row in read] == [Path(name).name for name in NAMES]
     assert read[1]["captions"] == 'a "dog",\nand a cat'
-    told = [json.loads(line) for line in b"".join(export_formats.lines(rows, "jsonl")).splitlines()]
-    assert told == rows
+    parsed = [
+        json.loads(line) for line in b"".join(export_formats.lines(rows, "jsonl")).splitlines()
+    ]
+    assert parsed == rows
 
 
 def test_zip_of_originals_has_each_file_once_and_names_the_missing(index: Index) -> None:
@@ -77,8 +79,8 @@ def test_zip_is_made_in_small_pieces(index: Index) -> None:
 def test_links_lead_to_the_originals_and_overwrite_nothing(index: Index, tmp_path: Path) -> None:
     rows = [{"image_id": id_, "path": "same.png"} for id_ in (1, 2)]
     Originals(index, rows).link(tmp_path / "links")
-    found = {path.name: path.read_bytes()[:7] for path in (tmp_path / "links").iterdir()}
-    assert found == {"same.png": b"one.png", "2-same.png": b"sub/two"}
+    contents = {path.name: path.read_bytes()[:7] for path in (tmp_path / "links").iterdir()}
+    assert contents == {"same.png": b"one.png", "2-same.png": b"sub/two"}
     with pytest.raises(ExportError, match="not empty"):
         Originals(index, rows).link(tmp_path / "links")
 

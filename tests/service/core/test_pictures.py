@@ -55,11 +55,11 @@ def test_search_by_odd_picture_succeeds(client: Client, name: str) -> None:
 def test_search_by_bad_picture_is_refused_with_a_reason(client: Client, name: str) -> None:
     make, (status, reason) = BAD[name]
     response = client.post("/search/captions", files={"image": ("a.jpg", make(), "image/jpeg")})
-    found = problem(response, status, reason)
-    assert found.errors[0].field == "image"
+    error = problem(response, status, reason)
+    assert error.errors[0].field == "image"
     assert "Error" not in response.text
-    assert "/" not in found.detail
-    assert "(" not in found.detail, "what the decoder said stays inside"
+    assert "/" not in error.detail
+    assert "(" not in error.detail, "what the decoder said stays inside"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_search_by_picture_whose_package_is_missing_names_it(
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("hasse.models.images.decoding.DECODERS.ask", here)
     response = client.post("/search/captions", files={"image": ("a", body)})
-    found = problem(response, 415, "not_a_picture")
-    assert found.detail == f'image: a {name} picture: pip install -e ".[{extra}]" reads these'
+    error = problem(response, 415, "not_a_picture")
+    assert error.detail == f'image: a {name} picture: pip install -e ".[{extra}]" reads these'
 
 
 @pytest.mark.parametrize("name", ["TIFF", "AVIF", "HEIC", "RAW", "JPEG 2000", "BMP", "JPEG"])
