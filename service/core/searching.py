@@ -163,6 +163,13 @@ class SearchResult:
         return islice(scored, self.offset, None)
 
     @property
+    def violations(self) -> dict[int, float]:
+        """The violations of all hits by id, the smallest first."""
+        ranking = self.ranking
+        decimals = map(shortest_decimal, ranking.violations)
+        return dict(zip(ranking.ids.tolist(), decimals, strict=True))
+
+    @property
     def texts(self) -> list[str]:
         """The texts of the captions; "" for a caption that was removed since."""
         rows = self.captions
