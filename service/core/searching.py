@@ -18,7 +18,7 @@ from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.caption_order import CaptionOrder
-from hasse.service.errors import UNREADABLE, ServiceError, reaching_catalog
+from hasse.service.errors import UNREADABLE, ServiceError, unreachable
 from hasse.service.settings import Settings
 from hasse.service.telemetry.stages import Stages
 
@@ -283,8 +283,10 @@ class SearchQueue:
         Raises:
             ServiceError: `not_ready` if the threads have stopped.
         """
-        with reaching_catalog():
+        try:
             done = await self.batcher.submit(key, points)
+        except UNREADABLE as error:
+            raise unreachable(error) from None
         first = done.result[0]
         described = done.ended - first.metadata_seconds
         proposed = described - first.rerank_seconds
