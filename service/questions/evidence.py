@@ -21,7 +21,6 @@ from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import (
     SearchKey,
-    SearchResult,
     image_hit_fields,
     shortest_decimal,
     version_fields,
@@ -70,16 +69,18 @@ class Shown:
     """What is shown: the images with the smallest violations of a caption.
 
     Attributes:
-        result: the search.
-        points: points (N,) of the caption and of excluded texts that the model knows.
-        best: violations of its hits, the smallest first.
+        best: their violations, the smallest first.
         others: violations of further images, whose texts match.
+        points: points (N,) of the caption and of excluded texts that the model knows.
+        rows: catalog rows of the best, and of their other versions, by id.
+        facts: the fields of an answer besides its hits.
     """
 
-    result: SearchResult
-    points: Mapping[str, Points]
     best: Violations
     others: Violations = field(default_factory=dict)
+    points: Mapping[str, Points] = field(default_factory=dict)
+    rows: dict[int, ImageHitRow] = field(default_factory=dict)
+    facts: Fields = field(default_factory=dict)
 
 
 class Hit(NamedTuple):
@@ -169,7 +170,7 @@ async def find(
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     said, shown = said_task.result(), shown_task.result()
-    if shown is not None and shown.result.ranking.generation != generation:
+    if shown is not None and shown.facts["generation"] != generation:
         # Images changed meanwhile, but an answer is of one generation only.
         said = await _find_said(engine, question, stages)
     return said, shown
@@ -224,10 +225,9 @@ def finish(
     suggestion = " ".join(corrected.get(word, word) for word in query.caption.split())
     in_texts = {term.term.folded for term in said.terms if not term.is_corrected}
     unknown = engine.vocabulary.unknown_words(query.caption)
-    name = engine.checkpoint.name
     return {
         "hits": hits,
-        **(_text_facts(engine, request) if shown is None else shown.result.facts(name)),
+        **(_text_facts(engine, request) if shown is None else shown.facts),
         "unknown_words": [word for word in unknown if fold(word) not in in_texts],
         "did_you_mean": suggestion if corrected else None,
     }
@@ -252,7 +252,8 @@ async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Sho
             result = result.only(allowed[:depth])
             break
         key = key._replace(query=replace(key.query, k=min(2 * k, K_MAXIMUM)))
-    return Shown(result, points, result.violations)
+    facts = result.facts(engine.checkpoint.name)
+    return Shown(result.violations, {}, points, result.images, facts)
 
 
 async def _find_said(engine: Engine, question: Question, stages: Stages) -> TextMatches:
@@ -299,7 +300,7 @@ def _with_all_words(
     """Return the hits by content with all words, if the text search found only a part."""
     if len(said.all_words) < max(question.key.query.k, _MIN_MATCHES):
         return []
-    rows = shown.result.images
+    rows = shown.rows
     texts = engine.index.catalog.hit_texts({id_: rows[id_] for id_ in shown.best if id_ in rows})
     human = {
         id_: [text for text in of_image if text.source != "written caption"]
@@ -353,7 +354,7 @@ def _page(engine: Engine, question: Question, hits: Sequence[Hit], shown: Shown 
     ids, catalog = [hit.image_id for hit in hits], engine.index.catalog
     all_versions = engine.index.versions(question.key.query, ids)
     versions = {hit: others for hit, (_, *others) in all_versions.items()}
-    rows = {} if shown is None else shown.result.images
+    rows = {} if shown is None else shown.rows
     if not question.by_text:
         return Page([hit for hit in hits if hit.image_id in rows], rows, versions, {})
     missing = [id_ for id_ in chain(ids, *versions.values()) if id_ not in rows]
