@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import hasse
 from benchmarks.reliability.connection import form, search
 from benchmarks.report import Line, finish, machine, parser_of
 from hasse.models.checkpoints import checkpoint, named_models
@@ -36,7 +37,8 @@ from hasse.service.settings import Settings
 from hasse.service.telemetry import logs
 from hasse.service.writing.image_source import ImageSource
 from hasse.service.writing.indexing import build
-from tests.service.cli.shell import TINY_TRAINING, hasse
+from tests.service.cli.shell import TINY_TRAINING
+from tests.service.cli.shell import hasse as run_command
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
 
@@ -50,10 +52,8 @@ LIMITS = {
 }
 _SCENES, _BARE, _HITS = 120, 20, 3
 _CAPTION = "wearing a coat"  # more than 40 of the scenes say it: more than are read
-_ROOT = Path(__file__).parents[1]
-_OURS = tuple(
-    f"{_ROOT / name}{os.sep}" for name in ("models", "index", "service", "lab", "scenes", "hasse")
-)
+_ROOT = Path(hasse.__file__).parent
+_OURS = f"{_ROOT}{os.sep}"
 _WARM, _TRIES = 5, 10
 _REST_SECONDS = 0.05  # after an answer, for its line in the log
 
@@ -185,7 +185,7 @@ def commanded(recorder: Recorder) -> dict[str, list[Call]]:
             (pictures / f"{at}.txt").write_text("a dog\na red dog\n")
         model = tiny_checkpoint(home / "model")
         sync = ("add", pictures, "--library", home / "index", "--model", model)
-        hasse("lab data", "import", "folder", pictures, "--out", data)
+        run_command("lab data", "import", "folder", pictures, "--out", data)
         for at in range(2):  # modules are imported by the first
             train = (
                 "lab train",
@@ -198,7 +198,7 @@ def commanded(recorder: Recorder) -> dict[str, list[Call]]:
             )
             for name, command in (("sync", sync), ("training", train)):
                 recorder.start(on=True)
-                done = hasse(*command)
+                done = run_command(*command)
                 calls[name] = recorder.stop()
                 if done.status:
                     raise RuntimeError(done.err)
