@@ -23,7 +23,6 @@ from hasse.service.core.searching import (
     SearchKey,
     image_hit_fields,
     shortest_decimal,
-    version_fields,
 )
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
@@ -214,8 +213,7 @@ def finish(
         (page.rows[hit.image_id], hit.violation, probability)
         for hit, probability in zip(page.hits, probabilities, strict=True)
     ]
-    versions = version_fields(page.versions, page.rows, engine.paths)
-    hits = image_hit_fields(rows, engine.paths, request.offset, versions)
+    hits = image_hit_fields(rows, engine.paths, request.offset, page.versions, page.rows)
     phrases = [ResolvedTerm(Term(text, text), text, "word", known=False) for text in query.phrases]
     terms = [*said.terms, *phrases]
     found = _terms_in(page.texts, terms)
