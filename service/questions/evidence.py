@@ -126,9 +126,8 @@ async def answer_ids(engine: Engine, request: ImageQuery, stages: Stages) -> Ans
     longest = request.model_copy(update={"k": engine.settings.k_maximum, "offset": 0})
     question = read(engine, longest)
     said, shown = await find(engine, question, stages)
-    hits = await _in_catalog(
-        engine, question, lambda: _merged(engine, question, said, shown), stages
-    )
+    merged = partial(_merged, engine, question, said, shown)
+    hits = await _in_catalog(engine, question, merged, stages)
     violations = [hit.violation for hit in hits]
     probabilities = caption_probabilities(engine, question.query.caption, violations)
     best = request.k if engine.checkpoint.calibration.image is None else 0
@@ -206,14 +205,11 @@ def finish(
 ) -> Fields:
     """Return the fields of the answer."""
     query, request = question.query, question.request
-    probabilities = caption_probabilities(
-        engine, query.caption, [hit.violation for hit in page.hits]
-    )
-    rows = [
-        (page.rows[hit.image_id], hit.violation, probability)
-        for hit, probability in zip(page.hits, probabilities, strict=True)
-    ]
-    hits = image_hit_fields(rows, engine.paths, request.offset, page.versions, page.rows)
+    violations = [hit.violation for hit in page.hits]
+    probabilities = caption_probabilities(engine, query.caption, violations)
+    rows = [page.rows[hit.image_id] for hit in page.hits]
+    judged = zip(rows, violations, probabilities, strict=True)
+    hits = image_hit_fields(judged, engine.paths, request.offset, page.versions, page.rows)
     phrases = [ResolvedTerm(Term(text, text), text, "word", known=False) for text in query.phrases]
     terms = [*said.terms, *phrases]
     found = _terms_in(page.texts, terms)
@@ -236,10 +232,8 @@ async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Sho
     if not question.by_content:
         return None
     query, key, depth = question.query, question.key, question.key.query.k
-    excluded = filter(engine.vocabulary.knows, query.excluded)
-    points = {
-        text: await engine.encoder.encode(text, stages) for text in (query.caption, *excluded)
-    }
+    texts = (query.caption, *filter(engine.vocabulary.knows, query.excluded))
+    points = {text: await engine.encoder.encode(text, stages) for text in texts}
     while True:
         (result,) = await engine.searcher.search(key, points[query.caption][None], stages)
         if not query.excluded:
@@ -319,9 +313,7 @@ def _violations_of_matches(
     others = [id_ for id_ in ids if id_ not in shown.best]
     allowed = _without_excluded(engine, question.query, shown.points, others)
     violations = _violations(engine, allowed, shown.points[question.query.caption])
-    limit = question.key.query.max_violation
-    if limit is None:
-        return violations
+    limit = question.key.query.limit
     return {id_: violation for id_, violation in violations.items() if violation <= limit}
 
 
