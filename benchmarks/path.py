@@ -45,15 +45,16 @@ from tests.tiny import tiny_checkpoint
 # The most files and moves of a request, by its name. Pictures are searched and texts beside them,
 # unless only what is shown is searched.
 LIMITS = {
-    "search": (30, 150),
-    "search without captions": (30, 150),
+    "search": (33, 150),
+    "search without captions": (32, 130),
     "search of what is shown": (30, 100),
-    "upload": (50, 250),
+    "upload": (70, 430),
 }
 _SCENES, _BARE, _HITS = 120, 20, 3
 _CAPTION = "wearing a coat"  # more than 40 of the scenes say it: more than are read
 _ROOT = Path(hasse.__file__).parent
 _OURS = f"{_ROOT}{os.sep}"
+_CLOCK = {"_Server.on_tick", "_Server._keep_beating"}  # of the server, which belong to no request
 _WARM, _TRIES = 5, 10
 _REST_SECONDS = 0.05  # after an answer, for its line in the log
 
@@ -71,7 +72,7 @@ class Recorder:
     def __init__(self) -> None:
         self._calls: list[Call] = []
         self._is_on = False
-        self._tick: FrameType | None = None  # of the server's clock, which belongs to no request
+        self._tick: FrameType | None = None  # of the server's clock
         self._ticker = 0  # the thread that it runs in
 
     def start(self, on: bool) -> None:
@@ -94,7 +95,7 @@ class Recorder:
             self._tick, self._ticker = None, 0
         if not self._is_on or event != "call" or not code.co_filename.startswith(_OURS):
             return
-        if code.co_qualname == "_Server.on_tick":
+        if code.co_qualname in _CLOCK:
             self._tick, self._ticker = frame, threading.get_ident()
         if threading.get_ident() == self._ticker:
             return

@@ -33,7 +33,7 @@ from hasse.service.questions.pipeline import (
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import is_true, may_be_true
+from hasse.service.verdict import is_hit, is_true
 
 Result = TypeVar("Result")
 Texts: TypeAlias = Mapping[int, Sequence[SourcedText]]  # by image id
@@ -134,7 +134,7 @@ async def answer_ids(engine: Engine, request: ImageQuery, stages: Stages) -> Ans
     ids = [
         hit.image_id
         for at, (hit, probability) in enumerate(zip(hits, probabilities, strict=True))
-        if hit.says or may_be_true(probability) or at < best
+        if is_hit(probability, says=hit.says) or at < best
     ]
     return lambda: {"image_ids": ids[: longest.k]}
 
