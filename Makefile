@@ -33,7 +33,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all lint types format train-scenes load soak chaos attack fuzz coverage docs dist paired lock sbom licences setup clean stale
+.PHONY: help demo test test-all weight lint types format train-scenes load soak chaos attack fuzz coverage docs dist paired lock sbom licences setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -105,6 +105,9 @@ fuzz: $(READY_DEV) ## Send all that is hostile, then bytes changed at random (AR
 	@$(RUN) -m benchmarks.reliability.hostile data/reliability
 	@$(RUN) -m benchmarks.reliability.fuzz $(ARGS)
 
+weight: ## Print files, lines and public names of each floor
+	@$(PYTHON) -m benchmarks.weight
+
 paired: $(READY_DEV) ## Print what commands cost beside the last release
 	@$(RUN) -m benchmarks.history.paired
 
@@ -113,11 +116,11 @@ dist: $(READY_DEV) ## Build the sdist, and the wheel from it, into dist/
 	@$(RUN) -m build --no-isolation --outdir dist .
 
 # Every file of every version that is installed, by its SHA-256, for all platforms and Pythons:
-# without extras, and with all of them. Tools of development are pinned by version alone.
+# without extras, for a GPU, and with all of them. Tools of development are pinned by version alone.
 EXTRAS = $(shell $(RUN) -c "import tomllib; print(*sorted(tomllib.load(open('pyproject.toml', 'rb'))\
 	['project']['optional-dependencies'].keys() - {'dev'}))")
 lock: $(READY_DEV) ## Write requirements/ anew from pyproject.toml and constraints.txt
-	@for set in base "all $(EXTRAS:%=--extra %)"; do \
+	@for set in base "gpu --extra gpu" "all $(EXTRAS:%=--extra %)"; do \
 		set -- $$set; name=$$1; shift; \
 		$(RUN) -m uv pip compile pyproject.toml "$$@" --constraints constraints.txt --universal \
 			--python-version 3.11.0 --generate-hashes --no-annotate --no-header --quiet \
@@ -145,13 +148,13 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
 		>/dev/null 2>&1 || { echo "error: $(PYTHON) is not a Python 3.11 or newer with the" \
 		"venv module: name another with make PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "Setting up $(VENV) with $$($(PYTHON) --version): PyTorch and its libraries take" \
-		"a few minutes to download the first time."
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(RUN) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(RUN) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e .
 	@echo "$(CURDIR)" > $@
 
 $(READY_DEV): $(READY)
+	@echo "Adding what tests and trainings need: PyTorch and its libraries take a few minutes."
 	@$(RUN) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
 	@# Its own command line, which no test uses, needs an older typer.
 	@$(RUN) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt --no-deps \

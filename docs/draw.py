@@ -175,8 +175,9 @@ DRAWINGS = {
     "house": Drawing(
         "The house: an arrow means imports",
         {
-            "studies": Box(1.5, 0, "studies/\nthe papers, built-in models"),
-            "api": Box(1.5, 1, "hasse/\nClient, open_index,\nload_model"),
+            "studies": Box(0.5, 0, "studies/\nthe papers, built-in models"),
+            "lab": Box(0.5, 1, "lab/ learns\ndatasets, features,\ntraining, evaluation"),
+            "api": Box(2.5, 1, "hasse/\nClient, open_index,\nload_model"),
             "service": Box(
                 1.5, 2, "service/ answers\nquestions, writing, http,\npage, cli, client, cluster"
             ),
@@ -184,12 +185,13 @@ DRAWINGS = {
                 0.5, 3, "index/ remembers\ncatalog, segments, bounds,\nkernels, search, text"
             ),
             "models": Box(
-                1.5, 4, "models/ learns\nencoders, images, training,\nevaluation, checkpoints"
+                1.5, 4, "models/ runs\nnetworks, encoders, images,\ngrounding, checkpoints"
             ),
             "scenes": Box(2.5, 3, "scenes/\ndraws pictures whose\ntruth is known"),
         },
         (
-            "studies api",
+            "studies lab",
+            "lab service",
             "api service",
             "service index",
             "service models",

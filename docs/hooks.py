@@ -26,6 +26,8 @@ PAGES = {
     "SECURITY.md": "security.md",
     "models/pretrained/photographs/README.md": "photographs.md",
 }
+API = "api.md"  # its tables name what the site documents
+_ROW = re.compile(r"\| `(\w+)` \|")
 _SOURCES = {name: path for path, name in PAGES.items()}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -51,4 +53,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return text
         return f"{image}[{text}]({uri}{anchor})"
 
-    return _LINK.sub(turned, markdown)
+    markdown = _LINK.sub(turned, markdown)
+    return _with_references(markdown) if name == API else markdown
+
+
+def _with_references(markdown: str) -> str:
+    """Put what docstrings say of each name in a table of the API below the table."""
+    lines = []
+    names: list[str] = []
+    for line in [*markdown.splitlines(), ""]:
+        if row := _ROW.match(line):
+            names.append(row[1])
+        elif names:
+            lines += [line, *(f"::: hasse.{name}\n" for name in names)]
+            names = []
+        lines.append(line)
+    return "\n".join(lines)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The package and the extra of Hasse for each library; torchvision is always installed.
 _EXTRAS = {
     "timm": ("timm", "timm"),
-    "open_clip": ("open_clip", "clip"),
+    "open_clip": ("open_clip", "open-clip"),
     "sentence-transformers": ("transformers", "text"),
 }
 LIBRARIES = ("torchvision", *_EXTRAS)

@@ -162,7 +162,6 @@ def config_from_options(options: Mapping[str, Any]) -> ModelConfig:
     shape = without_options_of_studies(options)
     if shape.keys() <= {option.name for option in fields(ModelConfig)}:
         return ModelConfig(**shape)
-    (study,) = entry_points(group=_SHAPES, name=shape.get("text_encoder", "gru")) or (None,)
-    if study is None:
-        raise KeyError(shape.get("text_encoder", "gru"))
-    return study.load()(**shape)
+    encoder = str(shape.get("text_encoder", "gru"))
+    study: type[ModelConfig] = entry_points(group=_SHAPES)[encoder].load()
+    return study(**shape)

@@ -39,7 +39,7 @@ def printed(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["base", "all"])
+@pytest.mark.parametrize("name", ["base", "gpu", "all"])
 def test_every_requirement_has_its_pin_and_hashes_and_no_address(name: str) -> None:
     pinned = pins()
     for package, (version, hashes) in locked(name).items():
@@ -51,10 +51,16 @@ def test_every_requirement_has_its_pin_and_hashes_and_no_address(name: str) -> N
 
 def test_requirements_hold_what_the_project_asks_for() -> None:
     asked = {re.split(r"[>\[]", each)[0] for each in project()["dependencies"]}
-    assert asked <= locked("base").keys() <= locked("all").keys()
+    assert asked <= locked("base").keys() <= locked("gpu").keys() <= locked("all").keys()
     extras = project()["optional-dependencies"]
     every = {re.split(r"[>\[]", each)[0] for extra in EXTRAS for each in extras[extra]}
     assert every - {"hasse-search"} <= locked("all").keys()
+
+
+def test_requirements_of_a_plain_installation_hold_neither_torch_nor_cuda() -> None:
+    heavy = re.compile(r"torch|triton|nvidia-|cuda-")
+    assert [package for package in locked("base") if heavy.match(package)] == []
+    assert {"torch", "triton"} <= locked("gpu").keys()
 
 
 def test_bill_of_materials_has_the_shape_of_cyclonedx() -> None:

@@ -20,15 +20,14 @@ EXAMPLES = re.findall(r"^```python\n(.+?)^```", PAGE, re.M | re.S)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("documentation")
     make_collection(folder / "made")
-    (folder / "data").mkdir()
-    (folder / "made" / "index").rename(folder / "data" / "mine-index")
+    (folder / "made" / "index").rename(folder / "library")
     picture(60).save(folder / "photo.jpg")
     return folder
 
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    with serving(folder / "data" / "mine-index", open_writes=True) as server:
+    with serving(folder / "library", open_writes=True) as server:
         yield server.url
 
 
@@ -37,6 +36,7 @@ def test_example_of_the_page_runs(
     folder: Path, url: str, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("HASSE_LIBRARY", str(folder / "library"))
     exec(compile(example.replace("http://127.0.0.1:8000", url), "docs/python.md", "exec"), {})  # noqa: S102
 
 
@@ -54,6 +54,15 @@ def test_client_of_a_real_server_is_answered(url: str, tmp_path: Path) -> None:
         client.remove_image(added.image_id)
         with pytest.raises(hasse.NotFoundError):
             client.image(added.image_id)
+
+
+def test_reference_has_the_first_sentence_of_each_name() -> None:
+    reference = (Path(__file__).parents[2] / "docs/api.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", reference, re.M))
+    summaries = {
+        name: (getattr(hasse, name).__doc__ or "").strip().split("\n")[0] for name in hasse.__all__
+    }
+    assert rows == summaries
 
 
 def test_page_names_what_the_package_exports() -> None:

@@ -1,11 +1,11 @@
-"""Make libraries as 0.2.0 made them, with the code of 0.2.0.
+"""Make libraries as 0.3.0 made them, with the code of 0.3.0.
 
-    git worktree add /tmp/hasse-0.2.0 1ecb600
-    cd /tmp/hasse-0.2.0
-    PYTHONPATH=. python -P REPOSITORY/tests/compatibility/make_0_2_0.py OUT [--pictures 12]
+    git worktree add /tmp/hasse-0.3.0 0de85a4
+    cd /tmp/hasse-0.3.0
+    PYTHONPATH=src python -P REPOSITORY/tests/compatibility/make_0_3_0.py OUT [--pictures 12]
 
 with the dependencies of this version, and in HASSE_TEST_POSTGRESQL a PostgreSQL server in which a
-database can be made. For each kind of `KINDS` it writes OUT/KIND, with the answers of 0.2.0, and
+database can be made. For each kind of `KINDS` it writes OUT/KIND, with the answers of 0.3.0, and
 OUT/KIND.tar.xz, which is what this folder holds.
 """
 
@@ -42,18 +42,24 @@ _UNLEARNED = 7_000  # numbers of words from here on are rare ones, up to those t
 
 
 def old(module: str) -> Any:
-    """Import a module of 0.2.0, whose packages are `models`, `index` and `service`."""
-    return import_module(module)
+    """Import a module of the package of 0.3.0."""
+    return import_module(f"hasse.{module}".removesuffix("."))
 
 
 def hasse(*arguments: object) -> None:
-    """Run a command of 0.2.0."""
-    subprocess.run([sys.executable, "-m", "service.cli", *map(str, arguments)], check=True)
+    """Run a command of 0.3.0, which takes pictures for the model of the demo too."""
+    program = (
+        "import hasse.service.cli.collection.additions as additions\n"
+        "additions.require_no_demo = lambda model: None\n"
+        "from hasse.service.cli.app import main\n"
+        "main()"
+    )
+    subprocess.run([sys.executable, "-P", "-c", program, *map(str, arguments)], check=True)
 
 
 def draw(folder: Path, count: int) -> None:
     """Draw pictures, and write a caption or two beside most of them."""
-    drawn = old("models.datasets.scenes.generate").generate(
+    drawn = old("service.pipelines.scenes").generate(
         folder.with_name("drawn"), train=count, val=0, test=0, seed=42, size=64, workers=1
     )
     folder.mkdir()
@@ -66,7 +72,7 @@ def draw(folder: Path, count: int) -> None:
 
 
 def towers(folder: Path) -> Path:
-    """Make a model of two pretrained encoders, as 'hasse model make' does."""
+    """Make a model of two pretrained encoders, as 'hasse lab model make' does."""
     import open_clip
     import torch
     from safetensors.torch import save_file
@@ -88,7 +94,7 @@ def towers(folder: Path) -> Path:
         words[_UNLEARNED:-2] = 0
     save_file(model.state_dict(), hub / "open_clip_model.safetensors")
     os.environ["HASSE_HOME"] = str(folder.with_name("home"))
-    made = old("models.checkpoints.made_models").make("tiny", "open_clip/tiny", hub)
+    made = old("models.checkpoints.named_models").make("tiny", "open_clip/tiny", hub)
     shutil.move(made, folder)
     shutil.rmtree(hub)
     return folder
@@ -98,9 +104,9 @@ def fill(library: Path, pictures: Path, model: Path | str) -> None:
     """Add, compact with bounds, add again, rename, copy, upload and remove."""
     later = sorted(pictures.glob("*.jpg"))[-2:]
     aside = [path.rename(pictures.parent / path.name) for path in later]
-    hasse("index", "create", library, "--model", model)
-    hasse("index", "add", library, pictures)
-    thresholds = old("index.search.cost_model").Thresholds(1, 60)
+    hasse("lab", "index", "create", "--library", library, "--model", model)
+    hasse("add", pictures, "--library", library)
+    thresholds = old("index.segments.cost_model").Thresholds(1, 60)
     with old("index.store").Index.open(library, thresholds=thresholds) as index:
         index.remove([3])
         index.compact(old("index.segments.compaction").everything)
@@ -109,31 +115,32 @@ def fill(library: Path, pictures: Path, model: Path | str) -> None:
     (pictures / "below").mkdir()
     (pictures / "0004.jpg").rename(pictures / "below" / "renamed.jpg")
     shutil.copy(pictures / "0005.jpg", pictures / "below" / "copy.jpg")
-    hasse("index", "sync", library, pictures)
+    hasse("sync", "--library", library)
     if model == "scenes":
-        hasse("index", "describe", library)
+        hasse("describe", "--all", "--library", library)
     sent = (pictures / "0000.jpg").read_bytes() + b"sent"
-    with old("hasse").open_index(library, model) as index:
+    with old("").open_index(library, model) as index:
         index.add_image(sent, ["a picture that was sent"], split="val")
         index.remove_image(index.add_image(sent + b"too").image_id)
 
 
 def ask(library: Path, pictures: Path, model: Path | str) -> list[dict[str, Any]]:
-    """Return what 0.2.0 answers; a picture is named by its path below `pictures`."""
+    """Return what 0.3.0 answers; a picture is named by its path below `pictures`."""
     asked: list[tuple[str, Any, dict[str, Any]]] = [
-        ("search_images", caption, {"k": 8, "mode": mode})
+        ("search_images", caption, {"k": 8, "mode": mode, "evidence": evidence})
         for caption in CAPTIONS
         for mode in ("certified", "exact")
+        for evidence in ("any", "shows")
     ]
     asked += [("search_images", CAPTIONS[0], {"k": 8, "split": "val"})]
     picture = "below/renamed.jpg"
     asked += [("search_captions", picture, {"k": 8}), ("search_similar", picture, {"k": 4})]
     answers = []
-    with old("hasse").open_index(library, model) as index:
+    with old("").open_index(library, model) as index:
         for question, about, options in asked:
             given = pictures / about if about == picture else about
             found = getattr(index, question)(given, **options)
-            hits = [hit.model_dump(mode="json") for hit in found.hits]
+            hits = [hit.model_dump(mode="json", exclude={"path", "paths"}) for hit in found.hits]
             answers.append({"question": question, "about": about, "options": options, "hits": hits})
     return answers
 
@@ -150,13 +157,13 @@ def make(kind: str, out: Path, pictures: int, server: str) -> None:
     model = towers(folder / "tiny") if kind == "two-towers" else "scenes"
     url = None
     if kind == "postgresql":
-        url = sql.make_url(server).set(database="hasse_0_2_0")
+        url = sql.make_url(server).set(database="hasse_0_3_0")
         library.mkdir()
         (library / "catalog.url").write_text(url.render_as_string(hide_password=False))
-        in_database(server, "DROP DATABASE IF EXISTS hasse_0_2_0")
-        in_database(server, "CREATE DATABASE hasse_0_2_0")
+        in_database(server, "DROP DATABASE IF EXISTS hasse_0_3_0")
+        in_database(server, "CREATE DATABASE hasse_0_3_0")
     fill(library, files, model)
-    hasse("index", "verify", library)
+    hasse("status", "--verify", "--library", library)
     counts = old("index.store").Index.open(library)
     facts = {
         "generation": counts.generation,
@@ -180,7 +187,7 @@ def make(kind: str, out: Path, pictures: int, server: str) -> None:
         lines = [line for line in dumped.splitlines() if not line.startswith("\\")]
         (folder / "catalog.sql").write_text("\n".join(lines))
         (library / "catalog.url").unlink()
-        in_database(server, "DROP DATABASE hasse_0_2_0")
+        in_database(server, "DROP DATABASE hasse_0_3_0")
     if kind == "moved":
         files.rename(folder / "pictures")
         shutil.rmtree(out / "elsewhere")
