@@ -15,7 +15,7 @@ from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import NOTHING_SHOWS, Verdict, may_be_true, verdict
+from hasse.service.verdict import NOTHING_SHOWS, Verdict, is_hit, verdict
 
 
 class HasProbability(Protocol):
@@ -117,8 +117,8 @@ class Ranked(Generic[Hit]):
         """Divide hits by their verdicts. Without probabilities, all count as likely."""
         if all(hit.probability is None for hit in hits):
             return cls(likely=hits)
-        likely = [hit for hit in hits if _may_be_true(hit)]
-        return cls(likely, [hit for hit in hits if not _may_be_true(hit)])
+        likely = [hit for hit in hits if _is_hit(hit)]
+        return cls(likely, [hit for hit in hits if not _is_hit(hit)])
 
     @property
     def verdict(self) -> Verdict | None:
@@ -128,9 +128,8 @@ class Ranked(Generic[Hit]):
         return verdict(max(probabilities)) if probabilities else None
 
 
-def _may_be_true(hit: HasProbability) -> bool:
-    has_matching_text = isinstance(hit, ImageHit) and bool(hit.says)
-    return has_matching_text or may_be_true(hit.probability)
+def _is_hit(hit: HasProbability) -> bool:
+    return is_hit(hit.probability, says=isinstance(hit, ImageHit) and bool(hit.says))
 
 
 def images_of(hit: CaptionHit) -> list[int]:
