@@ -12,6 +12,7 @@ from hasse.models.vocabulary import words
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.errors import invalid
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.browse import browse
 from hasse.service.page.errors import PageRoute, is_draft
@@ -40,9 +41,7 @@ from hasse.service.questions.requests import (
     Likeness,
     SimilarQuery,
 )
-from hasse.service.services import ServicesHere
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import is_true
 
 router = APIRouter(route_class=PageRoute)
 
@@ -187,7 +186,7 @@ async def _picture_view(
         if engine.captioner is not None and not shown.captions:
             # It has no human captions, which is always so for an upload.
             described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
-            written = [each for each in described.captions if is_true(each.probability)]
+            written = described.captions
         by_picture = CaptionQuery(image=picture, **query.options)
         captions = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
         alike = SimilarQuery(image=picture, **query.options | {"k": _SIMILAR})

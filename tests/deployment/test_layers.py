@@ -63,15 +63,8 @@ def test_package_imports_only_those_below_it(package: str, known: set[str]) -> N
                 assert allowed, f"{path.relative_to(ROOT)} imports {name}"
 
 
-# Kernels for GPUs, behind the extra `gpu`, and the captioner of drawn scenes.
-WITH_TORCH = {
-    ROOT / "index/kernels/triton_scan.py",
-    ROOT / "index/search/gpu_scan.py",
-    *(
-        ROOT / f"models/captioning/{name}.py"
-        for name in ("captioner", "checkpoint", "judgement", "language_model")
-    ),
-}
+# Kernels for GPUs, behind the extra `gpu`.
+WITH_TORCH = {ROOT / "index/kernels/triton_scan.py", ROOT / "index/search/gpu_scan.py"}
 
 
 @pytest.mark.parametrize("package", ["models", "index", "service", "hasse", "scenes"])
