@@ -129,6 +129,7 @@ def evaluate(
     """
     from dataclasses import replace
 
+    from hasse.lab.checkpoints import learned_model
     from hasse.models.checkpoints import named_models
     from hasse.models.datasets import load
     from hasse.service.core.device import pick_device
@@ -167,6 +168,7 @@ def describe(
     Example:
       hasse study captioner describe photo.jpg --captioner data/captioner
     """
+    from hasse.lab.checkpoints import learned_model
     from hasse.models.checkpoints import named_models
     from hasse.models.images.decoding import open_file
     from hasse.studies.captioner.writing import Writer

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.captioning.phrases import (
@@ -104,7 +103,7 @@ def test_model_has_phrases_once_they_are_in_its_folder(tmp_path: Path) -> None:
 
 def test_load_of_a_captioner_of_another_kind_is_refused(tmp_path: Path) -> None:
     other = ModelKind("captioning", "hasse study captioner train", 1, ())
-    other.save(tmp_path / "captioner", {}, {"weights": torch.zeros(1)}, {})
+    other.save(tmp_path / "captioner", {}, {"weights": np.zeros(1, np.float32)}, {})
     model = checkpoint(tmp_path)
     assert not has_phrases(model)
     with pytest.raises(CheckpointError, match="a model of captioning, not of phrases"):
