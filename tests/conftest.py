@@ -2,7 +2,10 @@
 
 import gc
 import os
+import re
 import signal
+from importlib.util import find_spec
+from pathlib import Path
 
 # Before torch is imported: models in tests are tiny, and the threads of one operation would
 # mostly wait for each other, which on a busy machine takes ten times as long.
@@ -11,13 +14,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test leaves a process behind that reads the text in its pictures.
 os.environ.setdefault("HASSE_OCR", "false")
 
-import torch
 from hypothesis import HealthCheck, settings
 
-if not torch.cuda.is_available():
-    # Before Triton is imported, by whatever test comes first: without a GPU, its kernels run on
-    # the CPU without being compiled.
-    os.environ["TRITON_INTERPRET"] = "1"
+WITHOUT_TORCH = find_spec("torch") is None
+if not WITHOUT_TORCH:
+    import torch
+
+    if not torch.cuda.is_available():
+        # Before Triton is imported, by whatever test comes first: without a GPU, its kernels run
+        # on the CPU without being compiled.
+        os.environ["TRITON_INTERPRET"] = "1"
 
 # Until all is imported: what is imported is not garbage, and looking through it takes time.
 gc.disable()
@@ -32,6 +38,21 @@ PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("complete", PATIENT)
 settings.register_profile("quick", PATIENT, max_examples=30)
 settings.load_profile("complete")
+
+
+# A module of tests that learns: it needs torch when it is imported.
+_LEARNS = re.compile(
+    r"^(?:import torch|from torch|from hasse\.(?:lab|studies)\b|from benchmarks\b"
+    r"|from tests\.(?:lab|studies|device|tiny_clip|tiny_network)\b)",
+    re.M,
+)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out tests of what learns where torch is not installed, as in the core of Hasse."""
+    if not WITHOUT_TORCH or collection_path.suffix != ".py":
+        return None
+    return bool(_LEARNS.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_collection_finish() -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torchvision.models._api import register_model
 
-TINY = "torchvision/tiny"
-TINY_DROPPING = "torchvision/tiny_dropping"  # that leaves out channels in training
 FEATURES = 64
 
 

@@ -19,8 +19,7 @@ from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
 from hasse.service.writing.indexing import identity_of
-from tests.tiny import tiny_checkpoint
-from tests.tiny_network import TINY
+from tests.tiny import TINY, tiny_checkpoint
 
 IMAGES = 12
 CAPTIONS_EACH = 2

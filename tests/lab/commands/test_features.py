@@ -21,7 +21,7 @@ from hasse.models.datasets import Caption, Dataset, Image, save
 from hasse.models.images.preprocessing import Preprocessing
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 # A network that is made in no time, which the usual one is not.
 SMALL = ("--download-weights", "--backbone", TINY)

@@ -22,9 +22,8 @@ from hasse.service.settings import Settings
 from tests.service.cli.shapes import COLOURS, SHAPES, done, draw
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
-from tests.tiny import tiny_checkpoint
+from tests.tiny import TINY, tiny_checkpoint
 from tests.tiny_clip import NAME, tiny_clip
-from tests.tiny_network import TINY
 from tests.tiny_towers import immich_folder
 
 

@@ -19,7 +19,7 @@ from hasse.models.datasets import load, save
 from hasse.models.networks.efficientnet_lite import LITE
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import TINY_TRAINING, hasse
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 from tests.torchrun import torchrun
 
 

@@ -22,8 +22,8 @@ from hasse.models.encoders.model_config import (
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.score import SCORES, Score
 from hasse.models.vocabulary import Vocabulary
-from tests.tiny import DIMENSION, tiny_model
-from tests.tiny_network import FEATURES, TINY
+from tests.tiny import DIMENSION, TINY, tiny_model
+from tests.tiny_network import FEATURES
 
 PICTURES = [Image.new("RGB", (60, 40), colour) for colour in ("red", "navy", "olive")]
 

@@ -5,7 +5,7 @@ import torch
 
 from hasse.lab.encoders.backbone import Backbone
 from hasse.lab.encoders.registry import build_backbone
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 
 @pytest.fixture(scope="module")

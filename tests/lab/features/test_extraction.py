@@ -23,7 +23,8 @@ from hasse.models.errors import BackboneError
 from hasse.models.images.decoding import open_picture
 from hasse.models.images.preprocessing import Preprocessing
 from tests.lab.features.noise import SMALL, content, pictures, refusal
-from tests.tiny_network import FEATURES, TINY, TINY_DROPPING
+from tests.tiny import TINY, TINY_DROPPING
+from tests.tiny_network import FEATURES
 
 
 @pytest.mark.parametrize("crops", [1, 10])

@@ -252,7 +252,7 @@ from hasse.lab.features.feature_store import FeatureStore
 from hasse.lab.encoders.registry import build_backbone
 from hasse.models.datasets import load
 from hasse.models.images.preprocessing import Preprocessing
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 dataset, out, whole = load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
 torch.set_num_threads(1)

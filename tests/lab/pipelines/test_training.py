@@ -33,8 +33,9 @@ from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.encoders.regions import REGIONS
 from hasse.models.images.preprocessing import Preprocessing
+from tests.tiny import TINY
 from tests.tiny_clip import NAME, tiny_clip
-from tests.tiny_network import FEATURES, TINY
+from tests.tiny_network import FEATURES
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from hasse.models.datasets import Caption, Dataset, Image
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.scenes import scene_and_captions
-from tests.tiny_network import FEATURES, TINY
+from tests.tiny import TINY
+from tests.tiny_network import FEATURES
 
 Report = Callable[[Progress[Measurement]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}

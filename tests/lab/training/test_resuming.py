@@ -36,7 +36,7 @@ from tests.lab.training.colours import (
     weights,
     with_hubness,
 )
-from tests.tiny_network import TINY, TINY_DROPPING
+from tests.tiny import TINY, TINY_DROPPING
 
 
 def test_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from tests.lab.training.colours import (
     weights,
     with_hubness,
 )
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 
 def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from tests.service.cli.shell import Outcome, hasse
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square")

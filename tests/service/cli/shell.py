@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from hasse.service.cli.app import app
 from hasse.service.telemetry.logs import LOGGER
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (

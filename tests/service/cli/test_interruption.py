@@ -29,8 +29,7 @@ from hasse.service.writing import indexing
 from hasse.service.writing.image_source import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
-from tests.tiny import tiny_checkpoint
-from tests.tiny_network import TINY
+from tests.tiny import TINY, tiny_checkpoint
 
 PICTURES = 24
 DAMAGED = (3, 9)

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from hasse.lab.encoders.registry import build_backbone
 from tests.service.cli.shapes import TINY_FEATURES, done, draw, info
 from tests.service.cli.shell import TINY_TRAINING, hasse
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 
 def test_index_has_all_but_the_damaged_picture(home: Path) -> None:

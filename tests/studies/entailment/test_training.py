@@ -33,8 +33,7 @@ from hasse.studies.entailment.training import (
 from hasse.studies.grounding.sentence_model import SentenceModelConfig
 from hasse.studies.labelled_pairs import Accuracy, Threshold, best_threshold
 from tests.studies.entailment.corpora import snli
-from tests.tiny import tiny_checkpoint, tiny_model
-from tests.tiny_network import TINY
+from tests.tiny import TINY, tiny_checkpoint, tiny_model
 
 SMALL = EntailmentTraining(
     SentenceConfig(dimension=24, word_dimension=12, word_range=1.0),

@@ -19,7 +19,7 @@ from hasse.lab.encoders.registry import build_backbone
 from hasse.models.datasets import load as load_dataset
 from hasse.studies.tables import coco
 from tests.service.cli.shell import hasse
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 pytestmark = pytest.mark.slow
 

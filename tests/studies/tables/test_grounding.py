@@ -9,7 +9,7 @@ import pytest
 from hasse.studies.tables import grounding
 from tests.studies.tables.drawn import make
 from tests.studies.transfer.test_transfer import write_tasks
-from tests.tiny_network import TINY
+from tests.tiny import TINY
 
 NETWORK = TINY
 SMALL = ("states=8", "epochs=1", "batch_size=8", "min_word_count=1")
