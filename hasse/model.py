@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from hasse.models.captioning import DRAWS
-from hasse.models.captioning.writing import Describer, load_writer
+from hasse.models.captioning.phrases import PhraseWriter
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
@@ -66,14 +65,14 @@ class Model:
         """Return the points of pictures: (B, N) float32; raises HasseError for what is none."""
         return self._loaded.model.encode_images([self._opened(picture) for picture in pictures])
 
-    def describe(self, picture: Picture, *, k: int = 5, draws: int = DRAWS) -> Description:
-        """Return captions written for a picture; raises HasseError if there is no captioner."""
-        request = validated(DescribeQuery, {"image_id": b"", "k": k, "draws": draws})
+    def describe(self, picture: Picture, *, k: int = 5) -> Description:
+        """Return captions written for a picture; raises HasseError if the model has no phrases."""
+        request = validated(DescribeQuery, {"image_id": b"", "k": k})
         return describing.answer_without_index(self._writer, self._opened(picture), request)
 
     @cached_property
-    def _writer(self) -> Describer:
-        return load_writer(self._loaded, Settings().captioner)
+    def _writer(self) -> PhraseWriter:
+        return PhraseWriter(self._loaded)
 
     def _opened(self, picture: Picture) -> Image.Image:
         size = self._loaded.model.preprocessing.resize

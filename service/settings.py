@@ -48,9 +48,6 @@ class Settings(BaseSettings):
     model: Path | None = None
     """The checkpoint, a folder or the name of a built-in model; when empty, the model that the
     index was built with."""
-    captioner: Path | None = None
-    """Folder of the captioner that writes captions for pictures; when empty, `captioner` in the
-    folder of the model, if there is one."""
     device: str = "auto"
     """Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present."""
     encoder_runtime: Runtime = "auto"
@@ -212,7 +209,7 @@ class Settings(BaseSettings):
         vars(self).update({name: getattr(new_settings, name) for name in RELOADED})
 
     @field_validator(
-        *("library", "model", "captioner", "settings_file"),
+        *("library", "model", "settings_file"),
         *("searches_per_minute", "writes_per_minute"),
         mode="before",
     )

@@ -13,6 +13,7 @@ _COMMANDS = {
     "transfer": "transfer.command:transfer",
     "states": "transfer.states_command:states",
     "captioner": "captioner.command:captioner",
+    "scenes": "scenes.command:scenes",
     "photographs": "photographs.command:photographs",
     "grounding": "grounding.command:grounding",
     "distill": "distillation.command:distill",

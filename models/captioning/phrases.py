@@ -8,7 +8,7 @@ is left out, so a picture with few sure phrases gets a short caption or none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.ranking import GeneratedCaption
 from hasse.models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind
 from hasse.models.checkpoints.weights import tensors, weights
-from hasse.models.score import penalties_between, penalties_of
+from hasse.models.score import penalties_of
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -35,8 +34,6 @@ SURE, SURE_IN_GENERAL = 0.93, 0.85
 # Lowest probability of a limited phrase or a whole caption, and of an action, which is wrong more
 # often.
 TRUE, ACTING = 0.5, 0.6
-# Share of other pictures that may be nearer to a limited phrase.
-NEAREST = 0.01
 _SOMEBODY = "a person"
 
 Floats = NDArray[np.float64]
@@ -85,8 +82,7 @@ class PhraseFile:
     """Phrases of a folder.
 
     Attributes:
-        limits: (L,), for each limited phrase the violation that a share of `NEAREST` of other
-            pictures is below.
+        limits: (L,), for each limited phrase the violation that few other pictures are below.
         fingerprint: SHA-256 of the limits.
     """
 
@@ -95,26 +91,44 @@ class PhraseFile:
     fingerprint: str = ""
 
 
-def limits_of(phrases: Phrases, pictures: Points, model: Checkpoint) -> NDArray[np.float32]:
-    """Return the limits of phrases: pictures (P, N) that show all kinds of things -> (L,)."""
-    points = model.model.encode_captions(phrases.limited)
-    penalties = penalties_between(model.model.config.score, pictures, points)
-    return np.quantile(penalties, NEAREST, axis=0).astype(np.float32)
+@dataclass(frozen=True, slots=True)
+class GeneratedCaption:
+    """A caption that a model generated.
+
+    Attributes:
+        violation: of the picture and the text; under the score cosine the penalty.
+        probability: how likely the text is to be true.
+    """
+
+    text: str
+    violation: float
+    probability: float
 
 
-def save(folder: Path, phrases: Phrases, limits: NDArray[np.float32], model: Checkpoint) -> None:
-    """Write phrases for a model."""
+def folder_of(model: Checkpoint) -> Path:
+    """Return the folder of a model's phrases."""
+    return model.folder / "captioner"
+
+
+def has_phrases(model: Checkpoint) -> bool:
+    """Return whether a model has phrases."""
+    return (folder_of(model) / PHRASES).is_file()
+
+
+def save(phrases: Phrases, limits: NDArray[np.float32], model: Checkpoint) -> None:
+    """Write phrases into the folder of a model."""
     encoder = {"name": model.name, "fingerprint": model.fingerprint}
     stored = tensors({"limits": limits})
-    KIND.save(folder, {"encoder": encoder}, stored, {PHRASES: phrases.to_bytes()})
+    KIND.save(folder_of(model), {"encoder": encoder}, stored, {PHRASES: phrases.to_bytes()})
 
 
-def load(folder: Path, model: Checkpoint) -> PhraseFile:
-    """Read the phrases for a model.
+def load(model: Checkpoint) -> PhraseFile:
+    """Read the phrases of a model.
 
     Raises:
         CheckpointError: a file is missing or damaged, or the phrases are for another model.
     """
+    folder = folder_of(model)
     with KIND.open(folder) as (config, sums):
         if config["encoder"]["fingerprint"] != model.fingerprint:
             raise CheckpointError(
@@ -129,25 +143,19 @@ def load(folder: Path, model: Checkpoint) -> PhraseFile:
     return PhraseFile(phrases, limits, sums[WEIGHTS])
 
 
-@dataclass(frozen=True, slots=True)
-class ComposedTexts:
-    """Texts composed for a picture, the most specific first."""
-
-    texts: list[str]
-
-
 class PhraseWriter:
     """Writes captions for points of pictures, by composing phrases."""
 
-    def __init__(self, encoder: Checkpoint, stored: PhraseFile) -> None:
-        """Make a writer from a calibrated model and phrases for it.
+    def __init__(self, encoder: Checkpoint) -> None:
+        """Make a writer from a calibrated model and the phrases in its folder.
 
         Raises:
-            CheckpointError: the model is not calibrated.
+            CheckpointError: the model is not calibrated, or `load` fails.
         """
         calibration = encoder.calibration.image
         if calibration is None:
             raise CheckpointError(f"{encoder.folder} is not calibrated: calibrate it first")
+        stored = load(encoder)
         self.encoder, self.fingerprint = encoder, stored.fingerprint
         self._phrases, self._limits, self._calibration = stored.phrases, stored.limits, calibration
 
@@ -155,10 +163,10 @@ class PhraseWriter:
     def _points(self) -> Points:
         return self.encoder.model.encode_captions(self._phrases.texts)
 
-    def draw(self, picture: NDArray[np.float32], draws: int = 0) -> ComposedTexts:
+    def compose(self, picture: NDArray[np.float32]) -> list[str]:
         """Compose texts for a picture (N,) from phrases that it surely shows.
 
-        At most `draws`, or all of them if that is 0.
+        The most specific texts are first.
         """
         phrases, texts = self._phrases, self._phrases.texts
         violations = self._violations(picture, self._points)
@@ -167,32 +175,29 @@ class PhraseWriter:
         near = (probabilities[:count] >= TRUE) & (violations[:count] <= self._limits)
         near_phrases = dict(zip(phrases.limited, near.tolist(), strict=True))
         likely = dict(zip(texts, probabilities.tolist(), strict=True))
-        composed = list(dict.fromkeys(_compose(phrases, near_phrases, likely)))
-        return ComposedTexts(composed[:draws] if draws else composed)
+        return list(dict.fromkeys(_compose(phrases, near_phrases, likely)))
 
-    def rank(
-        self, picture: NDArray[np.float32], drawn: ComposedTexts, points: Points
+    def choose(
+        self, picture: NDArray[np.float32], texts: Sequence[str], points: Points
     ) -> list[GeneratedCaption]:
         """Return the texts that are true as a whole, with points (C, N), in their order."""
         violations = self._violations(picture, points)
-        probabilities = self._calibration.rounded_probabilities(drawn.texts, violations)
+        probabilities = self._calibration.rounded_probabilities(texts, violations)
         return [
-            GeneratedCaption(text, float(violation), probability, in_training=False)
-            for text, violation, probability in zip(
-                drawn.texts, violations, probabilities, strict=True
-            )
+            GeneratedCaption(text, float(violation), probability)
+            for text, violation, probability in zip(texts, violations, probabilities, strict=True)
             if probability >= TRUE
         ]
 
-    def describe(self, picture: NDArray[np.float32], draws: int = 0) -> list[GeneratedCaption]:
+    def describe(self, picture: NDArray[np.float32]) -> list[GeneratedCaption]:
         """Return captions for a picture (N,), the most specific first; none if nothing is sure.
 
         Each phrase of a caption is sure, and the caption is true as a whole.
         """
-        drawn = self.draw(picture, draws)
-        if not drawn.texts:
+        texts = self.compose(picture)
+        if not texts:
             return []
-        return self.rank(picture, drawn, self.encoder.model.encode_captions(drawn.texts))
+        return self.choose(picture, texts, self.encoder.model.encode_captions(texts))
 
     def _violations(self, picture: NDArray[np.float32], points: Points) -> Floats:
         score = self.encoder.model.config.score

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
 from urllib.parse import quote
 
-from hasse.models.captioning import DRAWS
 from hasse.service.client.call import (
     Ask,
     Call,
@@ -114,12 +113,10 @@ class Questions:
         return ask(table.SEARCH_SIMILAR, image=picture_of(picture), similar=similar, **options)
 
     @_Method
-    def describe(
-        self, picture: int | Picture, *, k: int = 5, draws: int = DRAWS
-    ) -> Ask[Description]:
+    def describe(self, picture: int | Picture, *, k: int = 5) -> Ask[Description]:
         """Return captions written for an image of the collection, by its id, or for a picture."""
         image = picture if isinstance(picture, int) else picture_of(picture)
-        return ask(table.DESCRIBE, image_id=image, k=k, draws=draws)
+        return ask(table.DESCRIBE, image_id=image, k=k)
 
     @_Method
     def search_all_of(

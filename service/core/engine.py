@@ -34,7 +34,7 @@ from hasse.service.telemetry.stages import Stages
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
-    from hasse.models.captioning.writing import Describer
+    from hasse.models.captioning.phrases import PhraseWriter
     from hasse.service.core.pictures import PictureReader
     from hasse.service.telemetry.metrics import Metrics
     from hasse.service.writing.write_queue import WriteQueue
@@ -134,7 +134,7 @@ class Engine:
         """
         loaded, index = load(settings)
         with loading.close_on_failure(index):
-            captioner = loading.prepare(loaded, index, settings)
+            captioner = loading.prepare(loaded, index)
         engine = cls(
             loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
         )
@@ -181,9 +181,9 @@ class Engine:
         )
 
     @cached_property
-    def captioner(self) -> Describer | None:
+    def captioner(self) -> PhraseWriter | None:
         """The captioner with its encoder, if there is one; raises CheckpointError."""
-        return loading.load_captioner(self.settings, self.checkpoint)
+        return loading.load_captioner(self.checkpoint)
 
     @property
     def info(self) -> IndexInfo:

@@ -30,7 +30,7 @@ from hasse.service.settings import Settings
 from hasse.service.telemetry.logs import event
 
 if TYPE_CHECKING:
-    from hasse.models.captioning.writing import Describer
+    from hasse.models.captioning.phrases import PhraseWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +135,18 @@ def close_on_failure(index: Index) -> Iterator[None]:
         raise
 
 
-def load_captioner(settings: Settings, model: Checkpoint) -> Describer | None:
-    """Load the captioner that the settings name, or else the one in the model's folder, if any.
+def load_captioner(model: Checkpoint) -> PhraseWriter | None:
+    """Load the captioner of a model that has phrases.
 
     Raises:
-        CheckpointError: the captioner cannot be used, or was trained for another model.
+        CheckpointError: the phrases cannot be used, or are for another model.
     """
-    from hasse.models.captioning.writing import folder_of, load_writer
+    from hasse.models.captioning.phrases import PhraseWriter, has_phrases
 
-    if settings.captioner is None and not folder_of(model).is_dir():
-        return None
-    return load_writer(model, settings.captioner)
+    return PhraseWriter(model) if has_phrases(model) else None
 
 
-def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Describer | None:
+def prepare(checkpoint: Checkpoint, index: Index) -> PhraseWriter | None:
     """Sweep the index, compile kernels and load the captioner; return it if there is one.
 
     Raises:
@@ -156,7 +154,7 @@ def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Describ
     """
     sweep(index)
     warm(checkpoint, index)
-    return load_captioner(settings, checkpoint)
+    return load_captioner(checkpoint)
 
 
 def sweep(index: Index) -> None:

@@ -42,7 +42,6 @@ from hasse.service.questions.requests import (
 )
 from hasse.service.services import ServicesHere
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import is_true
 
 router = APIRouter(route_class=PageRoute)
 
@@ -187,7 +186,7 @@ async def _picture_view(
         if engine.captioner is not None and not shown.captions:
             # It has no human captions, which is always so for an upload.
             described = await ask(engine, table.DESCRIBE, DescribeQuery(image_id=picture))
-            written = [each for each in described.captions if is_true(each.probability)]
+            written = described.captions
         by_picture = CaptionQuery(image=picture, **query.options)
         captions = await ask(engine, table.SEARCH_CAPTIONS, by_picture, stages)
         alike = SimilarQuery(image=picture, **query.options | {"k": _SIMILAR})

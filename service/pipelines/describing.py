@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from hasse.index.store import Index
 from hasse.index.text.query import terms_of
 from hasse.index.types import ImageRow
-from hasse.models.captioning import DRAWS
-from hasse.models.captioning.ranking import GeneratedCaption
-from hasse.models.captioning.writing import Describer
+from hasse.models.captioning.phrases import PhraseWriter
 from hasse.models.images.sidecars import write_sidecar
-from hasse.service.verdict import is_true
 from hasse.service.writing.draft import Draft
 
 _BLOCK = 256  # pictures whose captions become visible together
@@ -19,18 +16,17 @@ _BLOCK = 256  # pictures whose captions become visible together
 
 def describe_index(
     index: Index,
-    writer: Describer,
+    writer: PhraseWriter,
     *,
-    draws: int = DRAWS,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[int, int]:
-    """Add the first true caption that is generated for each picture without human captions.
+    """Add the first caption that is generated for each picture without human captions.
 
-    Pictures with a caption of this captioner are left out, so a repeated call continues a stopped
-    one. Captions of another captioner are replaced. Other processes may change the index meanwhile.
+    Pictures with a caption of this writer are left out, so a repeated call continues a stopped
+    one. Captions of another writer are replaced. Other processes may change the index meanwhile.
 
     Returns:
-        The number of added captions, and of pictures for which no generated caption is true.
+        The number of added captions, and of pictures that got none.
     """
     author = f"{writer.encoder.name} {writer.fingerprint[:12]}"
     images, captions = index.catalog.all_rows()
@@ -43,24 +39,14 @@ def describe_index(
         texts: dict[int, str] = {}
         try:
             for at, (image_id, point) in enumerate(points.items(), start=start + 1):
-                text = next(_true_texts(writer.describe(point, draws)), None)
-                if text is None:
-                    without += 1
+                if written := writer.describe(point):
+                    texts[image_id] = written[0].text
                 else:
-                    texts[image_id] = text
+                    without += 1
                 report(at, len(remaining))
         finally:  # store the captions so far if the command is stopped
             added += _add_captions(index, writer, author, texts, block)
     return added, without
-
-
-def _true_texts(captions: Iterable[GeneratedCaption]) -> Iterator[str]:
-    """Yield the captions whose probability counts as true; all if the model is not calibrated."""
-    return (
-        caption.text
-        for caption in captions
-        if caption.probability is None or is_true(caption.probability)
-    )
 
 
 def write_sidecars(index: Index) -> tuple[int, int]:
@@ -92,7 +78,7 @@ def write_sidecars(index: Index) -> tuple[int, int]:
 
 def _add_captions(
     index: Index,
-    writer: Describer,
+    writer: PhraseWriter,
     author: str,
     texts: Mapping[int, str],
     images: Mapping[int, ImageRow],

@@ -283,12 +283,7 @@ class WrittenCaption(Answer):
 
     text: str
     violation: float = Field(description="How far the picture falls short of it.")
-    probability: float | None = Field(
-        description="The probability that it is true of the picture; null without calibration."
-    )
-    in_training: bool = Field(
-        description="Whether a caption of the training set has the same words."
-    )
+    probability: float = Field(description="The probability that it is true of the picture.")
 
 
 class Description(Answer):

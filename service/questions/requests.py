@@ -18,7 +18,6 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from hasse.models.captioning import DRAWS
 from hasse.service.schemas import CaptionText, ImageId, Instant, Near, Request
 
 K_MAXIMUM = 1000
@@ -30,7 +29,6 @@ BATCH_K_MAXIMUM = 100  # hits for each caption: bounds the size of the answer
 PARTS_MAXIMUM = 16
 PAIRS_MAXIMUM = 64
 TEXTS_MAXIMUM = 256  # bounds the size of the answer: about 3 MB
-DRAWS_MAXIMUM = 1000
 DESCRIBE_K_MAXIMUM = 100
 
 Mode = Literal["certified", "exact", "fast"]
@@ -356,12 +354,6 @@ class DescribeQuery(QuestionRequest):
     image_id: Picture
     k: int = Field(
         default=5, ge=1, le=DESCRIBE_K_MAXIMUM, description="Maximum number of captions."
-    )
-    draws: int = Field(
-        default=DRAWS,
-        ge=1,
-        le=DRAWS_MAXIMUM,
-        description="Number of texts to generate before the best are chosen; more take longer.",
     )
 
 

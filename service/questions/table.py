@@ -178,7 +178,7 @@ DESCRIBE = Question(
     "Generated captions, the best first",
     """Write captions for your own picture, sent as a form, or for an image of the collection.
 
-    Likely captions come first, those with an action before others, and then the most specific.
+    The most specific captions come first. If nothing is sure, there are none.
     """,
     picture="image_id",
     reasons=(*_OF_STORED, "no_captioner"),

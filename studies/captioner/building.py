@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from hasse.models.captioning.captioner import LONGEST, SHORTEST, Captioner, hash_of
-from hasse.models.captioning.language_model import NO_TAG, LanguageModel
-from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import DatasetError
 from hasse.models.vocabulary import Vocabulary
+from hasse.studies.captioner.captioner import LONGEST, SHORTEST, Captioner, hash_of
 from hasse.studies.captioner.corpus import Corpus, Sentence, join_by_picture, numbered
+from hasse.studies.captioner.language_model import NO_TAG, LanguageModel
 from hasse.studies.captioner.training import CaptionerRun, CaptionerTraining
+from hasse.studies.captioner.trigrams import Trigrams
 
 REFERENCES = 2000  # pictures whose joint captions a captioner keeps
 

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from hasse.lab.commands.options import DatasetFolder, Features, Model
+from hasse.lab.commands.options import DatasetFolder, Features, Model, ModelOrPhotographs
 from hasse.lab.commands.training_report import training_report
 from hasse.lab.features.source import with_features
-from hasse.models.captioning import DRAWS
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.long_running import stoppable
-from hasse.service.cli.terminal.options import Captioner, Device, Json, Workers
+from hasse.service.cli.terminal.options import Device, Json, Workers
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table
+from hasse.studies.captioner import DRAWS
 from hasse.studies.options import Options, with_options
 
 captioner = Commands(help="Learn to write captions for pictures.")
@@ -31,23 +31,24 @@ WordNet = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None,
+    Path,
+    typer.Option("--out", "-o", metavar="DIR", help="Folder of the captioner."),
+]
+CaptionerFolder = Annotated[
+    Path,
     typer.Option(
-        "--out",
-        "-o",
-        metavar="DIR",
-        show_default="captioner, in the folder of the model",
-        help="Where the captioner goes. The model's folder is where services look for it.",
+        "--captioner", "-c", metavar="DIR", help="A folder of 'hasse study captioner train'."
     ),
 ]
+Draws = Annotated[int, typer.Option(min=1, help="Texts drawn for each picture.")]
 
 
 @captioner.add
 def train(
     *,
     dataset: DatasetFolder,
+    out: Out,
     model: Model = None,
-    out: Out = None,
     wordnet: WordNet = Path("/usr/share/wordnet"),
     workers: Workers = None,
     options: Options = None,
@@ -62,10 +63,10 @@ def train(
     Examples:
       hasse study captioner train data/scenes --model scenes \\
           --out data/scenes-captioner
-      hasse study captioner train data/flickr8k --model data/flickr8k-model
+      hasse study captioner train data/flickr8k --model data/flickr8k-model \\
+          --out data/flickr8k-captioner
     """
     from hasse.lab.training.run import TrainingStopped
-    from hasse.models.captioning.writing import folder_of
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
     from hasse.service.writing.image_source import ImageSource
@@ -77,15 +78,14 @@ def train(
     config = with_options(CaptionerTraining(), options)
     collection = load(dataset)
     encoder = checkpoint.load(named_models.find_or_default(model, collection))
-    folder = out or folder_of(encoder)
     source = ImageSource(workers=workers, skipped=tell, limits=picture_limits())
     learned = encoder.base or encoder
     request = CaptionerRequest(collection, learned, config, Lexicon.read(wordnet), source)
-    with new_model(folder):
+    with new_model(out):
         prepared = request.prepared(progress)
 
         def left() -> str:
-            return f"{folder} holds the best epoch so far, if one was finished"
+            return f"{out} holds the best epoch so far, if one was finished"
 
         with (
             resumable(left),
@@ -93,20 +93,20 @@ def train(
             stoppable(left, TrainingStopped) as stop,
         ):
             report = training_report(bar, config.epochs, lambda found: f"perplexity {found:.3f}")
-            trained = request.train(prepared, folder, progress, report, stop)
-    typer.echo(f"{folder}: perplexity {trained.metrics['perplexity']:.3f} in validation")
-    typer.echo(f"next: hasse study captioner evaluate {dataset} --captioner {folder}", err=True)
+            trained = request.train(prepared, out, progress, report, stop)
+    typer.echo(f"{out}: perplexity {trained.metrics['perplexity']:.3f} in validation")
+    typer.echo(f"next: hasse study captioner evaluate {dataset} --captioner {out}", err=True)
 
 
 @captioner.add
 def evaluate(
     *,
     dataset: DatasetFolder,
+    captioner: CaptionerFolder,
     model: Model = None,
-    captioner: Captioner = None,
     split: Annotated[str, typer.Option(help="Which pictures to describe.")] = "test",
     features: Features = None,
-    draws: Annotated[int, typer.Option(min=1, help="Texts drawn for each picture.")] = DRAWS,
+    draws: Draws = DRAWS,
     most: Annotated[
         int | None,
         typer.Option(min=1, show_default="all", help="Describe no more pictures than these."),
@@ -124,16 +124,16 @@ def evaluate(
 
     \b
     Example:
-      hasse study captioner evaluate data/scenes --split test
+      hasse study captioner evaluate data/scenes --captioner data/scenes-captioner
     """
     from dataclasses import replace
 
-    from hasse.models.captioning.writing import Writer
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.models.datasets import load
     from hasse.service.core.device import pick_device
     from hasse.service.writing.image_source import ImageSource
     from hasse.studies.captioner.pipeline import CaptionerEvaluation
+    from hasse.studies.captioner.writing import Writer
 
     collection = load(dataset).split(split)
     collection = replace(collection, images=collection.images[:most])
@@ -147,6 +147,42 @@ def evaluate(
         typer.echo(json.dumps(figures, indent=2))
     else:
         _print(figures)
+
+
+@captioner.add
+def describe(
+    *,
+    picture: Annotated[Path, typer.Argument(metavar="PICTURE", help="Path of the picture.")],
+    captioner: CaptionerFolder,
+    model: ModelOrPhotographs = Path("photographs"),
+    most: Annotated[int, typer.Option("--most", "-n", min=1, help="Maximum number.")] = 5,
+    draws: Draws = DRAWS,
+) -> None:
+    """Write captions for a picture, with how likely each is true.
+
+    \b
+    Example:
+      hasse study captioner describe photo.jpg --captioner data/captioner
+    """
+    from hasse.models.checkpoints import checkpoint, named_models
+    from hasse.models.images.decoding import open_file
+    from hasse.studies.captioner.writing import Writer
+
+    encoder = checkpoint.load(named_models.find(model))
+    writer = Writer.load(encoder, captioner)
+    opened = open_file(picture, picture_limits(), encoder.model.preprocessing.resize)
+    (point,) = encoder.model.encode_images([opened])
+    print_table(
+        ("likely", "written caption", ""),
+        [
+            (
+                "" if caption.probability is None else f"{caption.probability:.0%}",
+                caption.text,
+                "as in training" if caption.in_training else "",
+            )
+            for caption in writer.describe(point, draws)[:most]
+        ],
+    )
 
 
 def _print(figures: dict[str, Any]) -> None:

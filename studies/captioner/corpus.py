@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hasse.models.captioning.captioner import unit
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import EmbeddingModel
 from hasse.models.score import Score
 from hasse.models.vocabulary import Vocabulary
+from hasse.studies.captioner.captioner import unit
 from hasse.studies.captioner.structure import structure
 from hasse.studies.wordnet.lexicon import Lexicon
 

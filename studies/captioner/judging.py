@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from hasse.models.captioning.judgement import Judgement, JudgementInputs
+from hasse.studies.captioner.judgement import Judgement, JudgementInputs
 
 _EPOCHS, _BATCH, _LEARNING_RATE, _DECAY = 6, 256, 1e-3, 1e-3
 

@@ -17,12 +17,6 @@ from hasse.lab.pipelines.dataset_encoding import encode_dataset
 from hasse.lab.pipelines.training import ProgressBars, split_for_training
 from hasse.lab.pipelines.training_inputs import Collections
 from hasse.lab.training.run import Progress, Stop
-from hasse.models.captioning import DRAWS
-from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
-from hasse.models.captioning.judgement import Judgement, JudgementInputs
-from hasse.models.captioning.language_model import LanguageModel
-from hasse.models.captioning.ranking import CandidateScores, rank
-from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Dataset, Image
 from hasse.models.embedding_model import Points
@@ -30,11 +24,17 @@ from hasse.models.score import penalties_between
 from hasse.scenes import Scene, holds
 from hasse.scenes.reading import names_main_thing, read
 from hasse.service.writing.image_source import ImageSource
+from hasse.studies.captioner import DRAWS
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.caption_metrics import bleu, cider
+from hasse.studies.captioner.checkpoint import CaptionerCheckpoint, save
 from hasse.studies.captioner.corpus import Sentence, sentences
+from hasse.studies.captioner.judgement import Judgement, JudgementInputs
 from hasse.studies.captioner.judging import learn
+from hasse.studies.captioner.language_model import LanguageModel
+from hasse.studies.captioner.ranking import CandidateScores, rank
 from hasse.studies.captioner.training import CaptionerTraining
+from hasse.studies.captioner.writing import Writer
 from hasse.studies.wordnet.lexicon import Lexicon
 
 RANKINGS = ("order", "paper")

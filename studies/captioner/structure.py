@@ -1,15 +1,20 @@
 """The structure of a caption: a part of speech for each of its words.
 
 WordNet knows nouns, verbs and adjectives. All other words are few: they are listed here and in
-`hasse.models.captioning.words`.
+`hasse.studies.wordnet.words`.
 """
 
 from __future__ import annotations
 
-from hasse.models.captioning.words import word_set
 from hasse.models.vocabulary import words
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import tagged
+from hasse.studies.wordnet.words import word_set
+
+# Names of parts of speech in a structure.
+ACTIONS = frozenset({"verb", "verb-ing", "verb-ed", "verb-s"})
+NOUNS = frozenset({"noun", "nouns"})
+CONTENT = ACTIONS | NOUNS | {"adjective"}
 
 _AUXILIARIES = word_set("is are was were be been being has have had")
 _CONJUNCTIONS = word_set("and or but while as because if so when where than")

@@ -16,10 +16,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from hasse.lab.training.config import LARGEST_FACTOR
 from hasse.lab.training.run import Run
-from hasse.models.captioning.language_model import NO_TAG, LanguageModel, LanguageModelConfig
 from hasse.models.score import Score
 from hasse.models.vocabulary import PADDING, UNKNOWN
 from hasse.studies.captioner.corpus import Corpus, join_by_picture
+from hasse.studies.captioner.language_model import NO_TAG, LanguageModel, LanguageModelConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.lab.evaluation.significance import draws
-from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.studies.bootstrap import interval
 from hasse.studies.photographs.chains import Chain
+from hasse.studies.wordnet.words import content_words
 
 SHUFFLED = 5  # other pictures that each text is paired with
 SHORT = 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hasse.models.captioning.words import content_words, word_set
 from hasse.models.datasets import Image
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import Phrase, Tag, phrases, tagged
+from hasse.studies.wordnet.words import content_words, word_set
 
 _COUNTED = frozenset({"two", "three", "four", "five"})
 # A rare hypernym confuses more than it tells ("placental").

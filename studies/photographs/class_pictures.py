@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from hasse.lab.features.feature_store import FeatureStore
-from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.classes import PictureClass
+from hasse.studies.wordnet.words import content_words
 
 Rows = NDArray[np.int64]
 _FADES = 0.7  # a name's share of the nearer one's chance to be drawn, for each step above the class

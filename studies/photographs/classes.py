@@ -9,12 +9,12 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from hasse.models.captioning.words import word_set
 from hasse.models.datasets.source import read_text
 from hasse.models.errors import pip_install
 from hasse.models.files import write_atomically
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.synsets import AbstractionError
+from hasse.studies.wordnet.words import word_set
 
 _NAMES = 3  # the most usual names of each synset
 # Words that are true of nearly every picture.

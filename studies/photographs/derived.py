@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.words import content_words
 from hasse.models.datasets import Image
 from hasse.studies.photographs.chains import Chain
+from hasse.studies.wordnet.words import content_words
 
 Rows = NDArray[np.int64]
 

@@ -26,7 +26,7 @@ def phrases(
         ),
     ],
 ) -> None:
-    """Let a model of photographs put captions together from phrases, instead of a captioner.
+    """Let a model of photographs put captions together from phrases.
 
     What somebody does and where counts where few of the pictures are nearer to it. The phrases go
     to the folder `captioner` of the model.
@@ -39,15 +39,15 @@ def phrases(
     import numpy as np
 
     from hasse.lab.features.feature_store import FeatureStore
-    from hasse.models.captioning.phrases import limits_of, save
-    from hasse.models.captioning.writing import folder_of
+    from hasse.models.captioning.phrases import folder_of, save
     from hasse.models.checkpoints import checkpoint, named_models
     from hasse.studies.photographs.usual_phrases import USUAL
+    from hasse.studies.phrase_limits import limits_of
 
     loaded = checkpoint.load(named_models.find(model))
     stores = [FeatureStore.open(folder) for folder in features]
     rows = [store.select(np.unique(store.image_ids), regions=True) for store in stores]
     points = np.concatenate([loaded.model.encode_features(each) for each in rows])
-    folder = folder_of(loaded)
-    save(folder, USUAL, limits_of(USUAL, points, loaded), loaded)
-    typer.echo(f"{folder}: {count(len(USUAL.limited), 'limit')} by {count(len(points), 'picture')}")
+    save(USUAL, limits_of(USUAL, points, loaded), loaded)
+    limits, pictures = count(len(USUAL.limited), "limit"), count(len(points), "picture")
+    typer.echo(f"{folder_of(loaded)}: {limits} by {pictures}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hasse.models.captioning.words import word_set
+from hasse.studies.wordnet.words import word_set
 
 _SENSES = """
     bank 0:land

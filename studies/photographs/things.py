@@ -15,12 +15,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning.words import DETERMINERS, FUNCTION_WORDS, word_set
 from hasse.models.grounding.demands import LONGEST, Demands, Sense
 from hasse.models.vocabulary import words
 from hasse.studies.photographs.classes import EMPTY
 from hasse.studies.photographs.senses import DOMAINS, LISTED
 from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.words import DETERMINERS, FUNCTION_WORDS, word_set
 
 SYNSETS, CODES, OF_A_CLASS = 240, 144, 3  # coordinates of either kind; codes of each class
 PERSON = "00007846"  # classes show three kinds of persons, which say nothing of the others

@@ -18,7 +18,6 @@ from typing import Any
 
 from hasse.lab.pipelines.dataset_encoding import EncodedDataset, encode_dataset
 from hasse.lab.pipelines.evaluation import measure
-from hasse.models.captioning.words import content_words
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.named_models import find
 from hasse.models.datasets import Dataset, Image
@@ -29,6 +28,7 @@ from hasse.studies.photographs.classes import article
 from hasse.studies.tables.report import machine, markdown, parser_of, silent
 from hasse.studies.wordnet.lexicon import Lexicon
 from hasse.studies.wordnet.phrases import phrases, tagged
+from hasse.studies.wordnet.words import content_words
 
 QUERIES, PAIRS = 30, 10
 

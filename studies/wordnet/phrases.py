@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hasse.models.captioning.words import DETERMINERS, FUNCTION_WORDS, TOKEN, word_set
 from hasse.studies.wordnet.lexicon import PARTS_OF_SPEECH, Lexicon
+from hasse.studies.wordnet.words import DETERMINERS, FUNCTION_WORDS, TOKEN, word_set
 
 Tag = Literal["determiner", "adjective", "noun", "verb", "function", "other", "mark"]
 

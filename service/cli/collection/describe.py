@@ -10,7 +10,7 @@ from hasse.service.cli.collection.asking import FilledQuestion, answer_question
 from hasse.service.cli.collection.parts import parse_picture
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.fields import OptionsOf
-from hasse.service.cli.terminal.options import Captioner, Json, LibraryOptions
+from hasse.service.cli.terminal.options import Json, LibraryOptions
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
@@ -41,7 +41,6 @@ def describe(
     fields: Annotated[dict[str, Any], OptionsOf(DescribeQuery, ("image_id",), {"k": ("-n",)})],
     as_json: Json = False,
     library: LibraryOptions,
-    captioner: Captioner = None,
 ) -> None:
     """Write captions for a picture, with how likely each is true. It needs no library.
 
@@ -53,11 +52,11 @@ def describe(
       hasse describe photo.jpg
       hasse describe --all
     """
-    settings = library.settings(captioner=captioner)
+    settings = library.settings()
     if all_pictures == (picture is not None):
         raise CommandError("give one of PICTURE and --all")
     if picture is None:
-        _describe_all(settings, fields["draws"], sidecars=sidecars)
+        _describe_all(settings, sidecars=sidecars)
         return
     if sidecars:
         raise CommandError("--sidecars needs --all")
@@ -66,15 +65,8 @@ def describe(
         typer.echo(answer.model_dump_json(indent=2))
         return
     print_table(
-        ("likely", "written caption", ""),
-        [
-            (
-                "" if caption.probability is None else f"{caption.probability:.0%}",
-                caption.text,
-                "as in training" if caption.in_training else "",
-            )
-            for caption in answer.captions
-        ],
+        ("likely", "written caption"),
+        [(f"{caption.probability:.0%}", caption.text) for caption in answer.captions],
     )
 
 
@@ -82,7 +74,7 @@ def _describe_picture(
     settings: Settings, picture: int | bytes, fields: dict[str, Any]
 ) -> Description:
     """Describe an image of the library, by its id, or a picture, by its bytes."""
-    from hasse.models.captioning.writing import load_writer
+    from hasse.models.captioning.phrases import PhraseWriter
     from hasse.models.images.decoding import open_picture
     from hasse.service.core import loading
     from hasse.service.errors import validated
@@ -94,24 +86,24 @@ def _describe_picture(
         return answer
     request = validated(DescribeQuery, fields)
     loaded = loading.ModelLoader(settings).alone()
-    writer = load_writer(loaded, settings.captioner)
+    writer = PhraseWriter(loaded)
     decoded = open_picture(picture, settings.picture_limits, loaded.model.preprocessing.resize)
     return describing.answer_without_index(writer, decoded, request)
 
 
-def _describe_all(settings: Settings, draws: int, *, sidecars: bool) -> None:
+def _describe_all(settings: Settings, *, sidecars: bool) -> None:
     """Write a caption for each picture of a library without a human caption."""
-    from hasse.models.captioning.writing import load_writer
+    from hasse.models.captioning.phrases import PhraseWriter
     from hasse.service.cli.collection.additions import merge_small
     from hasse.service.core import loading
     from hasse.service.pipelines.describing import describe_index, write_sidecars
 
     loaded, opened = loading.ModelLoader(settings, with_pictures=False).with_index()
     with opened:
-        writer = load_writer(loaded, settings.captioner)
+        writer = PhraseWriter(loaded)
         message = "what is written is kept; the same command goes on from there"
         with progress("writing captions") as report, resumable(lambda: message):
-            added, without = describe_index(opened, writer, draws=draws, report=report)
+            added, without = describe_index(opened, writer, report=report)
         merge_small(opened)
         unsure = f"; nothing is surely true of {count(without, 'picture')}" if without else ""
         typer.echo(f"{count(added, 'caption')} written{unsure}")

@@ -28,8 +28,8 @@ _RENAMED = {
 # Parameters whose options only `--help-all` shows.
 _ADVANCED = frozenset(
     (
-        *("added_before", "added_from", "all_of", "batch_size", "candidates", "captioner"),
-        *("device", "draws", "evidence", "follow_links", "has_captions", "has_place"),
+        *("added_before", "added_from", "all_of", "batch_size", "candidates"),
+        *("device", "evidence", "follow_links", "has_captions", "has_place"),
         *("leave_out_missing", "max_violation", "mode", "model", "null", "preview", "rating"),
         *("similar", "split", "versions", "workers"),
     )

@@ -36,16 +36,6 @@ LibraryModel = Annotated[
         help="The model, or the folder of one: 'hasse lab model list'.",
     ),
 ]
-Captioner = Annotated[
-    Path | None,
-    typer.Option(
-        "--captioner",
-        "-c",
-        metavar="DIR",
-        show_default="captioner, in the folder of the model",
-        help="Folder of the captioner, from 'hasse study captioner train'.",
-    ),
-]
 Exclude = Annotated[
     list[str] | None,
     typer.Option(

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from hasse.models.calibration import Calibration, Calibrations
 from hasse.models.captioning.phrases import (
     Phrases,
     PhraseWriter,
-    limits_of,
+    has_phrases,
     load,
     save,
 )
-from hasse.models.captioning.writing import load_writer
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.models.checkpoints.model_folder import CheckpointError, ModelKind
 from hasse.models.embedding_model import Points
 
 PHRASES = Phrases(("a child",), ("a sheep", "a cup"), ("an animal",), ("running",), ("in a field",))
@@ -51,11 +51,10 @@ def showing(**shown: float) -> Any:
     return np.array([shown.get(word, 0.0) for word in WORDS], np.float32)
 
 
-def writer(folder: Path) -> PhraseWriter:
+def writer(folder: Path, limit: float = 1.0) -> PhraseWriter:
     model = checkpoint(folder)
-    nothing = np.zeros((4, len(WORDS)), np.float32)
-    save(folder, PHRASES, limits_of(PHRASES, nothing, model), model)
-    return PhraseWriter(model, load(folder, model))
+    save(PHRASES, np.full(len(PHRASES.limited), limit, np.float32), model)
+    return PhraseWriter(model)
 
 
 def texts(writer: PhraseWriter, **shown: float) -> list[str]:
@@ -90,26 +89,35 @@ def test_nothing_is_said_of_a_picture_of_which_nothing_is_sure(tmp_path: Path) -
     assert texts(writer(tmp_path), sheep=0.5, field=0.2) == []
 
 
-def test_what_many_pictures_are_as_near_to_is_not_said(tmp_path: Path) -> None:
+def test_phrase_violated_beyond_its_limit_is_left_out(tmp_path: Path) -> None:
+    limited = writer(tmp_path, limit=0.01)
+    assert texts(limited, field=0.8) == []
+    assert texts(limited, field=1) == ["a field"]
+
+
+def test_model_has_phrases_once_they_are_in_its_folder(tmp_path: Path) -> None:
     model = checkpoint(tmp_path)
-    others = np.stack([showing(field=0.9), showing()])
-    save(tmp_path, PHRASES, limits_of(PHRASES, others, model), model)
-    found = PhraseWriter(model, load(tmp_path, model))
-    assert texts(found, field=0.8) == []
-    assert texts(found, field=1) == ["a field"]
-
-
-def test_phrases_in_the_folder_of_a_captioner_write_the_captions(tmp_path: Path) -> None:
+    assert not has_phrases(model)
     writer(tmp_path)
-    assert isinstance(load_writer(checkpoint(tmp_path), tmp_path), PhraseWriter)
+    assert has_phrases(model)
 
 
-def test_phrases_for_another_model_or_for_one_without_probabilities_are_refused(
-    tmp_path: Path,
-) -> None:
+def test_load_of_a_captioner_of_another_kind_is_refused(tmp_path: Path) -> None:
+    other = ModelKind("captioning", "hasse study captioner train", 1, ())
+    other.save(tmp_path / "captioner", {}, {"weights": torch.zeros(1)}, {})
+    model = checkpoint(tmp_path)
+    assert not has_phrases(model)
+    with pytest.raises(CheckpointError, match="a model of captioning, not of phrases"):
+        load(model)
+
+
+def test_load_of_phrases_for_another_model_is_refused(tmp_path: Path) -> None:
     writer(tmp_path)
     with pytest.raises(CheckpointError, match="for another model"):
-        load(tmp_path, checkpoint(tmp_path, fingerprint="other"))
-    bare = checkpoint(tmp_path, calibrated=False)
+        load(checkpoint(tmp_path, fingerprint="other"))
+
+
+def test_writer_of_a_model_without_calibration_is_refused(tmp_path: Path) -> None:
+    writer(tmp_path)
     with pytest.raises(CheckpointError, match="calibrate it first"):
-        PhraseWriter(bare, load(tmp_path, bare))
+        PhraseWriter(checkpoint(tmp_path, calibrated=False))

@@ -21,7 +21,7 @@ from PIL import Image
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.service.writing.folders import scan
 from tests import tiny
-from tests.captioner import make_captioner
+from tests.phrases import make_phrases
 from tests.service.cli.shell import hasse
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person's home with pictures, and a tiny model in the place of the built-in one."""
     monkeypatch.setattr(tiny, "WORDS", [*tiny.WORDS, *MORE_WORDS])
     model = tiny.tiny_checkpoint(tmp_path / "models" / "photographs")
-    make_captioner(checkpoint.load(model), model / "captioner")
+    make_phrases(checkpoint.load(model))
     tiny.tiny_checkpoint(tmp_path / "models" / "clip", seed=1)
     monkeypatch.setattr(named_models, "PRETRAINED", tmp_path / "models")
     home = tmp_path / "home"

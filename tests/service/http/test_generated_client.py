@@ -19,7 +19,7 @@ from hasse.models.checkpoints import checkpoint
 from hasse.service.app import create_app
 from hasse.service.http.access import fingerprint, new_key
 from hasse.service.settings import Settings
-from tests.captioner import make_captioner
+from tests.phrases import make_phrases
 from tests.service.collection import make_collection, png
 from tests.service.http.serving import served
 
@@ -44,10 +44,9 @@ OF_SEARCH = {
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a service whose model has a captioner."""
+    """The address of a service whose model has phrases."""
     folder = make_collection(tmp_path_factory.mktemp("generated"))
-    model = checkpoint.load(folder.parent / "model")
-    make_captioner(model, model.folder / "captioner")
+    make_phrases(checkpoint.load(folder.parent / "model"))
     keys = f"tests:{fingerprint(KEY)}"
     with served(Settings(library=folder, device="cpu", write_keys=keys)) as url:
         yield url
@@ -109,7 +108,7 @@ def bodies(models: ModuleType, file: type[Any]) -> dict[str, list[Any]]:
             query("LikeQuery", like=1001, plus=["a dog"], minus=["a cat"], **OF_SEARCH),
             form("LikeForm", plus=["a dog"], minus=["a cat"], **OF_SEARCH),
         ],
-        "/describe": [query("DescribeQuery", image_id=1001, draws=1), form("DescribeForm", k=2)],
+        "/describe": [query("DescribeQuery", image_id=1001, k=1), form("DescribeForm", k=2)],
         "/entails": [models.EntailsQuery(**pair), form("EntailsForm", hypothesis="a dog")],
         "/entails/batch": [models.PairsQuery(pairs=[models.PairQuery(**pair)])],
         "/embed": [query("EmbedQuery", texts=["a dog"]), form("EmbedForm", texts=["a dog"])],

@@ -14,12 +14,12 @@ import hasse as package
 from hasse.index.search.distinct import one_text
 from hasse.index.store import Index
 from hasse.index.verify import verify
-from hasse.models.captioning.writing import Writer
+from hasse.models.captioning.phrases import PhraseWriter
 from hasse.models.checkpoints import checkpoint
 from hasse.service.app import create_app
 from hasse.service.pipelines.describing import describe_index
 from hasse.service.settings import Settings
-from tests.captioner import make_captioner
+from tests.phrases import make_phrases
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
@@ -29,10 +29,9 @@ from tests.tiny import tiny_checkpoint
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an index without captions, whose model has a captioner."""
+    """The folder of an index without captions, whose model has phrases."""
     folder = make_collection(tmp_path_factory.mktemp("described"), captions_each=0)
-    model = checkpoint.load(folder.parent / "model")
-    make_captioner(model, model.folder / "captioner")
+    make_phrases(checkpoint.load(folder.parent / "model"))
     return folder
 
 
@@ -51,26 +50,16 @@ def test_describe_of_an_upload_and_of_the_stored_picture_write_the_same(writing:
     assert len(captions) == 2
     assert [one["text"] for one in captions] == [one["text"] for one in sent.json()["captions"]]
     for one in captions:
-        assert set(one) == {"text", "violation", "probability", "in_training"}
+        assert set(one) == {"text", "violation", "probability"}
         assert 0 <= one["probability"] <= 1
         claim = writing.post("/entails", json={"premise": 1003, "hypothesis": one["text"]})
         assert one["violation"] == pytest.approx(claim.json()["violation"], abs=1e-5)
-
-
-@pytest.mark.parametrize("draws", [1, 2, 3])
-def test_describe_with_few_draws_writes_as_many_captions_at_most(
-    writing: Client, draws: int
-) -> None:
-    answer = writing.post("/describe", json={"image_id": 1003, "draws": draws})
-    assert answer.status_code == 200, answer.text
-    assert 1 <= len(answer.json()["captions"]) <= draws
 
 
 @pytest.mark.parametrize(
     ("body", "status", "reason"),
     [
         ({"image_id": 5}, 404, "not_found"),
-        ({"image_id": 1003, "draws": 1001}, 422, "invalid"),
         ({"image_id": 1003, "k": 0}, 422, "invalid"),
         ({}, 422, "invalid"),
         ({"image_id": 1003, "mode": "exact"}, 422, "invalid"),
@@ -82,9 +71,9 @@ def test_describe_of_what_cannot_be_described_is_refused(
     problem(writing.post("/describe", json=body), status, reason)
 
 
-def test_describe_without_a_captioner_is_refused_with_what_to_do(client: Client) -> None:
+def test_describe_by_a_model_without_phrases_is_refused_with_what_to_do(client: Client) -> None:
     response = client.post("/describe", json={"image_id": 1003})
-    assert "hasse study captioner train" in problem(response, 409, "no_captioner").detail
+    assert "hasse study photographs phrases" in problem(response, 409, "no_captioner").detail
 
 
 def test_upload_that_is_no_picture_is_refused(writing: Client) -> None:
@@ -134,8 +123,7 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
     tmp_path: Path,
 ) -> None:
     folder = make_collection(tmp_path, captions_each=0)
-    model = checkpoint.load(folder.parent / "model")
-    make_captioner(model, model.folder / "captioner")
+    make_phrases(checkpoint.load(folder.parent / "model"))
     made = hasse("describe", "--all", "--library", folder, "--device", "cpu")
     assert made.status == 0, made.err
     assert f"{IMAGES} captions written" in made.out
@@ -187,14 +175,15 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
     assert "(written by a model)" in shown.out
 
 
-def test_index_describe_that_was_stopped_goes_on_and_another_captioner_writes_anew(
+def test_index_describe_that_was_stopped_goes_on_and_other_phrases_write_anew(
     tmp_path: Path,
 ) -> None:
     folder = make_collection(tmp_path, captions_each=0)
     model = checkpoint.load(folder.parent / "model")
-    make_captioner(model, tmp_path / "first")
-    make_captioner(model, tmp_path / "second", seed=1)
-    first, second = (Writer.load(model, tmp_path / name) for name in ("first", "second"))
+    make_phrases(model)
+    first = PhraseWriter(model)
+    make_phrases(model, limit=8.0)
+    second = PhraseWriter(model)
 
     def stop(done: int, total: int) -> None:
         if done == 5:
@@ -207,21 +196,26 @@ def test_index_describe_that_was_stopped_goes_on_and_another_captioner_writes_an
         assert describe_index(index, first) == (0, 0)
         assert describe_index(index, second) == (IMAGES, 0)
         authors = {row.written_by for row in index.catalog.all_rows()[1]}
-        assert authors == {f"tiny {second.captioner.fingerprint[:12]}"}
+        assert authors == {f"tiny {second.fingerprint[:12]}"}
     assert verify(folder).ok
 
 
-def test_captioner_that_is_named_has_to_be_that_of_the_model(
-    described: Path, tmp_path: Path
-) -> None:
+def test_phrases_for_another_model_are_refused(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path, captions_each=0)
     other = checkpoint.load(tiny_checkpoint(tmp_path / "other", seed=1))
-    make_captioner(other, tmp_path / "captioner")
-    asked = ("--library", described, "--captioner", tmp_path / "captioner")
-    refused = hasse("describe", 1003, *asked)
+    make_phrases(other)
+    shutil.copytree(other.folder / "captioner", folder.parent / "model" / "captioner")
+    refused = hasse("describe", 1003, "--library", folder)
     assert refused.status == 1
-    assert "writes captions for another model" in refused.err
-    shutil.rmtree(tmp_path / "captioner")
-    assert "holds no model of captioning" in hasse("describe", 1003, *asked).err
+    assert "has phrases for another model" in refused.err
+
+
+def test_page_does_not_describe_a_picture_of_which_nothing_is_sure(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path, captions_each=0)
+    make_phrases(checkpoint.load(folder.parent / "model"), limit=0.0)
+    with Client(create_app(Settings(library=folder, device="cpu"))) as client:
+        assert client.post("/describe", json={"image_id": 1003}).json() == {"captions": []}
+        assert "What the model says of it" not in client.get("/?image=1003").text
 
 
 def test_page_describes_pictures_without_captions_and_uploads(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hasse.models.captioning.language_model import LanguageModelConfig
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import Caption, Dataset, Image
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import sentences
+from hasse.studies.captioner.language_model import LanguageModelConfig
 from hasse.studies.captioner.training import CaptionerTraining
 from hasse.studies.wordnet.lexicon import Lexicon
 from tests.wordnet import write_wordnet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hasse.models.captioning.judgement import FACTS, JudgementInputs
 from hasse.models.embedding_model import Points
+from hasse.studies.captioner.judgement import FACTS, JudgementInputs
 from hasse.studies.captioner.judging import learn
 from tests.tiny import DIMENSION
 

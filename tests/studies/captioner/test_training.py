@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from hasse.models.captioning.language_model import LanguageModelConfig
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.datasets import DatasetError
 from hasse.studies.captioner.building import Prepared
 from hasse.studies.captioner.corpus import join_by_picture, sentences
+from hasse.studies.captioner.language_model import LanguageModelConfig
 from hasse.studies.captioner.structure import structure
 from hasse.studies.captioner.training import CaptionerTraining, perplexity
 from hasse.studies.wordnet.lexicon import Lexicon

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from hasse.models.captioning.captioner import Captioner
-from hasse.models.captioning.judgement import Judgement
-from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
-from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import VOCABULARY, WEIGHTS, CheckpointError, ModelKind
 from hasse.models.checkpoints.weights import quantize, tensors, weights
 from hasse.models.tensor_files import with_prefix
 from hasse.models.vocabulary import Vocabulary
+from hasse.studies.captioner.captioner import Captioner
+from hasse.studies.captioner.judgement import Judgement
+from hasse.studies.captioner.language_model import LanguageModel, LanguageModelConfig
+from hasse.studies.captioner.trigrams import Trigrams
 
 KIND = ModelKind("captioning", "hasse study captioner train", 1, (VOCABULARY,))
 _WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tensors

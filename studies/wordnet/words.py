@@ -1,4 +1,4 @@
-"""Words of captions: the ones with content, and the parts of speech of a captioner's templates."""
+"""Words of captions: determiners, function words, and the ones with content."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ FUNCTION_WORDS = word_set(
     itself themselves away back not no because so if very too also just only together apart
     """
 )
-
-# Names of parts of speech.
-ACTIONS = frozenset({"verb", "verb-ing", "verb-ed", "verb-s"})
-NOUNS = frozenset({"noun", "nouns"})
-CONTENT = ACTIONS | NOUNS | {"adjective"}
 
 
 def content_words(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writers of captions: from the point of a picture to captions, by a captioner or by phrases."""
+"""Writes captions by a captioner: from the point of a picture to texts, the best first."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.models.captioning import DRAWS, phrases
-from hasse.models.captioning.phrases import PhraseWriter
-from hasse.models.captioning.ranking import (
+from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.embedding_model import Points
+from hasse.models.grounding.grounded_texts import GroundedTexts
+from hasse.studies.captioner import DRAWS, checkpoint
+from hasse.studies.captioner.captioner import Candidates
+from hasse.studies.captioner.checkpoint import CaptionerCheckpoint
+from hasse.studies.captioner.ranking import (
     CandidateScores,
-    GeneratedCaption,
+    DrawnCaption,
     judge,
     rank,
     rarity_of,
 )
-from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.checkpoints.model_folder import kind_of
-from hasse.models.embedding_model import Points
-from hasse.models.grounding.grounded_texts import GroundedTexts
-
-if TYPE_CHECKING:
-    from hasse.models.captioning.captioner import Candidates
-    from hasse.models.captioning.checkpoint import CaptionerCheckpoint
-
-
-def folder_of(model: Checkpoint) -> Path:
-    """Return the default folder of a model's captioner."""
-    return model.folder / "captioner"
 
 
 class Writer:
@@ -49,20 +40,13 @@ class Writer:
         self._rarity: dict[str, float] = {}  # of the subjects so far
 
     @classmethod
-    def load(cls, encoder: Checkpoint, folder: Path | None = None) -> Self:
-        """Load the captioner in a folder, by default that in the folder of the model.
+    def load(cls, encoder: Checkpoint, folder: Path) -> Self:
+        """Load the captioner in a folder.
 
         Raises:
             CheckpointError: there is none, it cannot be used, or it is that of another model.
         """
-        from hasse.models.captioning import checkpoint  # with torch
-
-        return cls(encoder, checkpoint.load(folder or folder_of(encoder), encoder))
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the captioner's weights."""
-        return self.captioner.fingerprint
+        return cls(encoder, checkpoint.load(folder, encoder))
 
     def draw(self, picture: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for a picture (N,)."""
@@ -85,12 +69,12 @@ class Writer:
 
     def rank(
         self, picture: NDArray[np.float32], candidates: Candidates, points: Points
-    ) -> list[GeneratedCaption]:
+    ) -> list[DrawnCaption]:
         """Return captions from texts with these points (C, N), the best first."""
         captions = rank(self.judge(picture, candidates, points), candidates)
         return [replace(caption, text=with_apostrophes(caption.text)) for caption in captions]
 
-    def describe(self, picture: NDArray[np.float32], draws: int = DRAWS) -> list[GeneratedCaption]:
+    def describe(self, picture: NDArray[np.float32], draws: int = DRAWS) -> list[DrawnCaption]:
         """Return captions for a picture (N,), the best first."""
         candidates = self.draw(picture, draws)
         points = self.encoder.model.encode_captions(candidates.texts)
@@ -113,21 +97,6 @@ class Writer:
                 encoder.calibration.image,
             )
         return self._rarity
-
-
-Describer: TypeAlias = Writer | PhraseWriter
-
-
-def load_writer(encoder: Checkpoint, folder: Path | None = None) -> Describer:
-    """Load the writer of captions in a folder, by default the one in the model's folder.
-
-    Raises:
-        CheckpointError: there is none, it cannot be used, or it is that of another model.
-    """
-    folder = folder or folder_of(encoder)
-    if kind_of(folder) == phrases.KIND.name:
-        return PhraseWriter(encoder, phrases.load(folder, encoder))
-    return Writer.load(encoder, folder)
 
 
 def with_apostrophes(text: str) -> str:

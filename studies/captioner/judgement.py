@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from hasse.models.captioning.captioner import Candidates
 from hasse.models.embedding_model import Points
+from hasse.studies.captioner.captioner import Candidates
 
 Floats = NDArray[np.float64]
 FACTS, HIDDEN = 8, 128

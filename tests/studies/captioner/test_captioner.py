@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hasse.models.captioning import checkpoint as captioners
-from hasse.models.captioning.captioner import Candidates
-from hasse.models.captioning.ranking import LIKELY, CandidateScores, rank
-from hasse.models.captioning.writing import Writer, with_apostrophes
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.model_folder import CheckpointError
-from tests.captioner import TEXTS
+from hasse.studies.captioner import checkpoint as captioners
+from hasse.studies.captioner.captioner import Candidates
+from hasse.studies.captioner.ranking import LIKELY, CandidateScores, rank
+from hasse.studies.captioner.writing import Writer, with_apostrophes
+from tests.studies.captioner.tiny_captioner import TEXTS
 from tests.tiny import DIMENSION, tiny_checkpoint
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hasse.models.captioning.writing import Writer
 from hasse.models.checkpoints import checkpoint
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from tests.captioner import make_captioner
+from hasse.studies.captioner.writing import Writer
+from tests.studies.captioner.tiny_captioner import make_captioner
 from tests.tiny import tiny_checkpoint
 
 

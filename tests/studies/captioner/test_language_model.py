@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hasse.models.captioning.language_model import NO_TAG, LanguageModel, LanguageModelConfig
 from hasse.models.vocabulary import PADDING
+from hasse.studies.captioner.language_model import NO_TAG, LanguageModel, LanguageModelConfig
 
 SIZES = LanguageModelConfig(word_dimension=6, slices=5, factors=4, context=2, ahead=1)
 WORDS, TAGS, DIMENSION = 9, 4, 7

@@ -2,7 +2,7 @@
 
 As in Kiros et al., a draw is a content u, the structure of a training caption, and the likeliest
 words for both. u is the point of the picture, or the mean or the join of the training captions
-nearest to it. `models.captioning.ranking` chooses among the texts.
+nearest to it. `studies.captioner.ranking` chooses among the texts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from hasse.models.captioning import DRAWS
-from hasse.models.captioning.language_model import LanguageModel
-from hasse.models.captioning.trigrams import Trigrams
-from hasse.models.captioning.words import ACTIONS, CONTENT, NOUNS
 from hasse.models.embedding_model import Points
 from hasse.models.vocabulary import PADDING, SPECIAL, Vocabulary, words
+from hasse.studies.captioner import DRAWS
+from hasse.studies.captioner.language_model import LanguageModel
+from hasse.studies.captioner.structure import ACTIONS, CONTENT, NOUNS
+from hasse.studies.captioner.trigrams import Trigrams
 
 NEAREST = 5  # training captions in u, as in the paper
 _IN_PHRASE = frozenset({"determiner", "adjective", "other"})  # before its noun
@@ -72,7 +72,7 @@ class Captioner:
         references: Tensor,
         hashes: NDArray[np.int64],
     ) -> None:
-        """Make a captioner from its parts, which `models.captioning.checkpoint` stores."""
+        """Make a captioner from its parts, which `studies.captioner.checkpoint` stores."""
         self.model, self.vocabulary, self.tags = model.eval(), vocabulary, tuple(tags)
         self.templates, self.counts = templates, counts
         self.trigrams, self.references, self.hashes = trigrams, references, hashes

@@ -17,19 +17,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hasse.models.calibration import Calibration, further_words
-from hasse.models.captioning.words import content_words
 from hasse.models.embedding_model import Points
 from hasse.models.score import Score, penalties_between
-
-if TYPE_CHECKING:
-    from hasse.models.captioning.captioner import Candidates
-    from hasse.models.captioning.judgement import Judgement, JudgementInputs
+from hasse.studies.captioner.captioner import Candidates
+from hasse.studies.captioner.judgement import Judgement, JudgementInputs, judgement_inputs
+from hasse.studies.wordnet.words import content_words
 
 # Chosen on drawn scenes: the most specific captions of which 95 in 100 are true.
 LIKELY = 0.93  # lowest probability by a judgement of a text that counts as true
@@ -43,7 +40,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedCaption:
+class DrawnCaption:
     """A caption that a model generated.
 
     Attributes:
@@ -111,8 +108,6 @@ def judge(
     added = calibration.word_weight * word_counts
     other_penalties = penalties_between(score, references[:COMPARED], points)
     shares = calibration.probability(other_penalties + added).mean(0)
-    from hasse.models.captioning.judgement import judgement_inputs  # with torch
-
     inputs = judgement_inputs(picture, candidates, points, violations, shares)
     if judgement is None:
         probability = calibration.probability(violations + added)
@@ -123,7 +118,7 @@ def judge(
     return CandidateScores(violations, probability, shares, likely, rare, inputs, similarity)
 
 
-def rank(scores: CandidateScores, candidates: Candidates) -> list[GeneratedCaption]:
+def rank(scores: CandidateScores, candidates: Candidates) -> list[DrawnCaption]:
     """Return the texts, the best first; of texts with the same content words only the best.
 
     Without probabilities, the ranking is the paper's.
@@ -138,12 +133,12 @@ def rank(scores: CandidateScores, candidates: Candidates) -> list[GeneratedCapti
         # Larger than all values of the sum, so these texts sort first.
         value += 100.0 * likely + 100.0 * (likely & candidates.acts)
         value -= 1000.0 * (candidates.fluency[:, 0] < UNREADABLE)
-    captions: dict[frozenset[str], GeneratedCaption] = {}
+    captions: dict[frozenset[str], DrawnCaption] = {}
     for at in np.argsort(-value, kind="stable"):
         text = candidates.texts[at]
         captions.setdefault(
             frozenset(content_words(text)),
-            GeneratedCaption(
+            DrawnCaption(
                 text,
                 float(scores.violations[at]),
                 None if probability is None else float(probability[at]),

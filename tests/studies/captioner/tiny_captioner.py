@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hasse.models.captioning.captioner import Captioner, hash_of, unit
-from hasse.models.captioning.checkpoint import CaptionerCheckpoint, save
-from hasse.models.captioning.language_model import LanguageModel, LanguageModelConfig
-from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.vocabulary import Vocabulary
+from hasse.studies.captioner.captioner import Captioner, hash_of, unit
+from hasse.studies.captioner.checkpoint import CaptionerCheckpoint, save
+from hasse.studies.captioner.language_model import LanguageModel, LanguageModelConfig
+from hasse.studies.captioner.trigrams import Trigrams
 
 SIZES = LanguageModelConfig(word_dimension=12, slices=12, factors=8, context=3, ahead=2)
 TAGS = ("determiner", "noun", "preposition", "adjective", "verb-s")

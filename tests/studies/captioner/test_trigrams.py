@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hasse.models.captioning.trigrams import Trigrams
 from hasse.models.vocabulary import PADDING
+from hasse.studies.captioner.trigrams import Trigrams
 
 WORDS = 7
 TEXTS = ([3, 4, 5], [3, 4, 6], [4, 5, 6, 3])

@@ -1,0 +1,1 @@
+"""Captions that a model of drawn scenes composes of phrases."""
