@@ -51,7 +51,11 @@ class IndexInfo:
 
 def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
     """Describe one generation of the index in `folder`."""
-    segments = tuple(_segment_info(live, costs) for live in snapshot.segments)
+    sizes = [live.segment.record.bytes for live in snapshot.segments]
+    segments = tuple(
+        _segment_info(live, size, costs)
+        for live, size in zip(snapshot.segments, sizes, strict=True)
+    )
     return IndexInfo(
         folder,
         snapshot.model,
@@ -59,7 +63,7 @@ def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
         snapshot.generation,
         snapshot.live_rows("image"),
         snapshot.live_rows("caption"),
-        sum(segment.bytes for segment in segments),
+        sum(sizes),
         sum(resident_bytes(live.segment.record) for live in snapshot.segments),
         segments,
     )
@@ -77,14 +81,14 @@ def _bounds_of(record: SegmentRecord) -> str:
     return "half-bytes, bytes" if CODES in record.files else "half-bytes, residuals"
 
 
-def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:
+def _segment_info(live: LiveSegment, size: int, costs: Costs) -> SegmentInfo:
     record = live.segment.record
     return SegmentInfo(
         record.name,
         record.kind,
         record.rows,
         live.live_rows,
-        record.bytes,
+        size,
         _bounds_of(record),
         live.segment.prefilter.name if live.segment.prefilter else "none",
         _plan(live, costs),

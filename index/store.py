@@ -55,6 +55,7 @@ from hasse.index.types import (
     ImageRow,
     Kind,
     ModelIdentity,
+    Orientation,
     Points,
     orientation_of,
 )
@@ -72,6 +73,7 @@ class Index:
     """
 
     locations: Locations
+    _orientation: Orientation  # of a search for images
 
     def __init__(
         self,
@@ -262,8 +264,7 @@ class Index:
             return {}
         (query,) = checked_queries(point[None], self.model)
         rows = np.stack(list(stored.values()))
-        orientation = orientation_of("image", self.model.score)
-        scored = self._search.violations(rows, query, orientation)
+        scored = self._search.violations(rows, query, self._orientation)
         return dict(zip(stored, scored, strict=True))
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
@@ -398,6 +399,7 @@ class Index:
 
     def _loaded(self, snapshot: Snapshot) -> None:
         self.locations = self.catalog.locations(self.folder)
+        self._orientation = orientation_of("image", snapshot.model.score)
         if self._accelerator is not None:
             self._accelerator.keep([live.segment for live in snapshot.segments])
 

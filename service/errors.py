@@ -109,15 +109,6 @@ class ServiceError(HasseError):
 
 
 @contextmanager
-def reaching_catalog() -> Iterator[None]:
-    """Raise ServiceError `catalog_unreachable` if the block cannot read the catalog for now."""
-    try:
-        yield
-    except UNREADABLE as error:
-        raise unreachable(error) from None
-
-
-@contextmanager
 def writing_catalog() -> Iterator[None]:
     """Raise ServiceError if the block cannot write; then nothing was written.
 

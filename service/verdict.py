@@ -60,6 +60,11 @@ def may_be_true(probability: float | None) -> bool:
     return probability is not None and verdict(probability) != "not"
 
 
+def is_hit(probability: float | None, *, says: bool) -> bool:
+    """Return whether an image shows it, may show it, or has texts that say it."""
+    return says or may_be_true(probability)
+
+
 def nothing_shows(probabilities: Iterable[float | None]) -> bool:
     """Return whether every hit has a probability, and all are below MAY_SHOW."""
     values = list(probabilities)

@@ -136,7 +136,7 @@ def remember_removed(connection: Connection, ids: Sequence[int]) -> None:
     sha256 = sql.func.coalesce(IMAGES.c.sha256, "")
     files = sql.select(sha256, sql.func.coalesce(PATHS.c.path, "")).select_from(IMAGES)
     removed: set[tuple[str, str]] = set()
-    for batch in batched(_plain(ids)):
+    for batch in _batches(ids):
         rows = connection.execute(files.outerjoin(PATHS).where(IMAGES.c.id.in_(batch))).all()
         # A picture that the index stores itself has no path in a folder.
         removed |= {(row[0], row[1] if row[1].startswith("/") else "") for row in rows}
@@ -317,9 +317,10 @@ def _meta_row(model: ModelIdentity, generation: int) -> dict[str, Any]:
     return {"id": 1, **facts, "checksum": row_checksum(*facts.values())}
 
 
-def _plain(ids: Iterable[Any]) -> Iterator[Any]:
-    """Yield ids as Python numbers: database drivers take no numpy numbers."""
-    return (id_.item() if isinstance(id_, np.generic) else id_ for id_ in ids)
+def _batches(ids: Iterable[Any]) -> Iterable[list[Any]]:
+    """Return ids in batches, as Python numbers: database drivers take no numpy numbers."""
+    plain = [id_.item() if isinstance(id_, np.generic) else id_ for id_ in ids]
+    return batched(plain) if plain else ()
 
 
 def _select_ids(
@@ -328,7 +329,7 @@ def _select_ids(
     """Return the ids that `statement` selects in the rows whose `column` is one of `ids`."""
     return [
         id_
-        for batch in batched(_plain(ids))
+        for batch in _batches(ids)
         for id_ in connection.execute(statement.where(column.in_(batch))).scalars()
     ]
 
@@ -339,7 +340,7 @@ def _delete(
     ids: Iterable[int | str],
     *where: sql.ColumnElement[bool],
 ) -> None:
-    for batch in batched(_plain(ids)):
+    for batch in _batches(ids):
         connection.execute(column.table.delete().where(column.in_(batch), *where))
 
 

@@ -18,7 +18,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection
 
 from hasse.index.catalog.schema import IMAGES
-from hasse.index.text.query import Term, TextQuery
+from hasse.index.text.query import Term, TextQuery, fold
 from hasse.index.text.spelling import off_by_one
 
 Form: TypeAlias = Literal["word", "beginning", "part"]
@@ -67,11 +67,6 @@ class ResolvedTerm:
     def pattern(self) -> TextPattern:
         """The pattern that documents must match."""
         return self.text, self.form
-
-    def is_in(self, padded: str) -> bool:
-        """Return whether a folded text, with a space at both ends, contains the term."""
-        before, after = _spaces(self.form)
-        return f"{before}{self.text}{after}" in padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +163,16 @@ def match_texts(
     weak = dict.fromkeys((*parts, *written, *some[:limit]))
     partial = tuple(id_ for id_ in weak if id_ not in strong)
     return TextMatches(all_words, unknown_words, partial[:limit], tuple(terms))
+
+
+def find_terms(texts: Sequence[str], terms: Sequence[ResolvedTerm]) -> list[set[int]]:
+    """Return for each text the positions in `terms` of the terms that it contains."""
+    spaces = [_spaces(term.form) for term in terms]
+    folded = [
+        f"{before}{term.text}{after}" for term, (before, after) in zip(terms, spaces, strict=True)
+    ]
+    padded = [f" {words} " for words in map(fold, texts)]
+    return [{at for at, term in enumerate(folded) if term in words} for words in padded]
 
 
 def documents_with(dialect: str, text: str) -> sql.TextualSelect:

@@ -75,7 +75,7 @@ class CompiledSearch:
 
     def violations(self, points: Points, query: Points, orientation: Orientation) -> Points:
         """Return the violations (r,) of points (r, N) with a query (N,)."""
-        all_rows = Candidates.of([np.arange(len(points))])
+        all_rows = Candidates(np.arange(len(points)), np.array([0, len(points)]))
         return score_rows(points, all_rows, query[None], orientation, self._workers)
 
 

@@ -26,7 +26,7 @@ from hasse.service.core.admission import Admission
 from hasse.service.core.caption_order import CaptionOrder
 from hasse.service.core.encoding import EncodingQueue
 from hasse.service.core.searching import SearchKey, SearchQueue, ShownPaths
-from hasse.service.errors import ServiceError, reaching_catalog, writing_catalog
+from hasse.service.errors import UNREADABLE, ServiceError, unreachable, writing_catalog
 from hasse.service.settings import Settings
 from hasse.service.telemetry.logs import event
 from hasse.service.telemetry.stages import Stages
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from hasse.models.captioning.phrases import PhraseWriter
     from hasse.service.core.pictures import PictureReader
+    from hasse.service.core.write_queue import WriteQueue
     from hasse.service.telemetry.metrics import Metrics
-    from hasse.service.writing.write_queue import WriteQueue
 
 Result = TypeVar("Result")
 
@@ -162,12 +162,12 @@ class Engine:
 
         settings, folder = self.settings, self.index.folder / FOLDER
         previews = PreviewCache(folder, settings.preview_cache_bytes)
-        return PictureReader(settings, self.checkpoint.model.preprocessing, previews=previews)
+        return PictureReader(settings, self.checkpoint.model.preprocessing, previews)
 
     @cached_property
     def writing(self) -> WriteQueue:
         """The queue of writes, created on first use."""
-        from hasse.service.writing.write_queue import WriteQueue
+        from hasse.service.core.write_queue import WriteQueue
 
         return WriteQueue(
             self.index,
@@ -264,12 +264,14 @@ class Engine:
             ServiceError: `catalog_unreachable` after the deadline.
         """
         seconds = self.settings.deadline_seconds
-        with reaching_catalog():
-            try:
-                async with asyncio.timeout(seconds):
-                    return await self._in_thread(read)
-            except TimeoutError:
-                raise CatalogUnreachableError(f"no answer in {seconds} seconds") from None
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._in_thread(read)
+        except TimeoutError:
+            late = CatalogUnreachableError(f"no answer in {seconds} seconds")
+            raise unreachable(late) from None
+        except UNREADABLE as error:
+            raise unreachable(error) from None
 
     async def change_catalog(self, write: Callable[[], Result]) -> Result:
         """Run a write of the catalog outside the event loop; raises as `writing_catalog`."""

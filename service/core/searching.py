@@ -18,7 +18,7 @@ from hasse.service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.caption_order import CaptionOrder
-from hasse.service.errors import UNREADABLE, ServiceError, reaching_catalog
+from hasse.service.errors import UNREADABLE, ServiceError, unreachable
 from hasse.service.settings import Settings
 from hasse.service.telemetry.stages import Stages
 
@@ -101,9 +101,7 @@ class SearchResult:
             for image_id, violation, probability in self._page(probabilities)
             if (row := self.images.get(image_id)) is not None
         )
-        return image_hit_fields(
-            rows, shown, self.offset, version_fields(self.ranking.same, self.images, shown)
-        )
+        return image_hit_fields(rows, shown, self.offset, self.ranking.same, self.images)
 
     def only(self, image_ids: Collection[int]) -> SearchResult:
         """Return this result with these hits only."""
@@ -163,6 +161,13 @@ class SearchResult:
         return islice(scored, self.offset, None)
 
     @property
+    def violations(self) -> dict[int, float]:
+        """The violations of all hits by id, the smallest first."""
+        ranking = self.ranking
+        decimals = map(shortest_decimal, ranking.violations)
+        return dict(zip(ranking.ids.tolist(), decimals, strict=True))
+
+    @property
     def texts(self) -> list[str]:
         """The texts of the captions; "" for a caption that was removed since."""
         rows = self.captions
@@ -177,31 +182,22 @@ class SearchResult:
         )
 
 
-def version_fields(
-    same: Mapping[int, Sequence[int]], images: Mapping[int, ImageHitRow], shown: ShownPaths
-) -> dict[int, list[dict[str, Any]]]:
-    """Return the fields of the other versions of hits, by the id of the hit."""
-    paths_of = shown.of_hits(images) if same else {}
-    return {
-        hit: [
-            {"image_id": other, "path": paths_of[other][0]} for other in others if other in images
-        ]
-        for hit, others in same.items()
-    }
-
-
 def image_hit_fields(
     rows: Iterable[tuple[ImageHitRow, float | None, float | None]],
     shown: ShownPaths,
     offset: int,
-    versions: Mapping[int, list[dict[str, Any]]],
+    versions: Mapping[int, Sequence[int]],
+    images: Mapping[int, ImageHitRow],
 ) -> list[dict[str, Any]]:
     """Return the fields of an `ImageHit` for each row with its violation and probability.
 
-    One call for all hits of an answer is faster than one call for each.
+    `versions` has the ids of other versions of hits, whose rows are in `images`. One call for all
+    hits of an answer is faster than one call for each.
     """
     all_rows = list(rows)
-    root_path, paths_of = ROOT_PATH.get(), shown.of_hits({row.id: row for row, *_ in all_rows})
+    others = {id_: images[id_] for ids in versions.values() for id_ in ids if id_ in images}
+    paths_of = shown.of_hits({row.id: row for row, *_ in all_rows} | others)
+    root_path = ROOT_PATH.get()
     hits: list[dict[str, Any]] = []
     for rank, (row, violation, probability) in enumerate(all_rows, offset + 1):
         paths = paths_of[row.id]
@@ -222,7 +218,11 @@ def image_hit_fields(
                 "says": [],
                 "captions": [text for text, writer in row.captions if writer is None],
                 "written_captions": [text for text, writer in row.captions if writer is not None],
-                "versions": versions.get(row.id, []),
+                "versions": [
+                    {"image_id": other, "path": paths_of[other][0]}
+                    for other in versions.get(row.id, ())
+                    if other in others
+                ],
                 "image_url": root_path + IMAGE_URL % row.id,
                 "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
             }
@@ -276,8 +276,10 @@ class SearchQueue:
         Raises:
             ServiceError: `not_ready` if the threads have stopped.
         """
-        with reaching_catalog():
+        try:
             done = await self.batcher.submit(key, points)
+        except UNREADABLE as error:
+            raise unreachable(error) from None
         first = done.result[0]
         described = done.ended - first.metadata_seconds
         proposed = described - first.rerank_seconds

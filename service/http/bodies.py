@@ -13,11 +13,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from hasse.service.errors import ServiceError, invalid, repeated_field, validated
+from hasse.service.errors import ServiceError, invalid, invalid_fields, repeated_field
 from hasse.service.http.multipart import Form
 from hasse.service.schemas import UPLOAD_CAPTIONS_MAXIMUM
 from hasse.service.settings import Settings
@@ -56,7 +56,10 @@ class Bodies:
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
         with traced("body"):
             body = await self._receive(request, self._settings.json_bytes)
-        return validated(model, parse_json(body))
+        try:
+            return model.model_validate(parse_json(body))
+        except ValidationError as error:
+            raise invalid_fields(error.errors()) from None
 
     async def form(self, request: Request) -> Form:
         """Read a multipart form. All its files together have the size limit of one picture.

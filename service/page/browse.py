@@ -39,4 +39,4 @@ def _read(engine: Engine, query: PageQuery, selection: Selection) -> tuple[int, 
     rows, _ = index.catalog.image_hits(page_ids)
     # There is no caption to compare with, so there is no violation and no probability.
     hits = ((rows[image_id], None, None) for image_id in page_ids if image_id in rows)
-    return len(ids), image_hit_fields(hits, engine.paths, query.offset, {})
+    return len(ids), image_hit_fields(hits, engine.paths, query.offset, {}, rows)

@@ -10,12 +10,12 @@ from typing import Generic, Literal, Protocol, TypeVar
 from hasse.index.search.distinct import one_text
 from hasse.service.addresses import preview_url
 from hasse.service.core.metadata import PictureDetails
-from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
+from hasse.service.core.previews import MEDIA_TYPES
 from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import NOTHING_SHOWS, Verdict, may_be_true, verdict
+from hasse.service.verdict import NOTHING_SHOWS, Verdict, is_hit, verdict
 
 
 class HasProbability(Protocol):
@@ -93,7 +93,7 @@ class ShownPicture:
     def uploaded(cls, preview: bytes, name: str = "") -> ShownPicture:
         """Return an uploaded picture. It is inlined in the page, because it is not stored."""
         data = base64.b64encode(preview).decode("ascii")
-        url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
+        url = f"data:{MEDIA_TYPES['thumbnail']};base64,{data}"
         return cls(url, name or "your picture", f"Your picture {name}".strip())
 
 
@@ -117,8 +117,8 @@ class Ranked(Generic[Hit]):
         """Divide hits by their verdicts. Without probabilities, all count as likely."""
         if all(hit.probability is None for hit in hits):
             return cls(likely=hits)
-        likely = [hit for hit in hits if _may_be_true(hit)]
-        return cls(likely, [hit for hit in hits if not _may_be_true(hit)])
+        likely = [hit for hit in hits if _is_hit(hit)]
+        return cls(likely, [hit for hit in hits if not _is_hit(hit)])
 
     @property
     def verdict(self) -> Verdict | None:
@@ -128,9 +128,8 @@ class Ranked(Generic[Hit]):
         return verdict(max(probabilities)) if probabilities else None
 
 
-def _may_be_true(hit: HasProbability) -> bool:
-    has_matching_text = isinstance(hit, ImageHit) and bool(hit.says)
-    return has_matching_text or may_be_true(hit.probability)
+def _is_hit(hit: HasProbability) -> bool:
+    return is_hit(hit.probability, says=isinstance(hit, ImageHit) and bool(hit.says))
 
 
 def images_of(hit: CaptionHit) -> list[int]:

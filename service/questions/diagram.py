@@ -28,6 +28,7 @@ from hasse.service.core.engine import Engine
 from hasse.service.questions.pipeline import AnswerBuilder, Fields, encode, search, stored_points
 from hasse.service.questions.requests import DiagramQuery, DistinctOptions, SearchOptions
 from hasse.service.telemetry.stages import Stages
+from hasse.service.verdict import SHOWS
 
 NODES = 14
 _NEIGHBOURS = (5, 2)  # maximum in one direction of the focus, and of any other node
@@ -142,7 +143,7 @@ def _is_true(
     """Return which captions count as true of an image (N,): (C,)."""
     calibration = engine.checkpoint.calibration.image
     if calibration is None:
-        return np.asarray(_probabilities(engine, image[None], captions, texts)[0] >= 0.5)
+        return np.asarray(_probabilities(engine, image[None], captions, texts)[0] >= SHOWS)
     violations = penalties_between(engine.checkpoint.model.config.score, image[None], captions)[0]
     return np.asarray(violations <= [calibration.for_text(text).threshold for text in texts])
 

@@ -264,12 +264,10 @@ def selection_of(engine: Engine, kind: Kind, options: SearchOptions) -> Selectio
 def _filter_value(name: str, value: Any, *, is_time: bool) -> Any:
     if name == "near":
         return place_of(value)
-    return _milliseconds(name, value) if is_time else value
-
-
-def _milliseconds(name: str, instant: str) -> int:
-    """Return the time of a filter. Pictures have local times, so that zones are ignored."""
-    return milliseconds(_ZONE.sub("Z", instant) if name.startswith("taken") else instant)
+    if not is_time:
+        return value
+    # Pictures have local times, so that zones are ignored.
+    return milliseconds(_ZONE.sub("Z", value) if name.startswith("taken") else value)
 
 
 def caption_hits(engine: Engine, result: SearchResult) -> list[Fields]:

@@ -128,10 +128,8 @@ async def _run(engine: Engine, saved: SavedSearch) -> SavedSearchResult:
 
 
 async def _find(engine: Engine, request: ImageQuery) -> tuple[int, ...]:
-    def ids(fields: Fields) -> tuple[int, ...]:
-        return tuple(fields["image_ids"])
-
-    return await run(engine, evidence.answer_ids, request, Stages(), ids)
+    answer: Fields = await run(engine, evidence.answer_ids, request, Stages(), dict)
+    return tuple(answer["image_ids"])
 
 
 def _with_relative_path(engine: Engine, request: ImageQuery) -> ImageQuery:

@@ -12,6 +12,7 @@ from hasse.service.verdict import (
     MAY_SHOW,
     SHOWS,
     TEXT_WORDS,
+    is_hit,
     is_true,
     nothing_shows,
     percent,
@@ -44,6 +45,22 @@ def test_verdict_never_improves_as_the_probability_falls(one: float, other: floa
     assert order == list(CLAIM_WORDS) == list(TEXT_WORDS)
     less, more = sorted((one, other))
     assert order.index(verdict(more)) <= order.index(verdict(less))
+
+
+@pytest.mark.parametrize(
+    ("probability", "says", "expected"),
+    [
+        (MAY_SHOW, False, True),
+        (MAY_SHOW - 0.001, False, False),
+        (MAY_SHOW - 0.001, True, True),
+        (None, False, False),
+        (None, True, True),
+    ],
+)
+def test_is_hit_counts_what_may_show_it_or_says_it(
+    probability: float | None, says: bool, expected: bool
+) -> None:
+    assert is_hit(probability, says=says) is expected
 
 
 @given(PROBABILITIES)

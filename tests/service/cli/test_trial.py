@@ -100,7 +100,6 @@ def test_trial_of_45_steps_ends_each_step_as_a_person_expects(home: Path) -> Non
     step("hasse add ~/Picturse", "there is no picture or folder", status=1)
     (home / "My pictures").mkdir()
     step("hasse add My pictures", 'put it in quotes, as in "My pictures"', status=1)
-    step("hasse index add data/mine ~/Pictures", "is now 'hasse add'", status=2)
     step("hasse add ~/Pictures --library ~/Pictures", "no place for a library", status=1)
     dry = step("hasse add ~/Pictures --dry-run", "4 pictures added; 1 caption added", "cut.jpg")
     assert not (home / ".local" / "library").exists()
