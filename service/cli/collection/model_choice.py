@@ -32,19 +32,21 @@ def choose_model(name: Path, *, yes: bool) -> Path:
     """
     if layout_of_folder(name) is not None:
         return _make(_name_of(name), name, name.resolve().name)
-    found = named_models.find(name)
-    if (found / CONFIG).is_file():
-        return found
-    if str(name) not in PUBLISHED:
-        raise CommandError(
-            f"there is no model '{name}': name one of 'hasse lab model list', the folder of one, "
-            f"or one of {', '.join(PUBLISHED)}, which are downloaded"
-        )
-    return _download(PUBLISHED[str(name)], yes=yes)
+    found, published = named_models.find(name), PUBLISHED.get(str(name))
+    if not (found / CONFIG).is_file():
+        if published is None:
+            raise CommandError(
+                f"there is no model '{name}': name one of 'hasse lab model list', the folder of "
+                f"one, or one of {', '.join(PUBLISHED)}, which are downloaded"
+            )
+        found = _download(published, yes=yes)
+    if published is not None:  # the model has copies of these files
+        shutil.rmtree(home() / "downloads" / published.repository, ignore_errors=True)
+    return found
 
 
 def _download(published: PublishedModel, *, yes: bool) -> Path:
-    """Download a model and make it; the files of the download are deleted afterwards."""
+    """Download a model and make it."""
     model = hub.look_up(published.repository)
     size = f"{model.size / _MEGABYTE:,.0f} MB"
     typer.echo(
@@ -61,9 +63,7 @@ def _download(published: PublishedModel, *, yes: bool) -> Path:
             folder,
             lambda done, total: report(done // _MEGABYTE, -(-total // _MEGABYTE)),
         )
-    made = _make(published.name, folder, published.repository)
-    shutil.rmtree(folder)
-    return made
+    return _make(published.name, folder, published.repository)
 
 
 def _ask(question: str) -> None:

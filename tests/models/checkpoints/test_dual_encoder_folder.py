@@ -168,9 +168,8 @@ print(*model.encode_captions(["a dog"])[0])
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     points = [float(number) for number in result.stdout.split()]
-    assert points == pytest.approx(whole.encode_captions(["a dog"])[0], abs=TOLERANCE), (
-        result.stderr
-    )
+    (expected,) = whole.encode_captions(["a dog"])
+    assert points == pytest.approx(expected, abs=TOLERANCE), result.stderr
 
 
 def test_model_is_not_trained_further(tmp_path: Path) -> None:
