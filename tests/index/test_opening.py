@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,6 +22,7 @@ from hasse.index.errors import (
     DamagedIndexError,
     FormatVersionError,
     IndexExistsError,
+    MissingGpuExtraError,
     MissingIndexError,
     ModelMismatchError,
     NotAnIndexError,
@@ -39,6 +41,17 @@ def test_index_is_not_written_over_another(tmp_path: Path) -> None:
         Index.create(tmp_path / "i", model())
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == 12
+
+
+def test_open_on_a_gpu_without_torch_names_the_extra_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_index(tmp_path / "i").close()
+    monkeypatch.delitem(sys.modules, "hasse.index.search.gpu_scan", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    remedy = r"cuda needs torch, .*type pip install 'hasse-search\[gpu\]'"
+    with pytest.raises(MissingGpuExtraError, match=remedy):
+        Index.open(tmp_path / "i", device="cuda")
 
 
 def test_create_at_once_by_two_makes_one_index_and_tells_the_other(tmp_path: Path) -> None:
