@@ -69,7 +69,7 @@ def test_create_at_once_by_two_makes_one_index_and_tells_the_other(tmp_path: Pat
         assert sorted(pool.map(made, range(2))) == [False, True]
 
 
-def test_create_where_another_writes_for_long_tells_at_once_that_there_is_an_index(
+def test_create_beside_a_long_writer_says_at_once_that_an_index_exists(
     tmp_path: Path,
 ) -> None:
     with small_index(tmp_path / "i") as index, index.writing(), pytest.raises(IndexExistsError):

@@ -61,9 +61,7 @@ def recall(proposed: list[Ids], exact: list[Ids]) -> float:
 
 
 @pytest.mark.parametrize("unit", [True, False])
-def test_prefilter_proposes_short_captions_whether_or_not_their_points_are_shorter(
-    unit: bool, tmp_path: Path
-) -> None:
+def test_prefilter_captions_of_any_length_proposes_short_ones(unit: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     every = facts(rng)
     captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 50, 12)
@@ -106,7 +104,7 @@ def test_prefilter_prefers_no_captions_of_common_facts(
     assert recall(proposed, exact) > 0.95
 
 
-def test_prefilter_proposes_hits_of_images_that_exceed_captions_in_most_coordinates(
+def test_prefilter_images_above_most_captions_proposes_their_hits(
     tmp_path: Path,
 ) -> None:
     rng = np.random.default_rng(0)
