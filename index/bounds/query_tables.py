@@ -55,7 +55,7 @@ class Tables:
     def groups(self, share: float) -> NDArray[np.int64]:
         """Return how many groups (B,) add this share of each query's expected violation."""
         further = np.count_nonzero(self.cumulative < share, axis=1)
-        return np.minimum(1 + further, self.shifts.shape[1])
+        return np.asarray(np.minimum(1 + further, self.shifts.shape[1]))
 
     def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
         """Return the largest sums of rows whose true violations may be `largest`, of B queries."""
