@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from hasse.index import durable
@@ -10,13 +9,10 @@ from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
 from hasse.index.catalog.generation_file import refuse_newer
-from hasse.index.catalog.schema import UPGRADABLE_FORMATS
-from hasse.index.catalog.upgrade import upgrade
 from hasse.index.errors import (
     IndexExistsError,
     MissingIndexError,
     NotAnIndexError,
-    ReadOnlyIndexError,
     disk_full_reported,
 )
 from hasse.index.locking import locked
@@ -51,8 +47,6 @@ def create_index(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
 def open_catalog(folder: Path) -> Catalog:
     """Connect to the catalog of an index, at the address from `catalog_url`.
 
-    A catalog of an earlier format is upgraded if it can be written.
-
     Raises:
         MissingIndexError, NotAnIndexError: there is no catalog, or it is something else.
     """
@@ -69,9 +63,6 @@ def open_catalog(folder: Path) -> Catalog:
                 "build one"
             )
         refuse_newer(catalog.url, catalog.generation())
-        if catalog.format() in UPGRADABLE_FORMATS:
-            with suppress(ReadOnlyIndexError):
-                upgrade(catalog, folder.resolve())
     except BaseException:
         catalog.close()
         raise

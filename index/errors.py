@@ -98,6 +98,10 @@ class ShardUnreachableError(HasseIndexError):
     """A machine that searches a part of the index does not answer."""
 
 
+class MissingGpuExtraError(HasseIndexError):
+    """A GPU is to search, and the packages of the extra `gpu` are not installed."""
+
+
 @contextmanager
 def disk_full_reported(folder: Path) -> Iterator[None]:
     """Turn a full disk into one sentence about `folder`.

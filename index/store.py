@@ -30,11 +30,7 @@ from hasse.index.catalog.database import catalog_url
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.validation import checked_ids
 from hasse.index.creation import create_index, open_catalog
-from hasse.index.errors import (
-    BadQueryError,
-    IndexLockedError,
-    NotLoadedError,
-)
+from hasse.index.errors import BadQueryError, IndexLockedError, MissingGpuExtraError, NotLoadedError
 from hasse.index.info import IndexInfo, describe
 from hasse.index.kernels.arrays import release_memory
 from hasse.index.kernels.threads import Workers
@@ -147,6 +143,7 @@ class Index:
         numpy, which is ready a second sooner.
 
         Raises:
+            MissingGpuExtraError: `device` is a GPU, and torch or triton is not installed.
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
             UnfinishedIndexError: its build has not ended.
             ModelMismatchError: another model made it.
@@ -414,6 +411,11 @@ def _accelerator(device: str) -> Accelerator | None:
     if device == "cpu":
         return None
     # Only where there is a device is torch worth the seconds of its import.
-    from hasse.index.search.gpu_scan import Accelerator
-
+    try:
+        from hasse.index.search.gpu_scan import Accelerator
+    except ModuleNotFoundError as error:
+        raise MissingGpuExtraError(
+            f"searching on {device} needs {error.name}, which is not installed: type "
+            "pip install 'hasse-search[gpu]', or search on the CPU with HASSE_DEVICE=cpu"
+        ) from error
     return Accelerator(device)

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import table
-from hasse.index.bounds import byte_codes, byte_products, nibble_scan
+from hasse.index.bounds import byte_codes, nibble_scan
 from hasse.index.bounds.quantizer import LEVELS
 from hasse.index.bounds.query_tables import GROUP, MAX_SUM
 from hasse.index.kernels.arrays import read_only
 from hasse.index.kernels.compiling import kernel, reduction
-from hasse.index.kernels.violations import score_candidates, violation
 from hasse.index.types import Orientation
 
 DIMENSION, HALF, GROUPS = 1024, 4096, 16
@@ -57,21 +56,6 @@ def rule_out(codes: Any, rows: Any, query: Any, threshold: int, possible: Any) -
         possible[at] = sum_of_squares(codes[rows[at]], query) <= threshold
 
 
-@kernel
-def multiply(codes: Any, queries: Any, shift: int, sums: Any) -> None:
-    """Write the shifted sums of squared gaps of all rows with all queries, row by row."""
-    for row in range(codes.shape[0]):
-        for b in range(queries.shape[0]):
-            sums[b, row] = min(sum_of_squares(codes[row], queries[b]) >> shift, MAX_SUM)
-
-
-@kernel
-def score(points: Any, rows: Any, query: Any, violations: Any) -> None:
-    """Write the violations of rows, without a hint which row is next."""
-    for at in range(rows.shape[0]):
-        violations[at] = violation(points[rows[at]], query, 0)
-
-
 def measured(rows: int = 60_000, chosen: int = 4000) -> str:
     """Return a table: microseconds of each kernel, of its plain twin, and how often it is faster.
 
@@ -87,21 +71,12 @@ def measured(rows: int = 60_000, chosen: int = 4000) -> str:
     sums, plain = np.zeros((1, 1, 2 * HALF), np.uint16), np.zeros(2 * HALF, np.uint16)
     codes = read_only(rng.integers(0, 64, (rows, DIMENSION), np.uint8))
     query = rng.integers(0, 64, (1, DIMENSION), np.uint8)
-    queries = rng.integers(0, 64, (32, DIMENSION), np.uint8)
-    batch, products = read_only(codes[: 2 * HALF]), np.zeros((32, 2 * HALF), np.uint16)
-    rows_of_batch = np.zeros((32, len(batch)), np.uint16)
-    points = read_only(rng.random((rows, DIMENSION), np.float32))
-    picked, some, starts = (
-        np.empty(chosen, np.int64),
-        np.empty(chosen, np.int32),
-        np.array([0, chosen]),
-    )
+    some, starts = np.empty(chosen, np.int32), np.array([0, chosen])
     limits = np.array([chosen * 250])
     possible, also = np.empty(chosen, np.bool_), np.empty(chosen, np.bool_)
-    scores, likewise = np.empty(chosen, np.float32), np.empty(chosen, np.float32)
 
     def draw() -> None:  # other rows than before, which no cache holds
-        picked[:] = some[:] = np.sort(rng.choice(rows, chosen, replace=False))
+        some[:] = np.sort(rng.choice(rows, chosen, replace=False))
 
     def add_plain() -> None:
         plain[:] = 0
@@ -120,16 +95,6 @@ def measured(rows: int = 60_000, chosen: int = 4000) -> str:
             ),
             lambda: rule_out(codes, some, query[0], int(limits[0]), also),
         ),
-        (
-            "bytes multiplied, 32 queries",
-            lambda: byte_products.add_products(batch, queries, way, 5, HALF, 0, 1, products),
-            lambda: multiply(batch, queries, 5, rows_of_batch),
-        ),
-        (
-            "candidates fetched ahead",
-            lambda: score_candidates(points, picked, starts, points[:1], way, 0, chosen, scores),
-            lambda: score(points, picked, points[0], likewise),
-        ),
     ]
     lines = [_line(draw, *pair) for pair in pairs]
     for _, special, twin in pairs:
@@ -138,9 +103,6 @@ def measured(rows: int = 60_000, chosen: int = 4000) -> str:
     places = [nibble_scan.row_of(at, HALF) for at in range(2 * HALF)]
     _agree(sums[0, 0], plain[places])
     _agree(possible, also)
-    by_row = [nibble_scan.place_of(row, HALF) for row in range(len(batch))]
-    _agree(products[:, by_row], rows_of_batch)
-    _agree(scores, likewise)
     return table(("kernel", "LLVM IR, us", "plain numba, us", "faster"), lines)
 
 

@@ -48,8 +48,8 @@ def promises(trial: Trial) -> list[Line]:
         for size, timing in certified.batched.items():
             together = _least_median([row.batched[size] for row in others]) / timing.median
             what = f"`certified`, batches of {size}, {beside}"
-            lines.append(_at_least(what, together, 1.5, " x"))
-    lines.append(_at_least("`fast`, recall", fast.recall, 0.99 if image else 0.6))
+            lines.append(_at_least(what, together, 1.5 if image else 0.8, " x"))
+    lines.append(_at_least("`fast`, recall", fast.recall, 0.99 if image else 0.75))
     for name in (f"{HNSW}, re-ranked", f"{CODES}, re-ranked"):
         if name in rows:
             ratio = rows[name].single.median / certified.single.median

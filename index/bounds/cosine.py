@@ -33,11 +33,8 @@ from hasse.index.bounds.files import BASIS, COLUMNS, LEVELS_FILE, RESIDUALS
 from hasse.index.bounds.lower_bounds import BatchState, Bounds
 from hasse.index.bounds.quantizer import LEVELS, PAGE, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, MAX_SUM, Tables
-from hasse.index.errors import DamagedIndexError
 from hasse.index.kernels.arrays import GrowingArray, map_array, read_only
-from hasse.index.kernels.candidates import Candidates
 from hasse.index.kernels.compiling import kernel
-from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
 from hasse.index.types import Orientation, Points
 
@@ -80,8 +77,8 @@ class CosineBounds(Bounds):
         rows, dimension = shape
         half = half_block(rows, page)
         blocks = -(-rows // (2 * half))
-        directions = _read_directions(folder / BASIS)
-        basis = map_array(folder / BASIS, np.float32, (dimension, directions))
+        basis = map_array(folder / BASIS, np.float32, (dimension, None))
+        directions = basis.shape[1]
         residuals = map_array(folder / RESIDUALS, np.float32, (blocks, 2, 2 * half))
         return cls(
             map_array(folder / COLUMNS, np.uint8, (blocks, directions, half)),
@@ -120,40 +117,10 @@ class CosineBounds(Bounds):
             lengths,
         )
 
-    def propose(
-        self,
-        state: BatchState,
-        count: int,
-        share: float,
-        excluded: NDArray[np.bool_],
-        workers: Workers,
-    ) -> tuple[Candidates, NDArray[np.float64]]:
-        """Return up to `count` live rows with the smallest sums for each query.
-
-        `share` is ignored: sums are over all coordinates, because few of them say little about a
-        product. Also returns, for each query (B,), a lower bound on all other live rows.
-        """
-        return Bounds.propose(self, state, count, 1.0, excluded, workers)
-
     def _add_row_terms(self, state: BatchState) -> None:
         scales = state.lengths / state.tables.units[:, None]
         _add_residuals(self.residuals, self.largest_residuals, scales, state.sums)
         state.bytes_read += self.residuals.nbytes
-
-
-def _read_directions(path: Path) -> int:
-    """Return M, the number of directions in the file of a basis.
-
-    Raises:
-        DamagedIndexError: the file holds no matrix.
-    """
-    try:
-        shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-    except (ValueError, EOFError) as error:
-        raise DamagedIndexError(f"{path} is not an array file ({error})") from error
-    if len(shape) != 2:
-        raise DamagedIndexError(f"{path} holds no matrix")
-    return int(shape[1])
 
 
 def _lengths(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -195,6 +162,7 @@ def _tables_of(
     shifts, units = np.zeros((count, groups), np.int64), np.empty(count)
     lowest = np.empty(count)
     _tabulate(coordinates, levels, bases, order, entries, shifts, units, lowest)
+    # All groups are looked up for any share, because few of them say little about a product.
     return Tables(order, entries, shifts, units, np.zeros((count, groups)), lowest)
 
 

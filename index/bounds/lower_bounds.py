@@ -5,8 +5,7 @@
     codes.npy      uint8 (R, N), a byte per coordinate, see `hasse.index.bounds.byte_codes`
 
 A search takes three steps: it scans the columns of all rows, reads the bytes of the remaining rows,
-and scores the points of the rows that remain then. A large batch of images that searches captions
-multiplies the bytes of all rows instead of the first step (`index.bounds.byte_products`).
+and scores the points of the rows that remain then.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasse.index.bounds import byte_codes as coding
-from hasse.index.bounds import byte_products, nibble_scan
+from hasse.index.bounds import nibble_scan
 from hasse.index.bounds.files import CODES, COLUMNS, LEVELS_FILE
 from hasse.index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
 from hasse.index.bounds.query_tables import GROUP, Tables, tables_of
@@ -27,9 +26,6 @@ from hasse.index.kernels.candidates import Candidates, starts_of
 from hasse.index.kernels.threads import Workers
 from hasse.index.kernels.violations import relative_error
 from hasse.index.types import Ids, Orientation, Points
-
-# From this number of queries on, multiplying all bytes is faster than looking up half bytes.
-_BATCH = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -105,12 +101,8 @@ class Bounds:
         queries = read_only(queries)
         blocks, dimension, half = self.columns.shape
         count = len(queries)
-        if self._multiplies(count):
-            tables = Tables.empty(count)
-        else:
-            tables = tables_of(queries, self.levels[0], self.levels[1], self.orientation)
         return BatchState(
-            tables,
+            tables_of(queries, self.levels[0], self.levels[1], self.orientation),
             coding.encode_queries(queries, self.step, self.orientation),
             np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
@@ -119,14 +111,6 @@ class Bounds:
             1 - relative_error(dimension) - 1e-12,
             np.zeros((count, 2)),
         )
-
-    def _multiplies(self, queries: int) -> bool:
-        """Return whether a batch of this size multiplies all bytes instead of scanning columns.
-
-        A caption needs few coordinates of an image: its own largest, whose columns are read. The
-        coordinates of captions that an image needs differ from row to row.
-        """
-        return queries >= _BATCH and self.orientation is Orientation.STORED_GENERAL
 
     def propose(
         self,
@@ -143,10 +127,16 @@ class Bounds:
         """
         tables, sums = state.tables, state.sums
         state.summed_groups[:] = tables.groups(share)
-        if self._multiplies(len(sums)):
-            self._multiply(state, workers)
-        else:
-            self._look_up(state, workers)
+        blocks, _, half = self.columns.shape
+        bytes_read = blocks * GROUP * half * state.summed_groups
+        state.bytes_read += bytes_read
+
+        def add(edges: tuple[int, int]) -> None:
+            parts = (tables.order, tables.entries, tables.shifts, state.summed_groups)
+            nibble_scan.add_groups(self.columns, *parts, *edges, sums)
+
+        workers.map(add, workers.ranges(blocks, int(bytes_read.sum()) // blocks))
+        self._add_row_terms(state)
         queries = len(sums)
         chosen_rows = np.empty((queries, min(count, self.rows)), np.int64)
         counts, rests = np.empty(queries, np.int64), np.empty(queries)
@@ -158,37 +148,6 @@ class Bounds:
         pairs = zip(chosen_rows, counts.tolist(), strict=True)
         least = tables.bases + rests * tables.units
         return Candidates.of([rows[:n] for rows, n in pairs]), least
-
-    def _look_up(self, state: BatchState, workers: Workers) -> None:
-        """Write the sums over the first groups of coordinates."""
-        tables = state.tables
-        blocks, _, half = self.columns.shape
-        bytes_read = blocks * GROUP * half * state.summed_groups
-        state.bytes_read += bytes_read
-
-        def add(edges: tuple[int, int]) -> None:
-            parts = (tables.order, tables.entries, tables.shifts, state.summed_groups)
-            nibble_scan.add_groups(self.columns, *parts, *edges, state.sums)
-
-        workers.map(add, workers.ranges(blocks, int(bytes_read.sum()) // blocks))
-        self._add_row_terms(state)
-
-    def _multiply(self, state: BatchState, workers: Workers) -> None:
-        """Write the sums over all coordinates."""
-        blocks, dimension, half = self.columns.shape
-        count, orientation = len(state.codes), self.orientation
-        queries = byte_products.pad_queries(state.codes, orientation)
-        shift = byte_products.shift_for(self.codes, queries, orientation)
-        # Rounded down, for the rounding of the unit and of its multiples.
-        state.tables.units[:] = self.step**2 * 2.0**shift * (1 - 2.0**-40)
-        state.bytes_read += self.codes.nbytes // count
-        sums = state.sums.reshape(count, blocks * 2 * half)
-
-        def multiply(edges: tuple[int, int]) -> None:
-            parts = (self.codes, queries, int(orientation), shift, half)
-            byte_products.add_products(*parts, *edges, sums)
-
-        workers.map(multiply, workers.ranges(blocks, 2 * half * dimension))
 
     def _add_row_terms(self, state: BatchState) -> None:
         """Add the terms that depend on the row alone; only the cosine has some."""

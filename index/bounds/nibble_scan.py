@@ -42,24 +42,18 @@ _STEP = 64  # precision of the first threshold
 _ONE = np.uint64(1)  # unsigned, because a signed difference must not overflow
 
 
-def features() -> set[str]:
-    """Return LLVM's names of the instruction sets that kernels are compiled for."""
-    names = config.CPU_FEATURES
-    if names is None:
-        names = "" if config.CPU_NAME else codegen.get_host_cpu_features()
-    return {name[1:] for name in names.split(",") if name.startswith("+")}
-
-
 def _lookup_of_this_machine() -> tuple[int, str]:
     """Return how many bytes one instruction looks up in a table of 16, and its name in LLVM."""
-    available = features()
+    features = config.CPU_FEATURES
+    if features is None:
+        features = "" if config.CPU_NAME else codegen.get_host_cpu_features()
     for feature, width, name in (
-        ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
-        ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
-        ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
-        ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
+        ("+avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
+        ("+avx2", 32, "llvm.x86.avx2.pshuf.b"),
+        ("+ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
+        ("+neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
     ):
-        if feature in available:
+        if feature in features.split(","):
             return width, name
     return 16, ""
 
@@ -198,15 +192,6 @@ def row_of(place: int, half: int) -> int:
     pair, parity = place & _SUMS - 1, place >> _LOG_SUMS & 1
     upper, vector = place >> _LOG_SUMS + 1 & 1, place >> _LOG_SUMS + 2
     return vector * _WIDTH + 2 * pair + parity + upper * half
-
-
-@kernel
-def place_of(row: int, half: int) -> int:
-    """Return the place of the sum of a row of a block: the inverse of `row_of`."""
-    upper = row >= half
-    row -= upper * half
-    vector, pair, parity = row // _WIDTH, row % _WIDTH // 2, row % 2
-    return (((vector << 1 | upper) << 1 | parity) << _LOG_SUMS) + pair
 
 
 @kernel

@@ -52,23 +52,10 @@ class Tables:
     cumulative: NDArray[np.float64]
     bases: NDArray[np.float64]
 
-    @classmethod
-    def empty(cls, count: int) -> Tables:
-        """Return tables without coordinates, for sums that are computed otherwise."""
-        return cls(
-            np.zeros((count, 1, GROUP), np.int32),
-            np.zeros((count, 0, GROUP, LEVELS), np.uint8),
-            np.zeros((count, 0), np.int64),
-            np.ones(count),
-            np.zeros((count, 0)),
-            np.zeros(count),
-        )
-
     def groups(self, share: float) -> NDArray[np.int64]:
         """Return how many groups (B,) add this share of each query's expected violation."""
-        groups = np.empty(len(self.cumulative), np.int64)
-        _count_groups(self.cumulative, share, self.shifts.shape[1], groups)
-        return groups
+        further = np.count_nonzero(self.cumulative < share, axis=1)
+        return np.asarray(np.minimum(1 + further, self.shifts.shape[1]))
 
     def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
         """Return the largest sums of rows whose true violations may be `largest`, of B queries."""
@@ -106,16 +93,6 @@ def tables_of(
     # Contiguous, because the kernels are compiled for this layout.
     entries, shifts = (np.ascontiguousarray(each[:, :used]) for each in (entries, shifts))
     return Tables(order, entries, shifts, units, cumulative, np.zeros(count))
-
-
-@brief
-def _count_groups(
-    cumulative: NDArray[np.float64], share: float, most: int, groups: NDArray[np.int64]
-) -> None:
-    for b in range(cumulative.shape[0]):
-        groups[b] = 1
-        while groups[b] < most and cumulative[b, groups[b] - 1] < share:
-            groups[b] += 1
 
 
 @kernel

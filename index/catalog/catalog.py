@@ -36,7 +36,6 @@ from hasse.index.catalog.schema import (
     REMOVED,
     SEGMENTS,
     UNREADABLE_FACTS,
-    UPGRADABLE_FORMATS,
     VERSION_FACTS,
     WRITTEN,
     batched,
@@ -317,10 +316,8 @@ class Catalog(Database):
 def _other_format(url: sql.URL, version: int) -> FormatVersionError:
     if version > FORMAT:
         writer, remedy = "a newer version of Hasse", "install that version or a later one"
-    elif version in UPGRADABLE_FORMATS:
-        writer, remedy = "an earlier version", "open it once where it can be written"
     else:
-        writer, remedy = "a version before 0.2.0", "build the index again, or use that version"
+        writer, remedy = "a version before 0.3.0", "build the index again, or use that version"
     return FormatVersionError(
         f"{url.database} has the format {version} of {writer}, and this version reads {FORMAT}: "
         f"{remedy}"

@@ -15,7 +15,6 @@ import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Integer, Table, Text
 
 FORMAT = 9
-UPGRADABLE_FORMATS = (6, 7, 8)  # `index.catalog.upgrade` converts these; 0.2.0 wrote 6
 # New ids continue after the largest id below this bound, so that a user may choose an id above it
 # without using up those in between. Deleted ids above it are stored for good.
 FAR_IDS = 2**52

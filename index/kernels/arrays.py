@@ -95,8 +95,10 @@ def _advise(array: NDArray[Any], advice: int) -> None:
         owner.madvise(advice)
 
 
-def map_array(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+def map_array(path: Path, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Map a `.npy` file read-only; read it if it is small, since a map needs a file descriptor.
+
+    `shape` has None where the file may have any size.
 
     Raises:
         DamagedIndexError: it is not an array file, or has another shape or dtype.
@@ -106,7 +108,10 @@ def map_array(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> ND
         array = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise DamagedIndexError(f"{path} is not an array file ({error})") from error
-    if array.shape != shape or array.dtype != dtype:
+    known = tuple(
+        None if size is None else got for size, got in zip(shape, array.shape, strict=False)
+    )
+    if array.ndim != len(shape) or known != shape or array.dtype != dtype:
         raise DamagedIndexError(
             f"{path} holds {array.dtype} {array.shape} and should hold {np.dtype(dtype)} {shape}"
         )

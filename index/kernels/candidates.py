@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.index.kernels.compiling import brief
 from hasse.index.types import Ids
 
 
@@ -46,25 +45,10 @@ class Candidates:
 
     def without(self, known: Candidates) -> Candidates:
         """Return the rows that are not in `known`, query by query."""
-        return Candidates(*_without(self.rows, self.starts, known.rows, known.starts))
+        pairs = zip(self, known, strict=True)
+        return Candidates.of([np.setdiff1d(*pair, assume_unique=True) for pair in pairs])
 
 
 def starts_of(counts: Iterable[int]) -> Ids:
     """Return the starts of parts with these lengths in a joined array, and its length."""
     return np.fromiter(itertools.accumulate(counts, initial=0), np.int64)
-
-
-@brief
-def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids, Ids]:
-    new, new_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
-    count = 0
-    for b in range(starts.shape[0] - 1):
-        at, end = known_starts[b], known_starts[b + 1]
-        for place in range(starts[b], starts[b + 1]):
-            row = rows[place]
-            while at < end and known[at] < row:
-                at += 1
-            new[count] = row
-            count += at == end or known[at] != row
-        new_starts[b + 1] = count
-    return new[:count], new_starts

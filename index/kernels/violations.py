@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 
 from hasse.index.kernels.compiling import kernel, reduction
 from hasse.index.kernels.heap import push
-from hasse.index.kernels.prefetch import prefetch
 from hasse.index.types import Ids, Orientation, Points
-
-CHUNK = 16  # coordinates of a cache line
-_ROWS_AHEAD = 8  # between the row that is scored and the one that is prefetched
 
 
 def relative_error(dimension: int) -> float:
@@ -97,7 +93,4 @@ def score_candidates(
     """
     for b in range(queries.shape[0]):
         for at in range(max(start, starts[b]), min(stop, starts[b + 1])):
-            if at + _ROWS_AHEAD < stop:
-                for j in range(0, points.shape[1], CHUNK):
-                    prefetch(points, rows[at + _ROWS_AHEAD], j)
             violations[at] = violation(points[rows[at]], queries[b], orientation)

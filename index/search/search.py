@@ -337,8 +337,7 @@ def is_scanned(live: LiveSegment, query: Query, batch: int, costs: Costs = MEASU
     """Return whether a batch of queries scores all live rows of a segment."""
     segment = live.segment
     proved = query.mode == "certified"
-    has_choice = segment.bounds is not None or (not proved and segment.prefilter is not None)
-    if query.mode == "exact" or not has_choice:
+    if query.mode == "exact" or segment.bounds is None:
         return True
     count = candidate_count(query, segment.rows)
     if live.live_rows <= max(count, segment.rows // _FEW):

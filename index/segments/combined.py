@@ -26,12 +26,7 @@ _SMALL_BYTES = 1 << 20
 
 def is_small(live: LiveSegment) -> bool:
     """Return whether a segment is combined with others."""
-    segment = live.segment
-    return (
-        segment.points.nbytes < _SMALL_BYTES
-        and segment.bounds is None
-        and segment.prefilter is None
-    )
+    return live.segment.bounds is None and live.segment.points.nbytes < _SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -63,7 +63,7 @@ class Thresholds:
     Attributes:
         bounds_from_bytes: size of the points; below 16 MB a scan takes half a millisecond, which
             bounds cannot improve.
-        prefilter_from_rows: number of rows for a FAISS index, where one helps.
+        prefilter_from_rows: number of rows for a FAISS index, beside bounds, where one helps.
         costs: choose between a scan and bounds in segments with bounds.
     """
 

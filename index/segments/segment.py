@@ -5,7 +5,7 @@
     ids.npy          int64 (R,)
     columns.npy, levels.npy, codes.npy    lower bounds, see `hasse.index.bounds.lower_bounds`
     basis.npy, residuals.npy              instead of codes for the cosine, see `index.bounds.cosine`
-    prefilter.faiss                       candidates, see `hasse.index.segments.prefilter`
+    candidates.faiss                      candidates, see `hasse.index.segments.prefilter`
 
 Only large segments get bounds and a prefilter. A prefilter is made only where it proposes better
 candidates than the bounds' heaviest coordinates.
@@ -49,7 +49,7 @@ SEGMENTS_FOLDER = "segments"  # in the folder of the index; holds one folder for
 MANIFEST = "manifest.json"
 POINTS = "points.npy"
 IDS = "ids.npy"
-PREFILTER = "prefilter.faiss"
+PREFILTER = "candidates.faiss"  # 0.3.0 ranked by other products in "prefilter.faiss"
 
 Verify: TypeAlias = Literal["checksums", "later", "sizes"]
 
@@ -133,7 +133,7 @@ class SegmentWriter:
 
             step = write_bounds(self.folder, points, orientation)
             names += [COLUMNS, LEVELS_FILE, CODES]
-        can_prefilter = orientation is not Orientation.QUERY_GENERAL
+        can_prefilter = step is not None and orientation is not Orientation.QUERY_GENERAL
         if can_prefilter and self.rows >= self._thresholds.prefilter_from_rows:
             from hasse.index.segments.prefilter import write_prefilter
 
@@ -256,7 +256,7 @@ class Segment:
         if PREFILTER in record.files and not points_only:
             from hasse.index.segments.prefilter import Prefilter
 
-            prefilter = Prefilter.open(folder / PREFILTER)
+            prefilter = Prefilter.open(folder / PREFILTER, points, orientation)
         return cls(
             folder,
             record,

@@ -24,13 +24,7 @@ from hasse.index.segments.change import Change
 from hasse.index.segments.cost_model import DEFAULT, Thresholds
 from hasse.index.segments.segment import SEGMENTS_FOLDER, write_segment
 from hasse.index.segments.staging import STAGING, staged_model
-from hasse.index.types import (
-    KINDS,
-    FolderRow,
-    Ids,
-    Kind,
-    ModelIdentity,
-)
+from hasse.index.types import KINDS, FolderRow, Ids, Kind, ModelIdentity
 
 LOCK = "lock"
 LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers

@@ -20,10 +20,4 @@ TextSource: TypeAlias = Literal[
 ]
 TEXT_SOURCES: tuple[TextSource, ...] = get_args(TextSource)
 # Sources of `Metadata.texts`, which are replaced together.
-METADATA_SOURCES: tuple[TextSource, ...] = (
-    "title",
-    "keyword",
-    "description",
-    "place",
-    "camera",
-)
+METADATA_SOURCES: tuple[TextSource, ...] = ("title", "keyword", "description", "place", "camera")

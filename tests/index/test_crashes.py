@@ -47,7 +47,7 @@ def test_full_disk_at_any_write_is_reported_and_changes_nothing(
 
 
 @pytest.mark.slow
-def test_kill_at_any_write_with_a_catalog_in_postgresql_leaves_one_generation_or_the_other(
+def test_postgresql_kill_at_any_write_leaves_one_generation_or_the_other(
     tmp_path: Path,
 ) -> None:
     with new_database():  # or skip

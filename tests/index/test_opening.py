@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,12 +17,12 @@ import numpy as np
 import pytest
 
 from hasse.index.build import build
-from hasse.index.catalog.schema import FORMAT, UPGRADABLE_FORMATS
-from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.schema import FORMAT
 from hasse.index.errors import (
     DamagedIndexError,
     FormatVersionError,
     IndexExistsError,
+    MissingGpuExtraError,
     MissingIndexError,
     ModelMismatchError,
     NotAnIndexError,
@@ -29,7 +30,7 @@ from hasse.index.errors import (
 )
 from hasse.index.search.query import Query
 from hasse.index.store import Index
-from hasse.index.types import CaptionRow, ModelIdentity
+from hasse.index.types import ModelIdentity
 from hasse.index.verify import verify
 from tests.index.samples import images, model, small_index
 
@@ -40,6 +41,17 @@ def test_index_is_not_written_over_another(tmp_path: Path) -> None:
         Index.create(tmp_path / "i", model())
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == 12
+
+
+def test_open_on_a_gpu_without_torch_names_the_extra_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_index(tmp_path / "i").close()
+    monkeypatch.delitem(sys.modules, "hasse.index.search.gpu_scan", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    remedy = r"cuda needs torch, .*type pip install 'hasse-search\[gpu\]'"
+    with pytest.raises(MissingGpuExtraError, match=remedy):
+        Index.open(tmp_path / "i", device="cuda")
 
 
 def test_create_at_once_by_two_makes_one_index_and_tells_the_other(tmp_path: Path) -> None:
@@ -57,7 +69,7 @@ def test_create_at_once_by_two_makes_one_index_and_tells_the_other(tmp_path: Pat
         assert sorted(pool.map(made, range(2))) == [False, True]
 
 
-def test_create_where_another_writes_for_long_tells_at_once_that_there_is_an_index(
+def test_create_beside_a_long_writer_says_at_once_that_an_index_exists(
     tmp_path: Path,
 ) -> None:
     with small_index(tmp_path / "i") as index, index.writing(), pytest.raises(IndexExistsError):
@@ -120,7 +132,7 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
 @pytest.mark.parametrize(
     ("other", "made", "remedy"),
     [
-        (min(UPGRADABLE_FORMATS) - 1, "a version before 0.2.0", "build the index again"),
+        (FORMAT - 1, "a version before 0.3.0", "build the index again"),
         (FORMAT + 1, "a newer version of Hasse", "install that version"),
     ],
 )
@@ -134,21 +146,6 @@ def test_index_of_an_earlier_or_later_format_is_refused_by_name_and_left_alone(
     with pytest.raises(FormatVersionError, match=said):
         Index.open(tmp_path / "i")
     assert (tmp_path / "i" / "catalog.db").read_bytes() == before
-
-
-def test_index_of_the_format_before_is_brought_up_to_date(tmp_path: Path) -> None:
-    small_index(tmp_path / "i").close()
-    set_format(tmp_path / "i", FORMAT - 1)
-    with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as catalog, catalog:
-        for table in ("documents", "documents_words", "documents_trigrams", "texts", "metadata"):
-            catalog.execute(f"DROP TABLE {table}")
-    with Index.open(tmp_path / "i") as index:
-        chosen = Selection(phrases=("caption 103",))
-        found = chosen.ids(index.catalog, index.folder, "image", np.arange(13))
-        assert found.tolist() == [3]
-        assert index.catalog.format() == FORMAT
-        assert index.catalog.captions([103]) == {103: CaptionRow(103, 3, "caption 103")}
-    assert verify(tmp_path / "i").ok
 
 
 def set_format(folder: Path, number: int) -> None:

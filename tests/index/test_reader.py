@@ -103,7 +103,7 @@ def test_announced_change_is_looked_for_once(
         assert len(looked) == 1
 
 
-def test_search_goes_on_without_a_generation_that_cannot_be_loaded_and_tries_again(
+def test_reader_failed_load_keeps_the_generation_and_tries_again(
     tmp_path: Path,
 ) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:

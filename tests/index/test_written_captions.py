@@ -65,7 +65,7 @@ def test_search_finds_written_captions_where_it_asks_or_there_are_no_others(
     assert found(index, either) == {11, 12, 13}
 
 
-def test_written_captions_go_when_their_image_gets_other_captions_or_another_picture(
+def test_generated_captions_go_when_their_image_or_captions_change(
     index: Index,
 ) -> None:
     rows = [CaptionRow(20, 1, "a dog"), CaptionRow(21, 2, "a cat", "other")]

@@ -32,7 +32,7 @@ def replaced(path: Path) -> None:
         lambda index, _: index.refresh(),
     ],
 )
-def test_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_another(
+def test_change_after_catalog_file_was_replaced_is_refused_by_name(
     change: Callable[[Index, object], object],
     take: Callable[[Path], None],
     why: str,

@@ -320,7 +320,7 @@ def test_changed_caption_is_found_by_verify(folder: Path, database: sql.URL) -> 
     assert any("104" in finding for finding in report.findings), report.findings
 
 
-def test_writer_in_postgresql_locks_out_another_and_commits_nothing_once_its_lock_is_lost(
+def test_postgresql_writer_that_loses_its_lock_commits_nothing(
     folder: Path, database: sql.URL
 ) -> None:
     with small_index(folder) as index, Index.open(folder) as other:
@@ -337,7 +337,7 @@ def test_writer_in_postgresql_locks_out_another_and_commits_nothing_once_its_loc
         assert other.remove([2]) == before + 1
 
 
-def test_generation_read_elsewhere_keeps_its_segments_in_postgresql_until_it_is_released(
+def test_postgresql_generation_read_elsewhere_keeps_its_segments(
     folder: Path, database: sql.URL
 ) -> None:
     def segments() -> set[str]:

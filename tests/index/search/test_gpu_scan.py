@@ -81,7 +81,7 @@ def test_shortlist_holds_few_more_rows_than_k(tmp_path: Path) -> None:
         assert 10 <= len(rows) <= 13
 
 
-def test_device_holds_the_segments_that_fit_and_releases_those_no_longer_searched(
+def test_accelerator_holds_segments_that_fit_and_releases_old_ones(
     tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(2)

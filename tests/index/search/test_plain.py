@@ -89,7 +89,7 @@ def test_an_index_opened_for_one_question_answers_as_any_other(mode: Mode, tmp_p
         assert all(segment.plan == "scan" for segment in once.info().segments)
 
 
-def test_an_index_opened_for_one_question_is_searched_by_bounds_where_it_is_large(
+def test_one_off_index_that_is_large_is_searched_by_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hasse.index.store.MAX_BYTES", 39 * 16 * 4)

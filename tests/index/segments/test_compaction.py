@@ -164,7 +164,7 @@ def test_tiers_merge_what_is_of_similar_size_and_leave_the_rest(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("sizes", "left"), [((100, 600), [100] * 4 + [600] * 4), ((9, 500), [2036])]
 )
-def test_segments_are_of_similar_size_when_all_are_small_or_within_a_factor_of_eight(
+def test_segments_after_merges_are_small_or_within_a_factor_of_eight(
     tmp_path: Path, sizes: tuple[int, int], left: list[int]
 ) -> None:
     first = 0
@@ -323,7 +323,7 @@ def test_change_during_a_merge_is_in_the_next_search(tmp_path: Path) -> None:
         } - {2}
 
 
-def test_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_no_others(
+def test_reader_until_refresh_keeps_only_its_own_segment_folders(
     tmp_path: Path,
 ) -> None:
     with grown(tmp_path / "i", 8) as index:

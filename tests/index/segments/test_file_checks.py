@@ -48,7 +48,7 @@ def ended(index: Index) -> FileChecks:
     return checks
 
 
-def test_large_segment_answers_before_it_is_compared_and_the_bytes_left_are_told(
+def test_large_segment_answers_before_it_is_compared_and_counts_bytes_left(
     folder: Path,
 ) -> None:
     with Index.open(folder, verify="later") as index:
@@ -58,7 +58,7 @@ def test_large_segment_answers_before_it_is_compared_and_the_bytes_left_are_told
         assert ended(index).bytes_left == 0
 
 
-def test_changed_byte_that_no_sample_shows_is_found_behind_searches_and_the_file_named(
+def test_file_checks_byte_changed_outside_the_sample_names_the_file(
     folder: Path,
 ) -> None:
     flip(folder, 64 * 3)  # of a row that is not in the sample

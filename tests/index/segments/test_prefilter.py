@@ -40,7 +40,8 @@ def found(
     count: int,
 ) -> tuple[list[Ids], list[Ids]]:
     write_prefilter(folder / PREFILTER, rows, orientation)
-    proposed = Prefilter.open(folder / PREFILTER).candidates(queries, count, excluded)
+    prefilter = Prefilter.open(folder / PREFILTER, rows, orientation)
+    proposed = prefilter.candidates(queries, count, excluded)
     best = TopK(len(queries), K)
     scan(
         rows,
@@ -60,17 +61,16 @@ def recall(proposed: list[Ids], exact: list[Ids]) -> float:
 
 
 @pytest.mark.parametrize("unit", [True, False])
-def test_prefilter_proposes_short_captions_whether_or_not_their_points_are_shorter(
-    unit: bool, tmp_path: Path
-) -> None:
+def test_prefilter_captions_of_any_length_proposes_short_ones(unit: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     every = facts(rng)
     captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 50, 12)
-    if unit:
-        captions /= np.linalg.norm(captions, axis=1, keepdims=True)
-    images /= np.linalg.norm(images, axis=1, keepdims=True) / (1 if unit else 2)
+    captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    if not unit:
+        captions *= rng.uniform(0.6, 1, (ROWS, 1)).astype(np.float32)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
     all_live = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 250)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 600)
     assert recall(proposed, exact) > 0.9
 
 
@@ -86,7 +86,7 @@ def test_prefilter_prefers_no_hubs_when_they_are_a_little_longer(
     captions *= np.linspace(1.03, 0.97, ROWS, dtype=np.float32)[far.argsort().argsort(), None]
     all_live = np.zeros(0, np.bool_)
     proposed, exact = found(
-        tmp_path, captions, images[:50], Orientation.STORED_GENERAL, all_live, 60
+        tmp_path, captions, images[:50], Orientation.STORED_GENERAL, all_live, 200
     )
     assert recall(proposed, exact) > 0.9
 
@@ -100,7 +100,21 @@ def test_prefilter_prefers_no_captions_of_common_facts(
     captions /= np.linalg.norm(captions, axis=1, keepdims=True)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     all_live = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 100)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 600)
+    assert recall(proposed, exact) > 0.95
+
+
+def test_prefilter_images_above_most_captions_proposes_their_hits(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    topics = rng.standard_normal((12, DIMENSION))
+    captions = np.abs(rng.standard_normal((ROWS, 12)) @ topics).astype(np.float32)
+    captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    alike = np.argsort(-captions[:50] @ captions.T, axis=1)[:, :20]
+    images = captions[alike].max(1)
+    all_live = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 600)
     assert recall(proposed, exact) > 0.95
 
 

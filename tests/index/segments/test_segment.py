@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import mmap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ from hasse.index.errors import (
 from hasse.index.kernels import arrays
 from hasse.index.search.query import Query
 from hasse.index.segments.cost_model import Thresholds
-from hasse.index.segments.segment import MANIFEST, Segment, SegmentWriter, write_segment
+from hasse.index.segments.segment import (
+    MANIFEST,
+    Segment,
+    SegmentWriter,
+    file_record,
+    write_segment,
+)
 from hasse.index.store import Index
 from hasse.index.types import Orientation
 from hasse.index.verify import verify
@@ -31,7 +38,7 @@ EVERY_FILE = {
     "codes.npy",
     "columns.npy",
     "levels.npy",
-    "prefilter.faiss",
+    "candidates.faiss",
     "manifest.json",
 }
 
@@ -73,11 +80,29 @@ def test_segments_carry_bounds_and_a_prefilter_where_these_are_worth_it(
     large = write_segment(tmp_path / "large", "caption", "order", np.arange(70), points, BOUNDED)
     assert set(large.files) == EVERY_FILE
     below = write_segment(tmp_path / "below", "image", "order", np.arange(70), points, BOUNDED)
-    assert set(below.files) == EVERY_FILE - {"prefilter.faiss"}
+    assert set(below.files) == EVERY_FILE - {"candidates.faiss"}
     cosine = write_segment(tmp_path / "cosine", "image", "cosine", np.arange(70), points, BOUNDED)
     assert set(cosine.files) == EVERY_FILE - {"codes.npy"} | {"basis.npy", "residuals.npy"}
     small = write_segment(tmp_path / "small", "image", "order", np.arange(70), points)
     assert set(small.files) == {"points.npy", "ids.npy", "manifest.json"}
+
+
+def test_segment_of_0_3_0_opens_without_its_faiss_index(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    points = embeddings(rng, 70, 8)
+    folder = tmp_path / "s"
+    record = write_segment(folder, "caption", "order", np.arange(70), points, BOUNDED)
+    (folder / "candidates.faiss").rename(folder / "prefilter.faiss")
+    manifest = folder / "manifest.json"
+    text = manifest.read_text(encoding="utf-8").replace("candidates.faiss", "prefilter.faiss")
+    manifest.write_text(text, encoding="utf-8")
+    files = {name.replace("candidates", "prefilter"): file for name, file in record.files.items()}
+    files["manifest.json"] = file_record(manifest)
+    segment = Segment.open(folder, replace(record, files=files))
+    assert segment.bounds is not None
+    assert segment.prefilter is None
+    assert np.array_equal(segment.points, points)
 
 
 @pytest.mark.parametrize("name", sorted(EVERY_FILE))
@@ -122,11 +147,11 @@ def test_faiss_never_reads_a_file_that_was_changed(
 ) -> None:
     points = embeddings(rng, 64, 4)
     record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points, BOUNDED)
-    path = tmp_path / "s" / "prefilter.faiss"
+    path = tmp_path / "s" / "candidates.faiss"
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1
     path.write_bytes(whole)
-    with pytest.raises(ChecksumError, match=r"prefilter\.faiss was changed"):
+    with pytest.raises(ChecksumError, match=r"candidates\.faiss was changed"):
         Segment.open(tmp_path / "s", record, "sizes")
 
 
