@@ -16,10 +16,7 @@ from hasse.service.plural import count
 
 def use(
     *,
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A name or a folder."),
-    ],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A name or a folder.")],
     library: Library = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Download a model without asking first.")
