@@ -41,7 +41,7 @@ _COMMANDS = {
 _ENTRY_POINTS = "hasse.commands"
 
 
-class RootGroup(CommandGroup, LazyGroup):
+class _RootGroup(CommandGroup, LazyGroup):
     """The root group: the commands above, and those that entry points add."""
 
     def table(self) -> Mapping[str, LazyCommand]:
@@ -59,7 +59,7 @@ class RootGroup(CommandGroup, LazyGroup):
 
 
 app = Commands(
-    cls=RootGroup,
+    cls=_RootGroup,
     help="""Search your pictures by what they show.
 
     \b

@@ -35,7 +35,7 @@ class ClusterError(HasseError):
     """The cluster cannot be reached or used; the message names the remedy."""
 
 
-def ray_of() -> Any:
+def _ray_of() -> Any:
     """Import Ray, with its environment set.
 
     Raises:
@@ -61,12 +61,12 @@ def connect(address: str | None = None) -> Any:
     """
     if address is not None:
         _require_listener(address)
-    if not has_token():
+    if not _has_token():
         raise ClusterError(
             f"there is no token for the cluster: copy ~/.ray/auth_token from its head, or name the "
             f"file in {TOKEN_PATH}"
         )
-    ray = ray_of()
+    ray = _ray_of()
     if ray.is_initialized():
         return ray
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
@@ -94,13 +94,13 @@ def start_head() -> None:
     Raises:
         ClusterError: Ray is missing or could not start.
     """
-    ray_of()
-    if not has_token():
+    _ray_of()
+    if not _has_token():
         _ray("get-auth-token", "--generate")
     _ray("start", "--head", "--port=6379", "--include-dashboard=false", "--disable-usage-stats")
 
 
-def has_token() -> bool:
+def _has_token() -> bool:
     """Return whether this process has a token for clusters."""
     named = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH)
     return bool(named) or (Path.home() / ".ray" / "auth_token").is_file()

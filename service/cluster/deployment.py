@@ -56,10 +56,10 @@ class Layout:
     @property
     def prefix(self) -> str:
         """The prefix of the names of all applications of the index."""
-        return prefix_of(self.folder)
+        return _prefix_of(self.folder)
 
 
-def prefix_of(folder: Path) -> str:
+def _prefix_of(folder: Path) -> str:
     """Return the prefix of the names of the applications of an index."""
     folder = folder.resolve()
     name = re.sub(r"[^A-Za-z0-9]+", "-", folder.name)
@@ -174,7 +174,7 @@ def status(ray: Any, folder: Path) -> list[ShardStatus]:
     """Return the state of each shard of an index, for every number of shards that is deployed."""
     shards = []
     for name, application in sorted(ray.serve.status().applications.items()):
-        match = re.fullmatch(rf"{re.escape(prefix_of(folder))}-(\d+)-(\d+)", name)
+        match = re.fullmatch(rf"{re.escape(_prefix_of(folder))}-(\d+)-(\d+)", name)
         if match is None:
             continue
         deployments = application.deployments.values()

@@ -90,7 +90,7 @@ def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "
     raise invalid(field, f"Hasse has never seen the {words}: say it in other words")
 
 
-class NotFiniteError(HasseError):
+class _NotFiniteError(HasseError):
     """The model returned a point with coordinates that are not finite."""
 
 
@@ -146,7 +146,7 @@ class EncodingQueue:
         try:
             points = self._points(key, items)
             if not all(np.isfinite(point).all() for point in points):
-                raise NotFiniteError("the model returned coordinates that are not finite")
+                raise _NotFiniteError("the model returned coordinates that are not finite")
         except Exception as error:
             raise ServiceError(
                 "encoding_failed", f"the model could not encode this {key.kind}"

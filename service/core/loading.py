@@ -162,13 +162,7 @@ def sweep(index: Index) -> None:
     try:
         with index.writing(timeout=0.0):
             stored_pictures.sweep(index.folder, index.catalog)
-    except (
-        DiskFullError,
-        IndexLockedError,
-        NotLoadedError,
-        ReadOnlyIndexError,
-        OSError,
-    ) as error:
+    except (DiskFullError, IndexLockedError, NotLoadedError, ReadOnlyIndexError, OSError) as error:
         event("not swept", reason=str(error))
 
 

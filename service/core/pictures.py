@@ -188,7 +188,7 @@ class PictureReader:
         try:
             inspected = inspect(picture, decoded, self._preprocessing)
         except OSError as error:
-            raise open_error(error) from None
+            raise _open_error(error) from None
         side = self._settings.thumbnail_size
         if max(decoded.image.size) < min(side, max(decoded.size)):  # too small for a thumbnail
             return inspected, self._reduced(picture, "thumbnail", stop)
@@ -203,7 +203,7 @@ class PictureReader:
         try:
             return self._decode_picture(source, self._settings.picture_limits, at_least, stop)
         except OSError as error:
-            raise open_error(error) from None
+            raise _open_error(error) from None
         except PictureError as error:
             if isinstance(source, Path):
                 raise picture_missing() from None
@@ -231,7 +231,7 @@ def picture_missing() -> ServiceError:
     )
 
 
-def open_error(error: OSError) -> ServiceError:
+def _open_error(error: OSError) -> ServiceError:
     """Return the error for a picture that cannot be opened: `picture_missing` or `busy`."""
     if not is_system_error(error):
         return picture_missing()
@@ -248,7 +248,7 @@ def version_of(path: Path, *parts: int) -> str:
     try:
         facts = path.stat()
     except OSError as error:
-        raise open_error(error) from None
+        raise _open_error(error) from None
     text = f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0{parts}"
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -282,7 +282,7 @@ def open_original(path: Path) -> OriginalPicture:
             file = opened.enter_context(open_regular(path))
             stored_format = format_of(file)
         except OSError as error:
-            raise open_error(error) from None
+            raise _open_error(error) from None
         if stored_format is None:
             raise picture_missing()
         original = OriginalPicture(file, os.fstat(file.fileno()).st_size, stored_format)

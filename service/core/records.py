@@ -26,7 +26,7 @@ Row = TypeVar("Row")
 async def image(engine: Engine, image_id: int) -> ImageRecord:
     """Return the record of an image; raises ServiceError `not_found`."""
     rows = await engine.in_catalog(lambda: engine.index.catalog.described_images([image_id]))
-    return image_record(_row(rows, image_id), engine.paths)
+    return _image_record(_row(rows, image_id), engine.paths)
 
 
 async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
@@ -34,7 +34,7 @@ async def caption(engine: Engine, caption_id: int) -> CaptionRecord:
     rows = await engine.in_catalog(lambda: engine.index.catalog.captions([caption_id]))
     if caption_id not in rows:
         raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
-    return caption_record(rows[caption_id])
+    return _caption_record(rows[caption_id])
 
 
 async def picture_file(engine: Engine, image_id: int) -> tuple[Path, str]:
@@ -92,14 +92,14 @@ async def reduced_picture(
     return version, await engine.pictures.reduced(path, size, version)
 
 
-def caption_record(row: CaptionRow) -> CaptionRecord:
+def _caption_record(row: CaptionRow) -> CaptionRecord:
     """Return the public record of a caption."""
     return CaptionRecord(
         caption_id=row.id, image_id=row.image_id, caption=row.text, written_by=row.written_by
     )
 
 
-def image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
+def _image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
     """Return the public record of an image."""
     row = image.row
     shown = paths.shown(row.file_name, [(file.path, file.folder) for file in image.paths])
@@ -112,7 +112,7 @@ def image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
         height=row.height,
         split=row.split,
         added=instant(row.added or 0),
-        captions=[caption_record(caption) for caption in image.captions],
+        captions=[_caption_record(caption) for caption in image.captions],
         image_url=image_url(row.id),
         thumbnail_url=thumbnail_url(row.id),
     )
@@ -120,7 +120,7 @@ def image_record(image: DescribedImage, paths: ShownPaths) -> ImageRecord:
 
 def added_image(image: DescribedImage, paths: ShownPaths, *, created: bool) -> AddedImage:
     """Return the public record of an uploaded image."""
-    return AddedImage(**dict(image_record(image, paths)), created=created)
+    return AddedImage(**dict(_image_record(image, paths)), created=created)
 
 
 def instant(milliseconds: int) -> str:

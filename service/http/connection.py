@@ -35,7 +35,7 @@ _TOO_LARGE = ServiceError(
 _MALFORMED = ServiceError("malformed", "this is not an HTTP/1.1 request")
 
 
-class PipelineFullError(HasseError):
+class _PipelineFullError(HasseError):
     """Ends the parsing of a connection with too many unanswered requests."""
 
 
@@ -82,7 +82,7 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except HttpParserError as error:
-            if isinstance(error.__context__, PipelineFullError):
+            if isinstance(error.__context__, _PipelineFullError):
                 self._end_after_answers()
                 return
             # httptools also fails on a target longer than HEAD_BYTES.
@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
         """Begin to receive a head, which must be complete before the idle timer ends."""
         client_reads_no_refusal = self._is_refused and self.flow.write_paused
         if client_reads_no_refusal or len(self.pipeline) >= MAX_PIPELINED:
-            raise PipelineFullError
+            raise _PipelineFullError
         super().on_message_begin()
         self._is_refused = False
         self._has_progress = self._has_new_head = True

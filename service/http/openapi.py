@@ -48,7 +48,7 @@ def takes(
     if json is not None:
         content["application/json"] = {"schema": _reference(json.__name__)}
     if form is not None:
-        content["multipart/form-data"] = {"schema": _reference(form_name(form))}
+        content["multipart/form-data"] = {"schema": _reference(_form_name(form))}
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -113,7 +113,7 @@ def describe(app: FastAPI) -> None:
     app.add_route("/openapi.json", send, include_in_schema=False)
 
 
-def form_name(model: type[BaseModel]) -> str:
+def _form_name(model: type[BaseModel]) -> str:
     """Return the name of the schema of a request as a form."""
     return f"{model.__name__.removesuffix('Query').removesuffix('Form')}Form"
 
@@ -171,7 +171,7 @@ def _add_form(schemas: dict[str, Any], model: type[BaseModel], picture: str) -> 
     uploaded = UploadForm.model_json_schema()["properties"]["image"]
     schema["properties"] = {"image": uploaded, **properties}
     schema["required"] = ["image", *sorted(required - {"image"})]
-    schema["title"] = form_name(model)
+    schema["title"] = _form_name(model)
     schemas[schema["title"]] = schema
 
 

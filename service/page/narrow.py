@@ -135,7 +135,7 @@ def draw_map(places: Sequence[PlaceCount]) -> WorldMap | None:
     unit = width / 100
     dots = [
         Place(
-            place_words(place),
+            _place_words(place),
             near(place.latitude, place.longitude),
             place.images,
             round(x, 3),
@@ -167,7 +167,7 @@ def _frame(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, 
     return middle[0] - height, middle[1] - height / 2, 2 * height, height
 
 
-def place_words(place: PlaceCount) -> str:
+def _place_words(place: PlaceCount) -> str:
     """Return the settlement and the country of a place, or its coordinates."""
     names = place.name.split(", ")
     if not place.name:

@@ -58,7 +58,7 @@ class Group:
     files: list[GroupFile]
 
 
-class DisjointSets:
+class _DisjointSets:
     """Disjoint sets of numbers (union-find). The root of a set is its smallest number."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ def find_versions(index: Index, limits: PictureLimits, report: ProgressCallback)
     `report` receives the number of compared pairs, and of pairs whose hashes are near.
     """
     rows = index.catalog.versions()
-    pictures = DisjointSets()
+    pictures = _DisjointSets()
     for row in rows.values():
         pictures.union(row.image_id, row.picture)
     images = index.catalog.images(rows)
@@ -138,7 +138,7 @@ def same_files(index: Index) -> list[Group]:
     """Return files of the same bytes, or of the same picture by what `find_versions` stored."""
     rows = index.catalog.versions()
     images = {row.id: row for row in index.catalog.all_rows()[0]}
-    pictures, first = DisjointSets(), dict[Hashable, int]()
+    pictures, first = _DisjointSets(), dict[Hashable, int]()
     for id_, image in images.items():
         keys: list[Hashable] = [image.sha256] if image.sha256 else []
         keys += [rows[id_].picture] if id_ in rows else []
@@ -179,7 +179,7 @@ def bursts(index: Index, workers: Workers, seconds: float) -> list[Group]:
         return []
     points = np.stack([stored[id_] for id_ in ids])
     times = np.array([images[id_].taken for id_ in ids], np.int64)
-    near, sets = _BURST_NEAR * _median_distance(points), DisjointSets()
+    near, sets = _BURST_NEAR * _median_distance(points), _DisjointSets()
     for pairs in self_join(points, near, workers, times, round(1000 * seconds)):
         for left, right in pairs.tolist():
             sets.union(left, right)

@@ -16,7 +16,7 @@ Probability = Annotated[
         description=(
             "The share of true pairs among pairs of this violation, measured after training on "
             "others; null for a model without calibration, or if it knows no word of a caption."
-        ),
+        )
     ),
 ]
 

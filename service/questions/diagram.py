@@ -113,11 +113,7 @@ async def _captions(
 
 
 async def _precedes(
-    engine: Engine,
-    texts: Sequence[str],
-    captions: Points,
-    image_ids: Sequence[int],
-    stages: Stages,
+    engine: Engine, texts: Sequence[str], captions: Points, image_ids: Sequence[int], stages: Stages
 ) -> Relation:
     """Return the relation "caption i precedes caption j": (C, N) -> (C, C)."""
     calibration = engine.checkpoint.calibration.caption

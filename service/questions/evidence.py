@@ -19,11 +19,7 @@ from hasse.index.text.query import Term, TextQuery, fold
 from hasse.index.types import ImageHitRow, Points, SourcedText
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import (
-    SearchKey,
-    image_hit_fields,
-    shortest_decimal,
-)
+from hasse.service.core.searching import SearchKey, image_hit_fields, shortest_decimal
 from hasse.service.errors import invalid
 from hasse.service.questions.pipeline import (
     AnswerBuilder,

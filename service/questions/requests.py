@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -163,12 +157,10 @@ class SearchOptions(QuestionRequest):
         ),
     )
     has_place: bool | None = Field(
-        default=None,
-        description="Search only pictures with a known place, or only those without.",
+        default=None, description="Search only pictures with a known place, or only those without."
     )
     has_captions: bool | None = Field(
-        default=None,
-        description="Search only pictures with human captions, or only those without.",
+        default=None, description="Search only pictures with human captions, or only those without."
     )
 
 
@@ -318,8 +310,7 @@ class EntailsQuery(PairQuery):
     """Judge whether a hypothesis follows from a premise."""
 
     where: bool = Field(
-        default=False,
-        description="Whether to return boxes of the things that the caption names.",
+        default=False, description="Whether to return boxes of the things that the caption names."
     )
 
 

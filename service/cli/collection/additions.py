@@ -91,7 +91,7 @@ def follow(library: Path, options: SyncOptions) -> None:
     def report(counts: Counts, generation: int) -> None:
         if options.read_text and (counts.added or counts.changed):
             reading.start()
-        typer.echo(f"{summarize(counts)}; generation {generation}")
+        typer.echo(f"{_summarize(counts)}; generation {generation}")
 
     with Index.open(library, verify="sizes") as opened:
         tell(f"following {', '.join(map(str, folders_of(opened)))}; Ctrl-C stops")
@@ -224,7 +224,7 @@ def warn_of_unknown_captions(texts: Collection[str], model: str) -> None:
         )
 
 
-def summarize(counts: Counts) -> str:
+def _summarize(counts: Counts) -> str:
     """Return the counts of a sync in one line."""
     parts = [count(counts.added, "picture") + " added"]
     numbers = (
@@ -295,7 +295,7 @@ def _sync(index: Index, encoders: Encoders, scanned: Scan, options: SyncOptions)
     for sentence in sync.plan.unreachable.values():
         tell(sentence)
     prefix = "nothing was changed; without --dry-run: " if options.dry_run else ""
-    typer.echo(f"{prefix}{summarize(counts)}{skipped_summary(sync.scan.skipped)}")
+    typer.echo(f"{prefix}{_summarize(counts)}{skipped_summary(sync.scan.skipped)}")
     if counts == Counts() and not scanned.named_folders:
         raise typer.Exit(1)  # none of the named files is a picture
 

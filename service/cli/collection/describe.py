@@ -29,8 +29,7 @@ def describe(
         typer.Argument(metavar="[PICTURE]", help="Its path, or the id of one in the library."),
     ] = None,
     all_pictures: Annotated[
-        bool,
-        typer.Option("--all", help="Write one for each picture of the library that has none."),
+        bool, typer.Option("--all", help="Write one for each picture of the library that has none.")
     ] = False,
     sidecars: Annotated[
         bool,

@@ -59,9 +59,7 @@ def _download(published: PublishedModel, *, yes: bool) -> Path:
     message = f"what is downloaded is kept in {folder}; the same command goes on from there"
     with progress("downloading (MB)") as report, resumable(lambda: message):
         hub.download(
-            model,
-            folder,
-            lambda done, total: report(done // _MEGABYTE, -(-total // _MEGABYTE)),
+            model, folder, lambda done, total: report(done // _MEGABYTE, -(-total // _MEGABYTE))
         )
     return _make(published.name, folder, published.repository)
 

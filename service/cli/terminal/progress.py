@@ -21,7 +21,7 @@ class ProgressCallback(Protocol):
     def __call__(self, done: int, total: int, remark: str = "") -> None: ...
 
 
-class Pace:
+class _Pace:
     """Speed of work and the time left, measured since the first report."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -64,7 +64,7 @@ def progress(label: str, *, silent: bool = False) -> Iterator[ProgressCallback]:
         rich.MofNCompleteColumn(),
         rich.TextColumn("{task.fields[pace]}"),
     )
-    pace = Pace(time.monotonic)
+    pace = _Pace(time.monotonic)
     with rich.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(label, total=None, pace="")
 
@@ -89,7 +89,7 @@ class LineProgress:
     def __init__(self, label: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.label = label
         self.clock = clock
-        self.pace = Pace(clock)
+        self.pace = _Pace(clock)
         self.started = clock()
         self.next = self.started + QUIET_SECONDS
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hasse.service.writing.image_source import EncodedImages
 
 
-class PlanOutdated(Exception):
+class _PlanOutdated(Exception):
     """Another writer has changed the index since the plan was made."""
 
 
@@ -128,7 +128,7 @@ class FolderSync:
         while True:
             try:
                 return write()
-            except PlanOutdated:
+            except _PlanOutdated:
                 self._plan_again()
 
     def _image(self, file: SeenFile) -> Image:
@@ -361,7 +361,7 @@ class FolderSync:
         folders = self._state.changed_folders(self.scan, self.plan.unreachable)
         with self._index.writing() as writer:
             if self._index.catalog.generation() != self._state.generation:
-                raise PlanOutdated
+                raise _PlanOutdated
             self._state.generation = writer.change(replace(change, folders=folders))
         self._state.folders_before = (*self._state.folders_before, *folders)
         self._index.announce()
