@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from hasse.models.errors import HasseError
 from hasse.service.client.call import Ask, Picture, file_of, is_picture, list_of, plain_fields
-from hasse.service.client.calls import Blocking, Questions, embed_calls
+from hasse.service.client.calls import Blocking, Questions, annotation_fields, embed_calls
 from hasse.service.client.errors import problem_error
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
@@ -154,8 +154,7 @@ class LocalIndex(Questions, Blocking):
 def _annotation(
     image_ids: Iterable[int], captions: Iterable[str], keywords: Iterable[str]
 ) -> AnnotationFields:
-    texts = {"captions": list_of(captions), "keywords": list_of(keywords)}
-    return validated(AnnotationFields, {"image_ids": list_of(image_ids), **texts})
+    return validated(AnnotationFields, annotation_fields(image_ids, captions, keywords))
 
 
 def _read(value: Any) -> Any:

@@ -15,23 +15,23 @@ from starlette.middleware.cors import CORSMiddleware
 
 from hasse.service.core.admission import Admission
 from hasse.service.core.engine import Engine
+from hasse.service.core.follower_state import FollowerState
+from hasse.service.core.readiness import Readiness
 from hasse.service.http import openapi, problems
 from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.hosts import Hosts
+from hasse.service.http.lifespan import Lifecycle, Open
 from hasse.service.http.middleware import RequestMiddleware
+from hasse.service.http.services import Services, requires
 from hasse.service.page import add_image, combine, narrow, picture_actions
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page import searches as saved_search_pages
-from hasse.service.page.sample import Samples
 from hasse.service.page.static_files import StaticFiles
+from hasse.service.questions.sample import Samples
 from hasse.service.routes import agents, collection, docs, exporting, operations, searches, writing
 from hasse.service.routes.questions import question_routes
-from hasse.service.runtime.following import FollowerState
-from hasse.service.runtime.readiness import Readiness
-from hasse.service.runtime.startup import Lifecycle, Open
-from hasse.service.services import Services, requires
 from hasse.service.settings import Settings, origins_of
 from hasse.service.telemetry.logs import LOGGER
 from hasse.service.telemetry.metrics import Metrics

@@ -170,9 +170,7 @@ class AnnotationFields(Request):
     )
 
     image_ids: list[ImageId] = Field(
-        min_length=1,
-        max_length=ANNOTATED_MAXIMUM,
-        description="Ids of images of the collection.",
+        min_length=1, max_length=ANNOTATED_MAXIMUM, description="Ids of images of the collection."
     )
     captions: list[CaptionText] = Field(
         default=[], max_length=ANNOTATIONS_MAXIMUM, description="What is true of each of them."
@@ -216,8 +214,7 @@ class ImageRecord(Answer):
     height: int | None
     split: str
     added: str = Field(
-        description="When the image became searchable.",
-        json_schema_extra={"format": "date-time"},
+        description="When the image became searchable.", json_schema_extra={"format": "date-time"}
     )
     captions: list[CaptionRecord]
     image_url: str

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hasse.lab.commands.long_running import CONTINUE_MESSAGE, consistent_options, stoppable
 from hasse.lab.commands.options import DatasetFolder, OnCluster
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, consistent_options, stoppable
 from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count

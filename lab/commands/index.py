@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hasse.lab.commands.options import DatasetFolder, Features, Model, NewLibrary, OnCluster
-from hasse.service.cli.collection.index_report import print_info, print_size
+from hasse.service.cli.collection.index_report import size
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import Encoding, Json, Library, LibraryModel
 from hasse.service.cli.terminal.progress import progress, tell
+from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
+
+if TYPE_CHECKING:
+    from hasse.index.info import IndexInfo, SegmentInfo
+
+_SEGMENT_COLUMNS = (
+    *("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "plan", "generation"),
+)
 
 index = Commands(help="Libraries of datasets, and how a library is stored.")
 
@@ -141,3 +151,48 @@ def info(*, library: Library = None, as_json: Json = False) -> None:
     with Index.open(configure(library=library).index, verify="sizes") as opened:
         index_info = opened.info()
     print_info(index_info, as_json=as_json)
+
+
+def print_size(info: IndexInfo, folder: Path) -> None:
+    """Print the size of a new index in one line."""
+    typer.echo(
+        f"{folder}: {count(info.images, 'image')}, {count(info.captions, 'caption')}, "
+        f"{size(info.bytes)}, model {info.model.name}"
+    )
+
+
+def print_info(info: IndexInfo, *, as_json: bool) -> None:
+    """Print two tables: the index, and its segments."""
+    if as_json:
+        typer.echo(json.dumps(asdict(info), indent=2, default=str))
+        return
+    model = info.model
+    print_table(
+        ("", ""),
+        [
+            ("images", f"{info.images:,}"),
+            ("captions", f"{info.captions:,}"),
+            ("generation", f"{info.generation:,}"),
+            ("size on disk", size(info.bytes)),
+            ("memory to serve", size(info.resident)),
+            ("model", f"{model.name} ({model.score}, {model.dimension} coordinates)"),
+            ("fingerprint", model.fingerprint),
+            ("checkpoint", model.checkpoint),
+        ],
+    )
+    typer.echo()
+    print_table(_SEGMENT_COLUMNS, [_cells(segment) for segment in info.segments])
+
+
+def _cells(segment: SegmentInfo) -> tuple[str, ...]:
+    return (
+        segment.name,
+        segment.kind,
+        f"{segment.rows:,}",
+        f"{segment.live:,}",
+        size(segment.bytes),
+        segment.bounds,
+        segment.prefilter,
+        segment.plan,
+        str(segment.generation),
+    )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.lab.commands.long_running import CONTINUE_MESSAGE, stoppable
 from hasse.lab.commands.options import DatasetFolder
 from hasse.lab.commands.training_report import training_report
 from hasse.service.cli.terminal.configuration import parse_pairs, picture_limits
 from hasse.service.cli.terminal.errors import resumable
-from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, stoppable
 from hasse.service.cli.terminal.options import Device, Workers
 from hasse.service.cli.terminal.progress import progress, tell
 

@@ -22,11 +22,7 @@ from hasse.service.client.call import (
     read_nothing,
     reader_of,
 )
-from hasse.service.client.options import (
-    DistinctOptions,
-    EvidenceOptions,
-    ImageOptions,
-)
+from hasse.service.client.options import DistinctOptions, EvidenceOptions, ImageOptions
 from hasse.service.questions import table
 from hasse.service.questions.answers import (
     AllOfAnswer,
@@ -217,28 +213,18 @@ class Calls(Questions):
 
     @_Method
     def annotate(
-        self,
-        image_ids: Iterable[int],
-        captions: Iterable[str] = (),
-        keywords: Iterable[str] = (),
+        self, image_ids: Iterable[int], captions: Iterable[str] = (), keywords: Iterable[str] = ()
     ) -> Call[None]:
         """Add captions and keywords that images lack."""
-        return Call(
-            "POST",
-            "/annotations",
-            read_nothing,
-            json=_annotation_fields(image_ids, captions, keywords),
-        )
+        fields = annotation_fields(image_ids, captions, keywords)
+        return Call("POST", "/annotations", read_nothing, json=fields)
 
     @_Method
     def unannotate(
-        self,
-        image_ids: Iterable[int],
-        captions: Iterable[str] = (),
-        keywords: Iterable[str] = (),
+        self, image_ids: Iterable[int], captions: Iterable[str] = (), keywords: Iterable[str] = ()
     ) -> Call[None]:
         """Remove human captions, and keywords that `annotate` added, from images."""
-        fields = _annotation_fields(image_ids, captions, keywords)
+        fields = annotation_fields(image_ids, captions, keywords)
         return Call("POST", "/annotations/remove", read_nothing, json=fields)
 
     @_Method
@@ -320,8 +306,9 @@ def _embed_call(texts: list[str]) -> Ask[list[Embedding]]:
     return Ask(table.EMBED, {"texts": texts}, lambda answer: answer.embeddings)
 
 
-def _annotation_fields(
+def annotation_fields(
     image_ids: Iterable[int], captions: Iterable[str], keywords: Iterable[str]
 ) -> dict[str, Any]:
+    """Return the fields of captions and keywords of images."""
     texts = {"captions": list_of(captions), "keywords": list_of(keywords)}
     return plain_fields({"image_ids": list_of(image_ids), **texts})

@@ -215,25 +215,16 @@ class ClusterIndex(Index):
         self, method: str, snapshot: ClusterSnapshot, arguments: tuple[Any, ...]
     ) -> list[Any]:
         """Call every shard for one generation, and send the generation to shards that lack it."""
-        generation = snapshot.generation
-        calls: list[tuple[Any, ...] | None] = [
-            (
-                generation,
-                *arguments,
-                snapshot.part(at) if self._sent_generations[at] < generation else None,
-            )
-            for at in range(self._count)
-        ]
-        parts = self._shards.gather(method, calls)
-        lacking = [at for at, part in enumerate(parts) if part is None]
-        if lacking:
-            repeated_calls = [
-                (generation, *arguments, snapshot.part(at)) if at in lacking else None
-                for at in range(self._count)
-            ]
-            for at, part in enumerate(self._shards.gather(method, repeated_calls)):
-                if at in lacking:
-                    parts[at] = part
+        generation, parts = snapshot.generation, list[Any]([None] * self._count)
+        for repeats in (False, True):
+            lacking = [at for at, part in enumerate(parts) if part is None]
+            calls: list[tuple[Any, ...] | None] = [None] * self._count
+            for at in lacking:
+                is_new = repeats or self._sent_generations[at] < generation
+                calls[at] = (generation, *arguments, snapshot.part(at) if is_new else None)
+            results = self._shards.gather(method, calls) if lacking else []
+            for at in lacking:
+                parts[at] = results[at]
         for at, part in enumerate(parts):
             if not isinstance(part, Exception):
                 self._sent_generations[at] = max(self._sent_generations[at], generation)

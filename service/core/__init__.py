@@ -1,1 +1,1 @@
-"""The engine: admission, batching, encoding and searching, without HTTP."""
+"""The engine: admission, batching, encoding, searching and writing, without HTTP."""

@@ -236,24 +236,19 @@ class Batcher(Generic[Key, Item, Result]):
     def _deliver(
         self, batch: list[_Job[Key, Item, Result]], results: list[BatchResult[Result]]
     ) -> None:
-        def settle() -> None:
-            for job, result in zip(batch, results, strict=True):
-                if not job.future.done():
-                    job.future.set_result(result)
-
-        _on_loop(batch[0].loop, settle)
+        self._settle(batch, lambda at: batch[at].future.set_result(results[at]))
 
     def _refuse(self, batch: Sequence[_Job[Key, Item, Result]], error: Exception) -> None:
-        def settle() -> None:
-            for job in batch:
+        self._settle(batch, lambda at: batch[at].future.set_exception(error))
+
+    def _settle(
+        self, batch: Sequence[_Job[Key, Item, Result]], settle: Callable[[int], None]
+    ) -> None:
+        def settle_waiting() -> None:
+            for at, job in enumerate(batch):
                 if not job.future.done():
-                    job.future.set_exception(error)
+                    settle(at)
 
-        if batch:
-            _on_loop(batch[0].loop, settle)
-
-
-def _on_loop(loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> None:
-    # Nobody waits on a loop that is closed.
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(settle)
+        # Nobody waits on a loop that is closed.
+        if batch and not batch[0].loop.is_closed():
+            batch[0].loop.call_soon_threadsafe(settle_waiting)

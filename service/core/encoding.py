@@ -114,10 +114,7 @@ class EncodingQueue:
         pictures = {"picture": settings.picture_batch, "enlarged picture": 1}
         sizes = {"caption": settings.caption_batch, **pictures}
         self.batcher: Batcher[EncodeKey, Item, Points] = Batcher(
-            "encoder",
-            self._run,
-            size=lambda key: sizes[key.kind],
-            on_death=on_death,
+            "encoder", self._run, size=lambda key: sizes[key.kind], on_death=on_death
         )
 
     async def encode(self, item: Item, stages: Stages) -> Points:

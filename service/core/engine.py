@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from hasse.models.captioning.phrases import PhraseWriter
     from hasse.service.core.pictures import PictureReader
+    from hasse.service.core.write_queue import WriteQueue
     from hasse.service.telemetry.metrics import Metrics
-    from hasse.service.writing.write_queue import WriteQueue
 
 Result = TypeVar("Result")
 
@@ -162,12 +162,12 @@ class Engine:
 
         settings, folder = self.settings, self.index.folder / FOLDER
         previews = PreviewCache(folder, settings.preview_cache_bytes)
-        return PictureReader(settings, self.checkpoint.model.preprocessing, previews=previews)
+        return PictureReader(settings, self.checkpoint.model.preprocessing, previews)
 
     @cached_property
     def writing(self) -> WriteQueue:
         """The queue of writes, created on first use."""
-        from hasse.service.writing.write_queue import WriteQueue
+        from hasse.service.core.write_queue import WriteQueue
 
         return WriteQueue(
             self.index,

@@ -1,4 +1,4 @@
-"""Decodes uploaded and stored pictures, a bounded number at a time; caches thumbnails."""
+"""Decodes uploaded and stored pictures, a bounded number at a time; caches reduced ones."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import asyncio
 import hashlib
 import os
 from asyncio import Semaphore, Task
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import IO, TypeAlias, TypeVar
 from weakref import finalize
-
-from PIL import Image
 
 from hasse.models.images.codecs import DecodedPicture
 from hasse.models.images.decoder import Cancellation
@@ -27,11 +23,12 @@ from hasse.models.images.limits import PictureError, PictureLimits, Reason
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.regular_file import is_system_error, open_regular
 from hasse.service.core.previews import (
+    PREVIEW_SIZES,
     SHORTEST,
     PreviewCache,
-    PreviewSize,
-    encode_preview,
-    preview_size,
+    ReducedSize,
+    ThumbnailCache,
+    reduce_picture,
 )
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
@@ -49,11 +46,10 @@ _REASONS: Mapping[Reason, str] = {
 }
 QUICK_SECONDS = 0.5  # a picture that takes longer moves to the slow places
 _PIECE = 1 << 18  # bytes per read of a file
-THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 
 
 class PictureReader:
-    """Decodes pictures and caches thumbnails. Belongs to one event loop.
+    """Decodes pictures and caches reduced ones. Belongs to one event loop.
 
     Uploaded and stored pictures have separate places, `decode_workers` each, so that no thumbnail
     waits for uploads. A picture that takes longer than `QUICK_SECONDS` leaves its place. It
@@ -65,8 +61,8 @@ class PictureReader:
         self,
         settings: Settings,
         preprocessing: Preprocessing,
+        previews: PreviewCache,
         decode_: Decode = decode,
-        previews: PreviewCache | None = None,
     ) -> None:
         self._settings = settings
         self._preprocessing = preprocessing
@@ -112,30 +108,35 @@ class PictureReader:
         Raises:
             ServiceError: as `pixels`.
         """
-        return await self._in_turn(picture, lambda stop: self._thumbnail(picture, stop))
+        return await self._in_turn(picture, lambda stop: self._reduced(picture, "thumbnail", stop))
 
-    async def thumbnail(self, path: Path, version: str) -> bytes:
-        """Return the JPEG thumbnail of a stored picture.
-
-        Raises:
-            ServiceError: `picture_missing`, or `busy` if too many wait.
-        """
-        cached = self._thumbnails.get(version)
-        if cached is None:
-            cached = await self._in_turn(path, lambda stop: self._thumbnail(path, stop))
-            self._thumbnails.put(version, cached)
-        return cached
-
-    async def preview(self, path: Path, size: PreviewSize, version: str) -> bytes:
-        """Return a preview of a stored picture as WebP, from the cache on disk if possible.
+    async def reduced(self, path: Path, size: ReducedSize, version: str) -> bytes:
+        """Return a stored picture at a size, from a cache if possible.
 
         Raises:
             ServiceError: `picture_missing`, or `busy` if too many wait.
         """
-        cache = self._previews
-        if cache is not None and (cached := await asyncio.to_thread(cache.get, version)):
+        if size == "thumbnail":
+            cached = self._thumbnails.get(version)
+        else:
+            cached = await asyncio.to_thread(self._previews.get, version)
+        if cached is not None:
             return cached
-        return await self._in_turn(path, lambda stop: self._preview(path, size, version, stop))
+        cache = self._thumbnails if size == "thumbnail" else self._previews
+
+        def make(stop: Cancellation) -> bytes:
+            content = self._reduced(path, size, stop)
+            cache.put(version, content)
+            return content
+
+        return await self._in_turn(path, make)
+
+    def version_of(self, path: Path, size: ReducedSize) -> str:
+        """Return the version of a stored picture at a size; raises as `version_of`."""
+        thumbnail_size = self._settings.thumbnail_size
+        return version_of(
+            path, thumbnail_size if size == "thumbnail" else PREVIEW_SIZES.index(size)
+        )
 
     def remember(self, path: Path, thumbnail: bytes) -> None:
         """Cache the thumbnail of a picture that was just stored.
@@ -143,7 +144,7 @@ class PictureReader:
         Raises:
             ServiceError: `picture_missing`.
         """
-        self._thumbnails.put(version_of(path, self._settings.thumbnail_size), thumbnail)
+        self._thumbnails.put(self.version_of(path, "thumbnail"), thumbnail)
 
     def close(self) -> None:
         """Stop decoding and end the threads."""
@@ -188,25 +189,15 @@ class PictureReader:
             inspected = inspect(picture, decoded, self._preprocessing)
         except OSError as error:
             raise open_error(error) from None
-        large = max(decoded.image.size) >= min(self._settings.thumbnail_size, max(decoded.size))
-        return inspected, self._scaled(decoded.image) if large else self._thumbnail(picture, stop)
+        side = self._settings.thumbnail_size
+        if max(decoded.image.size) < min(side, max(decoded.size)):  # too small for a thumbnail
+            return inspected, self._reduced(picture, "thumbnail", stop)
+        return inspected, reduce_picture(decoded, "thumbnail", side)
 
-    def _thumbnail(self, source: bytes | Path, stop: Cancellation) -> bytes:
-        return self._scaled(self._decode(source, self._settings.thumbnail_size, stop).image)
-
-    def _preview(self, path: Path, size: PreviewSize, version: str, stop: Cancellation) -> bytes:
-        decoded = self._decode(path, SHORTEST[size], stop)
-        content = encode_preview(decoded.image, *preview_size(*decoded.size, size))
-        if self._previews is not None:
-            self._previews.put(version, content)
-        return content
-
-    def _scaled(self, picture: Image.Image) -> bytes:
-        size = self._settings.thumbnail_size
-        picture.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-        out = BytesIO()
-        picture.save(out, "JPEG", quality=88, subsampling=0, optimize=True)
-        return out.getvalue()
+    def _reduced(self, source: bytes | Path, size: ReducedSize, stop: Cancellation) -> bytes:
+        side = self._settings.thumbnail_size
+        least = side if size == "thumbnail" else SHORTEST[size]
+        return reduce_picture(self._decode(source, least, stop), size, side)
 
     def _decode(self, source: bytes | Path, at_least: int, stop: Cancellation) -> DecodedPicture:
         try:
@@ -230,29 +221,6 @@ async def _finished(attempt: Task[Result]) -> bool:
         attempt.cancel()
         raise
     return attempt.done()
-
-
-class ThumbnailCache:
-    """Least-recently-used cache of thumbnails by version, bounded in bytes."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._size = 0
-        self._cached: OrderedDict[str, bytes] = OrderedDict()
-
-    def get(self, version: str) -> bytes | None:
-        """Return a cached thumbnail, or None."""
-        if version in self._cached:
-            self._cached.move_to_end(version)
-        return self._cached.get(version)
-
-    def put(self, version: str, thumbnail: bytes) -> None:
-        """Cache a thumbnail, and evict the oldest until all fit."""
-        self._size += len(thumbnail) - len(self._cached.pop(version, b""))
-        self._cached[version] = thumbnail
-        while self._size > self._capacity:
-            _, evicted = self._cached.popitem(last=False)
-            self._size -= len(evicted)
 
 
 def picture_missing() -> ServiceError:

@@ -1,9 +1,10 @@
-"""Previews of stored pictures: their sizes, and their cache on disk, bounded in bytes."""
+"""Thumbnails and previews of pictures: their sizes, and their caches, bounded in bytes."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
@@ -14,9 +15,16 @@ from uuid import uuid4
 
 from PIL import Image
 
+from hasse.models.images.codecs import DecodedPicture
+
 PreviewSize = Literal["medium", "large"]
+ReducedSize = Literal["thumbnail", "medium", "large"]
 PREVIEW_SIZES: tuple[PreviewSize, ...] = get_args(PreviewSize)
-PREVIEW_MEDIA_TYPE = "image/webp"
+MEDIA_TYPES: Mapping[ReducedSize, str] = {
+    "thumbnail": "image/jpeg",
+    "medium": "image/webp",
+    "large": "image/webp",
+}
 FOLDER = "previews"
 
 # Maximum number of pixels. A limit on the sides would shrink panoramas to a thin strip. A picture
@@ -37,6 +45,17 @@ def preview_size(width: int, height: int, size: PreviewSize) -> tuple[int, int]:
     return max(1, round(scale * width)), max(1, round(scale * height))
 
 
+def reduce_picture(picture: DecodedPicture, size: ReducedSize, thumbnail_size: int) -> bytes:
+    """Return a picture reduced to a size: a JPEG for a thumbnail, or else a WebP."""
+    if size != "thumbnail":
+        return encode_preview(picture.image, *preview_size(*picture.size, size))
+    limits = thumbnail_size, thumbnail_size
+    picture.image.thumbnail(limits, Image.Resampling.LANCZOS, reducing_gap=2.0)
+    out = BytesIO()
+    picture.image.save(out, "JPEG", quality=88, subsampling=0, optimize=True)
+    return out.getvalue()
+
+
 def encode_preview(picture: Image.Image, width: int, height: int) -> bytes:
     """Return a picture as a WebP of this size, or of its own size if that is smaller.
 
@@ -47,6 +66,32 @@ def encode_preview(picture: Image.Image, width: int, height: int) -> bytes:
     out = BytesIO()
     picture.save(out, "WEBP", quality=80, method=0)
     return out.getvalue()
+
+
+class ThumbnailCache:
+    """Least-recently-used cache of thumbnails by version in memory, bounded in bytes."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._size = 0
+        self._cached: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, version: str) -> bytes | None:
+        """Return a cached thumbnail, or None."""
+        with self._lock:
+            if version in self._cached:
+                self._cached.move_to_end(version)
+            return self._cached.get(version)
+
+    def put(self, version: str, content: bytes) -> None:
+        """Cache a thumbnail, and evict the oldest until all fit."""
+        with self._lock:
+            self._size += len(content) - len(self._cached.pop(version, b""))
+            self._cached[version] = content
+            while self._size > self._capacity:
+                _, evicted = self._cached.popitem(last=False)
+                self._size -= len(evicted)
 
 
 class PreviewCache:

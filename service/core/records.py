@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from hasse.index.types import CaptionRow, DescribedImage, ImageRow, Metadata
 from hasse.service.addresses import image_url, thumbnail_url
 from hasse.service.core.metadata import PictureDetails, picture_details
-from hasse.service.core.pictures import picture_missing, version_of
-from hasse.service.core.previews import PREVIEW_SIZES, PreviewSize
+from hasse.service.core.pictures import picture_missing
+from hasse.service.core.previews import ReducedSize
 from hasse.service.core.searching import ShownPaths
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.schemas import AddedImage, CaptionRecord, ImageRecord
@@ -75,10 +75,10 @@ async def details(engine: Engine, record: ImageRecord) -> PictureDetails:
     return await asyncio.to_thread(read_file)
 
 
-async def scaled_picture(
-    engine: Engine, image_id: int, size: PreviewSize | None, is_cached: Callable[[str], bool]
+async def reduced_picture(
+    engine: Engine, image_id: int, size: ReducedSize, is_cached: Callable[[str], bool]
 ) -> tuple[str, bytes]:
-    """Return the version of a preview, or of the thumbnail without `size`, and its bytes.
+    """Return the version of a thumbnail or a preview, and its bytes.
 
     There are no bytes if the client has this version already (`is_cached`).
 
@@ -86,12 +86,10 @@ async def scaled_picture(
         ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
     """
     path, _ = await picture_file(engine, image_id)
-    pictures = engine.pictures
-    if size is None:
-        version = version_of(path, engine.settings.thumbnail_size)
-        return version, b"" if is_cached(version) else await pictures.thumbnail(path, version)
-    version = version_of(path, PREVIEW_SIZES.index(size))
-    return version, b"" if is_cached(version) else await pictures.preview(path, size, version)
+    version = engine.pictures.version_of(path, size)
+    if is_cached(version):
+        return version, b""
+    return version, await engine.pictures.reduced(path, size, version)
 
 
 def caption_record(row: CaptionRow) -> CaptionRecord:

@@ -1,1 +1,1 @@
-"""The layers between uvicorn and the routes: connections, middleware, bodies, access keys."""
+"""Between uvicorn and the routes: connections, middleware, bodies, access keys, lifespan."""

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hasse.models.errors import HasseError
+from hasse.service.core.readiness import Phase
 from hasse.service.errors import ServiceError
 from hasse.service.http.middleware import (
     CLIENT_GONE,
@@ -23,8 +24,7 @@ from hasse.service.http.middleware import (
     record_answer,
     request_id_of,
 )
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import Services
+from hasse.service.http.services import Services
 
 HEAD_BYTES = 65_536  # largest head of a request
 MAX_PIPELINED = 8  # requests that may wait in a connection for earlier answers
@@ -204,11 +204,7 @@ class Connection(HttpToolsProtocol):
             or not self.parser.should_keep_alive()
         )
         self._answer(
-            error,
-            route,
-            self.parser.get_method().decode(),
-            self._path(),
-            closes=self._closes_after,
+            error, route, self.parser.get_method().decode(), self._path(), closes=self._closes_after
         )
         self._restart_idle_timer()  # the time limit for the rest of the body
         if self.expect_100_continue:

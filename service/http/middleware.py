@@ -18,11 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hasse.service.addresses import ROOT_PATH, networks_of, root_path_of, with_root_path
+from hasse.service.core.readiness import Phase
 from hasse.service.errors import ServiceError
 from hasse.service.http.hosts import WRONG_HOST
 from hasse.service.http.problems import problem
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import Services
+from hasse.service.http.services import Services
 from hasse.service.telemetry.logs import LOGGER, event
 from hasse.service.telemetry.metrics import Metrics
 from hasse.service.telemetry.stages import SPAN

@@ -12,42 +12,21 @@ from starlette.responses import Response
 
 from hasse.service.addresses import ROOT_PATH
 from hasse.service.errors import MEDIA_TYPE, REASONS
+from hasse.service.http.services import services_of
 from hasse.service.questions.requests import PART_HELP
 from hasse.service.questions.table import QUESTIONS
 from hasse.service.schemas import ID_MAXIMUM, AnnotationFields, Problem, UploadForm, kind_of
-from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
-# Reasons of errors that every question can have.
-QUESTION_REASONS = (
-    "malformed",
-    "unauthorized",
-    "quota",
-    "body_timeout",
-    "body_too_large",
-    "wrong_media_type",
-    "invalid",
-    "busy",
-    "client_gone",
+# Reasons of errors that every operation with a body, every question, every write can have.
+BODY_REASONS = (
+    *("malformed", "body_timeout", "body_too_large", "wrong_media_type", "invalid"),
     "encoding_failed",
-    "not_ready",
-    "catalog_unreachable",
-    "late",
 )
-# Reasons of errors that every write can have.
-WRITE_REASONS = (
-    "unauthorized",
-    "forbidden",
-    "quota",
-    "busy",
-    "not_ready",
-    "catalog_unreachable",
-    "late",
-    "disk_full",
-    "write_failed",
-    "client_gone",
-)
+_LOAD_REASONS = ("unauthorized", "quota", "busy", "not_ready", "catalog_unreachable", "late")
+QUESTION_REASONS = (*BODY_REASONS, *_LOAD_REASONS, "client_gone")
+WRITE_REASONS = (*_LOAD_REASONS, "forbidden", "disk_full", "write_failed", "client_gone")
 
 _REF = "#/components/schemas/{model}"
 _REQUEST_ID = {

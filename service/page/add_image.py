@@ -8,22 +8,18 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.errors import ServiceError, validated
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import View, render
 from hasse.service.page.writers import admit_writer, require_writes
 from hasse.service.schemas import UploadFields
-from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
 _URL = "/page/add"
 EMPTY_FORM = {"typed": "", "message": None, "image": None}  # variables of its template
-_FORM = View(
-    "add_image.html",
-    title="Add a picture · Hasse",
-    context=EMPTY_FORM,
-)
+_FORM = View("add_image.html", title="Add a picture · Hasse", context=EMPTY_FORM)
 
 
 @router.get(_URL)

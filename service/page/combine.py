@@ -14,6 +14,7 @@ from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.errors import ServiceError, invalid
 from hasse.service.http.multipart import FormField
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute, message_for
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
@@ -35,7 +36,6 @@ from hasse.service.questions.requests import (
     LikeQuery,
     Part,
 )
-from hasse.service.services import ServicesHere
 from hasse.service.settings import Settings
 from hasse.service.telemetry.stages import Stages
 

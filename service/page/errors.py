@@ -11,12 +11,12 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from hasse.service.addresses import address
+from hasse.service.core.readiness import Phase
 from hasse.service.errors import ServiceError
 from hasse.service.http.problems import CHALLENGE
+from hasse.service.http.services import services_of
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import services_of
 from hasse.service.settings import Settings
 
 
@@ -39,15 +39,13 @@ _MESSAGES: Mapping[str, ErrorMessage] = {
         "It is no longer where it was when the collection was indexed.",
     ),
     "too_many_pixels": ErrorMessage(
-        "That picture has too many pixels",
-        "Use a smaller copy: fine details do not matter here.",
+        "That picture has too many pixels", "Use a smaller copy: fine details do not matter here."
     ),
     "not_a_picture": ErrorMessage(
         "That is not a picture Hasse can read", "JPEG, PNG, WebP, GIF, AVIF and TIFF files work."
     ),
     "damaged_picture": ErrorMessage(
-        "That picture is damaged",
-        "The file is incomplete or has errors. Try another copy of it.",
+        "That picture is damaged", "The file is incomplete or has errors. Try another copy of it."
     ),
     "busy": ErrorMessage("Hasse is busy", "Too many people are searching.", retry=True),
     "late": ErrorMessage(

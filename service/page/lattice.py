@@ -9,6 +9,7 @@ from hasse.service.core import records
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
 from hasse.service.errors import invalid
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.diagram_layout import lay_out
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
@@ -19,7 +20,6 @@ from hasse.service.questions import table
 from hasse.service.questions.answers import Entailment
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import DiagramQuery, EntailsQuery
-from hasse.service.services import ServicesHere
 from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import CLAIM_WORDS, verdict
 

@@ -14,10 +14,10 @@ from starlette.responses import Response
 
 from hasse.index.catalog.overview import Overview, PlaceCount
 from hasse.service.core.metadata import coordinates, near
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
-from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from hasse.service.errors import invalid, validated
-from hasse.service.exporting import images_of
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
-from hasse.service.page.writers import admit_writer
+from hasse.service.page.writers import written_fields
+from hasse.service.routes.export_formats import images_of
 from hasse.service.routes.exporting import as_file
 from hasse.service.schemas import ANNOTATED_MAXIMUM, AnnotationFields, image_id_of
-from hasse.service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
@@ -22,8 +22,7 @@ _FIELDS = {"caption": "captions", "keyword": "keywords"}
 @router.post("/page/annotate")
 async def annotate(request: Request, services: ServicesHere) -> Response:
     """Add or remove a caption or keyword of a picture, and show the picture."""
-    fields = request.state.fields = dict((await services.bodies.form(request)).texts)
-    admit_writer(request, services, fields.get("key", ""))
+    fields = await written_fields(request, services)
     query = PageQuery.read(fields, services.settings).about(fields.get("image", ""))
     field = _FIELDS.get(fields.get("kind", ""))
     if query.image_id is None or field is None:

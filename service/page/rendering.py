@@ -17,11 +17,11 @@ from starlette.responses import HTMLResponse, Response
 from hasse.service.addresses import address, preview_url, thumbnail_url
 from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.errors import ServiceError
+from hasse.service.http.services import services_of
 from hasse.service.page.query import FILTERS, PageQuery
 from hasse.service.page.results import distinct, images_of
 from hasse.service.page.sources import shape, srcset
 from hasse.service.page.static_files import static
-from hasse.service.services import services_of
 from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import HIT_WORDS, WHERE_WORDS, percent, verdict
 

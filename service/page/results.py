@@ -10,7 +10,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from hasse.index.search.distinct import one_text
 from hasse.service.addresses import preview_url
 from hasse.service.core.metadata import PictureDetails
-from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
+from hasse.service.core.previews import MEDIA_TYPES
 from hasse.service.page.query import PageQuery
 from hasse.service.questions.answers import CaptionHit, ImageHit, SearchFacts
 from hasse.service.schemas import ImageRecord
@@ -93,7 +93,7 @@ class ShownPicture:
     def uploaded(cls, preview: bytes, name: str = "") -> ShownPicture:
         """Return an uploaded picture. It is inlined in the page, because it is not stored."""
         data = base64.b64encode(preview).decode("ascii")
-        url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
+        url = f"data:{MEDIA_TYPES['thumbnail']};base64,{data}"
         return cls(url, name or "your picture", f"Your picture {name}".strip())
 
 

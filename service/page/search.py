@@ -12,6 +12,7 @@ from hasse.models.vocabulary import words
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
 from hasse.service.errors import invalid
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.add_image import EMPTY_FORM
 from hasse.service.page.browse import browse
 from hasse.service.page.errors import PageRoute, is_draft
@@ -40,7 +41,6 @@ from hasse.service.questions.requests import (
     Likeness,
     SimilarQuery,
 )
-from hasse.service.services import ServicesHere
 from hasse.service.telemetry.stages import Stages
 
 router = APIRouter(route_class=PageRoute)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlencode
 
@@ -12,13 +12,13 @@ from starlette.responses import RedirectResponse, Response
 from hasse.service.addresses import address
 from hasse.service.core.engine import Engine
 from hasse.service.errors import ServiceError, invalid, validated
+from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
-from hasse.service.page.writers import admit_writer
+from hasse.service.page.writers import written_fields
 from hasse.service.questions import saved
 from hasse.service.questions.requests import ImageQuery
-from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
@@ -36,7 +36,7 @@ async def searches(request: Request, services: ServicesHere) -> Response:
 @router.post("/page/searches")
 async def keep(request: Request, services: ServicesHere) -> Response:
     """Save the search of an answer by a name, and show it."""
-    fields = await _fields(request, services)
+    fields = await written_fields(request, services)
     name = " ".join(fields.get("name", "").split())
     query = PageQuery.read(fields, services.settings)
     options = {
@@ -52,7 +52,7 @@ async def keep(request: Request, services: ServicesHere) -> Response:
 @router.post("/page/searches/looked")
 async def mark_seen(request: Request, services: ServicesHere) -> Response:
     """Mark the hits of a saved search as seen, and show it."""
-    name = (await _fields(request, services)).get("name", "")
+    name = (await written_fields(request, services)).get("name", "")
     await saved.mark_seen(services.engine, await find_saved(services.engine, name))
     return _redirect_to(name)
 
@@ -60,17 +60,10 @@ async def mark_seen(request: Request, services: ServicesHere) -> Response:
 @router.post("/page/searches/forget")
 async def forget(request: Request, services: ServicesHere) -> Response:
     """Delete a saved search, and show the first page."""
-    name = (await _fields(request, services)).get("name", "")
+    name = (await written_fields(request, services)).get("name", "")
     with _unknown_name_is_invalid():
         await saved.delete(services.engine, name)
     return RedirectResponse(address("/"), 303)
-
-
-async def _fields(request: Request, services: Services) -> Mapping[str, str]:
-    """Return the fields of a form that writes; raises as `admit_writer`."""
-    fields = request.state.fields = dict((await services.bodies.form(request)).texts)
-    admit_writer(request, services, fields.get("key", ""))
-    return fields
 
 
 async def find_saved(engine: Engine, name: str) -> saved.SavedSearchResult:

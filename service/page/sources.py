@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from hasse.service.addresses import preview_url, thumbnail_url
-from hasse.service.core.previews import preview_size
-
-SourceSize = Literal["thumbnail", "medium", "large"]
-
+from hasse.service.core.previews import ReducedSize, preview_size
 
 # Limits of a shape, in tenths. A row crops pictures of other shapes.
 _NARROWEST, _WIDEST = 5, 40
@@ -26,7 +22,7 @@ def shape(pixels: tuple[int | None, int | None]) -> int:
 def srcset(
     image_id: int,
     pixels: tuple[int | None, int | None],
-    sizes: Sequence[SourceSize],
+    sizes: Sequence[ReducedSize],
     thumbnail_size: int,
 ) -> str:
     """Return the sources of a picture with their widths, each once; "" if its size is not known.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 
 from hasse.service.errors import ServiceError
-from hasse.service.services import Services
+from hasse.service.http.services import Services
 
 
 def require_writes(services: Services) -> None:
@@ -35,3 +35,10 @@ def admit_writer(request: Request, services: Services, key: str) -> None:
         if error.reason != "unauthorized":
             raise
         raise ServiceError("forbidden", error.detail) from None
+
+
+async def written_fields(request: Request, services: Services) -> dict[str, str]:
+    """Return the fields of a form that writes; raises as `admit_writer`."""
+    fields = request.state.fields = dict((await services.bodies.form(request)).texts)
+    admit_writer(request, services, fields.get("key", ""))
+    return fields

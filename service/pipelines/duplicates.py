@@ -147,10 +147,10 @@ def same_files(index: Index) -> list[Group]:
     ids_of_picture: dict[int, list[int]] = {}
     for id_ in images:
         ids_of_picture.setdefault(pictures.find(id_), []).append(id_)
-    paths = _paths_by_image(index)
+    paths = index.catalog.paths_of(images)
     groups = []
     for ids in ids_of_picture.values():
-        files = [file for id_ in ids for file in _files(index, images[id_], paths.get(id_, ()))]
+        files = [file for id_ in ids for file in _files(index, images[id_], paths[id_])]
         if len(files) > 1:
             files.sort(key=lambda file: (-_pixels(file), -file.bytes, file.path))
             bytes_ = {images[file.image_id].sha256 or file.image_id for file in files}
@@ -183,12 +183,10 @@ def bursts(index: Index, workers: Workers, seconds: float) -> list[Group]:
     for pairs in self_join(points, near, workers, times, round(1000 * seconds)):
         for left, right in pairs.tolist():
             sets.union(left, right)
-    paths, groups = _paths_by_image(index), []
+    paths, groups = index.catalog.paths_of(ids), []
     for burst in sets.groups(range(len(ids))):
         files = [
-            file
-            for at in burst
-            for file in _files(index, images[ids[at]], paths.get(ids[at], ()))[:1]
+            file for at in burst for file in _files(index, images[ids[at]], paths[ids[at]])[:1]
         ]
         groups += [Group("burst", files)] if len(files) > 1 else []
     return groups
@@ -239,13 +237,6 @@ def _thumbnail(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Im
         return thumbnail_of(open_picture(index.path_of(image), limits, THUMBNAIL))
     except (PictureError, OSError):
         return None
-
-
-def _paths_by_image(index: Index) -> dict[int, list[PathRow]]:
-    paths: dict[int, list[PathRow]] = {}
-    for row in index.catalog.all_paths():
-        paths.setdefault(row.image_id, []).append(row)
-    return paths
 
 
 def _files(index: Index, image: ImageRow, paths: Iterable[PathRow]) -> list[GroupFile]:

@@ -1,1 +1,1 @@
-"""Routes of the API: questions, the collection, writes, operations, and the page at /docs."""
+"""Routes of the API, and the formats that only they write: exports, feeds, tools for agents."""

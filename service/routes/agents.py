@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hasse.service.agents import server_of
-from hasse.service.services import SearchServices, Services
+from hasse.service.http.services import SearchServices, Services
+from hasse.service.routes.agent_tools import server_of
 
 router = APIRouter(include_in_schema=False)
 

@@ -11,17 +11,16 @@ from starlette.responses import Response, StreamingResponse
 
 from hasse.models.images.formats import FORMATS, Format
 from hasse.service.core import records
-from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE, open_original, version_of
-from hasse.service.core.previews import PREVIEW_MEDIA_TYPE, PreviewSize
+from hasse.service.core.pictures import open_original, version_of
+from hasse.service.core.previews import MEDIA_TYPES, PreviewSize, ReducedSize
 from hasse.service.http.openapi import Id, problems
+from hasse.service.http.services import Services, ServicesHere
 from hasse.service.schemas import CaptionRecord, ImageRecord
-from hasse.service.services import Services, ServicesHere
 
 router = APIRouter(tags=["collection"])
 
 KnownVersion = Annotated[
-    str | None,
-    Header(alias="If-None-Match", description="The ETag of the version the client has."),
+    str | None, Header(alias="If-None-Match", description="The ETag of the version the client has.")
 ]
 _PICTURE = {"schema": {"type": "string", "format": "binary"}}
 # Answers without a picture, of operations that send one.
@@ -101,7 +100,7 @@ async def image_file(
     responses={
         200: {
             "description": "A JPEG no longer than `thumbnail_size` on either side",
-            "content": {THUMBNAIL_MEDIA_TYPE: _PICTURE},
+            "content": {MEDIA_TYPES["thumbnail"]: _PICTURE},
         },
         **_NO_PICTURE,
     },
@@ -110,7 +109,7 @@ async def image_thumbnail(
     image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
     """Return the thumbnail. It is made at the first request and cached in memory."""
-    return await _send_reduced(services, image_id, None, if_none_match)
+    return await _send_reduced(services, image_id, "thumbnail", if_none_match)
 
 
 @router.get(
@@ -120,7 +119,7 @@ async def image_thumbnail(
     responses={
         200: {
             "description": "A WebP of at most 1.2 (medium) or 8.3 (large) million pixels",
-            "content": {PREVIEW_MEDIA_TYPE: _PICTURE},
+            "content": {MEDIA_TYPES["large"]: _PICTURE},
         },
         **_NO_PICTURE,
     },
@@ -133,15 +132,14 @@ async def image_preview(
 
 
 async def _send_reduced(
-    services: Services, image_id: int, size: PreviewSize | None, if_none_match: str | None
+    services: Services, image_id: int, size: ReducedSize, if_none_match: str | None
 ) -> Response:
-    version, content = await records.scaled_picture(
+    version, content = await records.reduced_picture(
         services.engine, image_id, size, lambda version: _matches(if_none_match, version)
     )
     if not content:
         return _not_modified(version)
-    media_type = THUMBNAIL_MEDIA_TYPE if size is None else PREVIEW_MEDIA_TYPE
-    return Response(content, headers=_headers(version), media_type=media_type)
+    return Response(content, headers=_headers(version), media_type=MEDIA_TYPES[size])
 
 
 @router.get(

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hasse.service.errors import invalid
-from hasse.service.exporting import MEDIA_TYPES, Fields, Format, Originals, lines
 from hasse.service.http.openapi import QUESTION_REASONS, problems, takes
+from hasse.service.http.services import SearchServices, Services
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.table import SEARCH_IMAGES
-from hasse.service.services import SearchServices, Services
+from hasse.service.routes.export_formats import MEDIA_TYPES, Fields, Format, Originals, lines
 from hasse.service.telemetry.stages import Stages
 
 router = APIRouter(tags=["search"])

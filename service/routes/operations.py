@@ -7,11 +7,11 @@ from contextlib import suppress
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from hasse.service.core import about
 from hasse.service.errors import ServiceError
 from hasse.service.http.openapi import problems
-from hasse.service.runtime import about
+from hasse.service.http.services import ServicesHere
 from hasse.service.schemas import Alive, Ready, Version
-from hasse.service.services import ServicesHere
 from hasse.service.telemetry.metrics import MEDIA_TYPE
 
 router = APIRouter(tags=["operations"])

@@ -13,12 +13,12 @@ from starlette.responses import Response
 
 from hasse.service.http.bodies import FORM, media_type
 from hasse.service.http.openapi import QUESTION_REASONS, Id, problems, takes
+from hasse.service.http.services import SearchServices, Services
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.requests import DiagramQuery
 from hasse.service.questions.table import DIAGRAM, QUESTIONS, Question
 from hasse.service.schemas import CaptionText
-from hasse.service.services import SearchServices, Services
 from hasse.service.telemetry.stages import Stages
 
 _PICTURE_REASONS = ("too_many_pixels", "not_a_picture", "damaged_picture")

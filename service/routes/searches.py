@@ -10,14 +10,14 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.feed import ENTRIES, MEDIA_TYPE, atom
 from hasse.service.http.openapi import QUESTION_REASONS, WRITE_REASONS, problems, takes
+from hasse.service.http.services import SearchServices, ServicesHere, requires
 from hasse.service.questions import saved
 from hasse.service.questions.answers import SavedAnswer, SavedSearch, SavedSearches
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.table import SEARCH_IMAGES
-from hasse.service.services import SearchServices, ServicesHere, requires
+from hasse.service.routes.feed import ENTRIES, MEDIA_TYPE, atom
 from hasse.service.telemetry.stages import Stages
 
 router = APIRouter()

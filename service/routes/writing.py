@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.service.addresses import address
-from hasse.service.http.openapi import WRITE_REASONS, Id, problems, takes
+from hasse.service.http.openapi import BODY_REASONS, WRITE_REASONS, Id, problems, takes
+from hasse.service.http.services import ServicesHere
 from hasse.service.schemas import AddedImage, AnnotationFields, UploadForm
-from hasse.service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
 
@@ -30,17 +30,8 @@ _LOCATION = {"Location": {"description": "Its address.", "schema": {"type": "str
         },
         201: {"description": "The image was added", "headers": _LOCATION},
         **problems(
-            "malformed",
-            "conflict",
-            "body_timeout",
-            "body_too_large",
-            "too_many_pixels",
-            "wrong_media_type",
-            "not_a_picture",
-            "invalid",
-            "damaged_picture",
-            "encoding_failed",
-            *WRITE_REASONS,
+            *(*BODY_REASONS, *WRITE_REASONS, "conflict"),
+            *("too_many_pixels", "not_a_picture", "damaged_picture"),
         ),
     },
     openapi_extra=takes(form=UploadForm),
@@ -66,16 +57,7 @@ _ANNOTATING: dict[str, Any] = {
     "status_code": 204,
     "responses": {
         204: {"description": "It is done, and visible to the next search"},
-        **problems(
-            "not_found",
-            "malformed",
-            "body_timeout",
-            "body_too_large",
-            "wrong_media_type",
-            "invalid",
-            "encoding_failed",
-            *WRITE_REASONS,
-        ),
+        **problems(*BODY_REASONS, *WRITE_REASONS, "not_found"),
     },
     "openapi_extra": takes(AnnotationFields),
 }

@@ -1,1 +1,1 @@
-"""The running process: start, stop, readiness, logs, metrics and sockets."""
+"""Processes of a service: server, workers, sockets, and work in the background."""

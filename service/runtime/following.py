@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import logging
 import multiprocessing
 import os
@@ -11,47 +11,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from hasse.index.creation import open_catalog
 from hasse.models.errors import HasseError
+from hasse.service.core.follower_state import STATE, FollowerState
 from hasse.service.settings import Settings
 from hasse.service.telemetry import logs
 from hasse.service.telemetry.logs import event
+from hasse.service.writing.folders.encoders import Encoders
 
-# Environment variable with the path of the follower's state file, for workers.
-_STATE = "HASSE_FOLLOWER_STATE"
+if TYPE_CHECKING:
+    from hasse.index.store import Index
+    from hasse.models.checkpoints.checkpoint import Checkpoint
+    from hasse.service.writing.image_source import ImageSource
+
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _MAX_WAIT_SECONDS = 60.0  # before the process is restarted
 
 Follow = Callable[[Settings], None]
-
-
-@dataclass(frozen=True, slots=True)
-class FollowerState:
-    """Whether the process that follows folders runs, and how often it was restarted."""
-
-    runs: bool
-    restarts: int
-
-    @classmethod
-    def read(cls) -> FollowerState | None:
-        """Return the state of the follower of this service, or None if it has none."""
-        path = os.environ.get(_STATE)
-        try:
-            return None if path is None else cls(**json.loads(Path(path).read_text()))
-        except (OSError, ValueError):  # the service is stopping
-            return None
-
-    def write(self) -> None:
-        """Write the state to the file that the workers of this service read."""
-        path = Path(os.environ[_STATE])
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self)))
-        partial.replace(path)
 
 
 @contextmanager
@@ -62,7 +43,7 @@ def following(settings: Settings, follow: Follow | None = None) -> Iterator[None
         return
     stop, started = threading.Event(), threading.Event()
     with TemporaryDirectory(prefix="hasse-follower-") as folder:
-        os.environ[_STATE] = str(Path(folder, "state.json"))  # the workers inherit it
+        os.environ[STATE] = str(Path(folder, "state.json"))  # the workers inherit it
         supervisor = threading.Thread(
             target=_supervise, args=(settings, follow or _follow, started, stop)
         )
@@ -73,7 +54,7 @@ def following(settings: Settings, follow: Follow | None = None) -> Iterator[None
         finally:
             stop.set()
             supervisor.join()
-            del os.environ[_STATE]
+            del os.environ[STATE]
 
 
 def _has_folders(library: Path) -> bool:
@@ -82,10 +63,7 @@ def _has_folders(library: Path) -> bool:
 
 
 def _supervise(
-    settings: Settings,
-    follow: Follow,
-    started: threading.Event,
-    stop: threading.Event,
+    settings: Settings, follow: Follow, started: threading.Event, stop: threading.Event
 ) -> None:
     """Run the follower until `stop` is set; restart it whenever it ends."""
     restarts, wait = 0, 1.0
@@ -127,13 +105,24 @@ def _stop_process(process: multiprocessing.process.BaseProcess) -> None:
         process.join()
 
 
+def encoders_of(index: Index, settings: Settings, source: Callable[[], ImageSource]) -> Encoders:
+    """Return the encoders of an index. The model is loaded once, when it is first needed."""
+
+    @functools.cache
+    def load() -> Checkpoint:
+        from hasse.service.core.loading import ModelLoader
+
+        return ModelLoader(settings).of(index)
+
+    return Encoders(load, source)
+
+
 def _follow(settings: Settings) -> None:
     """Follow the folders until SIGTERM, or until the parent process ends."""
     from hasse.index.store import Index
     from hasse.service.runtime.previewing import maintain_previews
     from hasse.service.runtime.reading import BackgroundReading
     from hasse.service.runtime.workers import stop_with_parent
-    from hasse.service.writing.folders.encoders import Encoders
     from hasse.service.writing.folders.plan import Counts
     from hasse.service.writing.folders.watch import FolderWatch
     from hasse.service.writing.image_source import ImageSource
@@ -166,7 +155,7 @@ def _follow(settings: Settings) -> None:
             source = ImageSource(limits=settings.picture_limits)
             FolderWatch(
                 index,
-                Encoders.of(index, settings, lambda: source),
+                encoders_of(index, settings, lambda: source),
                 on_change=note_change,
                 warn=lambda line: event("following", logging.WARNING, reason=line),
             ).run(stop)

@@ -18,8 +18,7 @@ from hasse.service.core.previews import (
     SHORTEST,
     PreviewCache,
     PreviewSize,
-    encode_preview,
-    preview_size,
+    reduce_picture,
 )
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
@@ -69,5 +68,5 @@ def _make(index: Index, settings: Settings, cache: PreviewCache, row: ImageRow) 
     if cache.has(version) or index.locations.leads_out(str(path)):
         return False
     picture = decode(path, settings.picture_limits, SHORTEST[_SIZE])
-    cache.put(version, encode_preview(picture.image, *preview_size(*picture.size, _SIZE)))
+    cache.put(version, reduce_picture(picture, _SIZE, settings.thumbnail_size))
     return True

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from hasse.models.checkpoints.checkpoint import reload_calibration
 from hasse.models.errors import HasseError
-from hasse.service.services import Services
+from hasse.service.http.services import Services
 from hasse.service.settings import RELOADED, Settings
 from hasse.service.telemetry import logs
 

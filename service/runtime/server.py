@@ -19,14 +19,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from hasse.service.app import SEARCH_ROUTES, create_app
+from hasse.service.core import about
 from hasse.service.core.engine import Engine
+from hasse.service.core.readiness import Phase
 from hasse.service.http.connection import connections_of
-from hasse.service.runtime import about, hang_ups
-from hasse.service.runtime.readiness import Phase
+from hasse.service.http.lifespan import Open
+from hasse.service.http.services import services_of
+from hasse.service.runtime import hang_ups
 from hasse.service.runtime.reloading import Reloading, Reread
 from hasse.service.runtime.sockets import BACKLOG, ServeError, address_of
-from hasse.service.runtime.startup import Open
-from hasse.service.services import services_of
 from hasse.service.settings import Settings
 from hasse.service.telemetry import logs
 from hasse.service.telemetry.collector import traces_of

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hasse.models.datasets import Dataset, DatasetError, Image
-from hasse.models.embedding_model import (
-    EmbeddingModel,
-    Points,
-    parallel_encoders,
-)
+from hasse.models.embedding_model import EmbeddingModel, Points, parallel_encoders
 from hasse.models.images.decoding import decode
 from hasse.models.images.inspection import InspectedPicture, PictureFacts, inspect
 from hasse.models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits

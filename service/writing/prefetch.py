@@ -28,10 +28,7 @@ class DecodedBatch(Generic[Item, Result]):
 
 
 def decode_ahead(
-    items: Iterable[Item],
-    decode: Callable[[Item], Result],
-    size: int,
-    workers: int | None,
+    items: Iterable[Item], decode: Callable[[Item], Result], size: int, workers: int | None
 ) -> Iterator[DecodedBatch[Item, Result]]:
     """Yield the results of `decode` for pictures, in order, in batches of `size`.
 

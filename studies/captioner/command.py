@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from hasse.lab.commands.long_running import stoppable
 from hasse.lab.commands.options import DatasetFolder, Features, Model, ModelOrPhotographs
 from hasse.lab.commands.training_report import training_report
 from hasse.lab.features.source import with_features
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import stoppable
 from hasse.service.cli.terminal.options import Device, Json, Workers
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.table import print_table

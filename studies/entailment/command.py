@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.lab.commands.long_running import stoppable
 from hasse.lab.commands.training_report import training_report
 from hasse.service.cli.terminal.errors import resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import stoppable
 from hasse.service.cli.terminal.options import Json
 from hasse.service.cli.terminal.progress import progress
 from hasse.studies.options import Options, with_options

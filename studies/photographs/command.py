@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from hasse.lab.commands.long_running import CONTINUE_MESSAGE, stoppable
 from hasse.lab.commands.options import DatasetFolder
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.help_text import Commands
-from hasse.service.cli.terminal.long_running import CONTINUE_MESSAGE, stoppable
 from hasse.service.cli.terminal.options import Device
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count

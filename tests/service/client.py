@@ -12,7 +12,7 @@ import httpx
 from fastapi import FastAPI
 
 from hasse.service.core.engine import Engine
-from hasse.service.services import Services, services_of
+from hasse.service.http.services import Services, services_of
 
 Result = TypeVar("Result")
 

@@ -16,9 +16,9 @@ from mcp.client.stdio import StdioServerParameters
 from PIL import Image
 
 from hasse.models.errors import HasseError
-from hasse.service import agents
 from hasse.service.app import create_app
 from hasse.service.http.access import fingerprint
+from hasse.service.routes import agent_tools
 from hasse.service.settings import Settings
 from hasse.service.verdict import NOTHING_SHOWS
 from tests.service.client import Client
@@ -31,7 +31,7 @@ def called(client: Client, tool: str, **arguments: Any) -> Any:
     """Call a tool of an application's engine in its own loop; return the result."""
 
     async def call() -> Any:
-        async with Agent(agents.server_of(lambda: client.engine)) as agent:
+        async with Agent(agent_tools.server_of(lambda: client.engine)) as agent:
             return await agent.call_tool(tool, arguments)
 
     return client.run(call())
@@ -39,7 +39,7 @@ def called(client: Client, tool: str, **arguments: Any) -> Any:
 
 def test_agents_find_only_tools_that_read(client: Client) -> None:
     async def listed() -> Any:
-        async with Agent(agents.server_of(lambda: client.engine)) as agent:
+        async with Agent(agent_tools.server_of(lambda: client.engine)) as agent:
             return (await agent.list_tools()).tools
 
     tools = {tool.name: tool for tool in client.run(listed())}
@@ -49,23 +49,23 @@ def test_agents_find_only_tools_that_read(client: Client) -> None:
 
 
 def test_search_of_an_agent_answers_as_http_does_with_proof_and_verdicts(client: Client) -> None:
-    found = called(client, "search", caption="a dog", k=4)
-    assert not found.is_error
+    result = called(client, "search", caption="a dog", k=4)
+    assert not result.is_error
     answer = client.post("/search/images", json={"caption": "a dog", "k": 4}).json()
-    told = found.structured_content
-    assert json.loads(found.content[0].text) == told
-    assert told["certified"] is True
-    assert told["searched"] == IMAGES
-    for hit, own in zip(answer["hits"], told["hits"], strict=True):
+    fields = result.structured_content
+    assert json.loads(result.content[0].text) == fields
+    assert fields["certified"] is True
+    assert fields["searched"] == IMAGES
+    for hit, own in zip(answer["hits"], fields["hits"], strict=True):
         assert (own["image_id"], own["probability"]) == (hit["image_id"], hit["probability"])
         assert own["verdict"] in {"shows it", "may show it", "nearest, but not it"}
 
 
 def test_search_for_what_is_not_there_says_that_nothing_shows_it() -> None:
     hits = [{"probability": 0.01, "image_url": "/1"}, {"probability": 0.1, "image_url": "/2"}]
-    told = agents._for_agents({"hits": hits, "certified": True})
-    assert told["conclusion"] == NOTHING_SHOWS
-    assert told["hits"][0] == {"probability": 0.01, "verdict": "nearest, but not it"}
+    fields = agent_tools._for_agents({"hits": hits, "certified": True})
+    assert fields["conclusion"] == NOTHING_SHOWS
+    assert fields["hits"][0] == {"probability": 0.01, "verdict": "nearest, but not it"}
 
 
 def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) -> None:
@@ -82,7 +82,7 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "sentence"),
     [
         ("search", {}, "caption"),
         ("search", {"caption": "a dog", "k": 0}, "k"),
@@ -93,18 +93,18 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
     ],
 )
 def test_what_cannot_be_answered_is_an_error_that_an_agent_can_read(
-    tool: str, arguments: dict[str, Any], said: str, client: Client
+    tool: str, arguments: dict[str, Any], sentence: str, client: Client
 ) -> None:
-    found = called(client, tool, **arguments)
-    assert found.is_error
-    assert said in found.content[0].text
+    result = called(client, tool, **arguments)
+    assert result.is_error
+    assert sentence in result.content[0].text
 
 
 def test_word_that_neither_model_nor_texts_know_finds_nothing_and_is_named(client: Client) -> None:
-    found = called(client, "search", caption="zorp")
-    assert not found.is_error
-    assert found.structured_content["hits"] == []
-    assert found.structured_content["unknown_words"] == ["zorp"]
+    result = called(client, "search", caption="zorp")
+    assert not result.is_error
+    assert result.structured_content["hits"] == []
+    assert result.structured_content["unknown_words"] == ["zorp"]
 
 
 def message(method: str, **params: Any) -> dict[str, Any]:
@@ -145,4 +145,4 @@ def test_agent_over_standard_input_and_output_gets_absolute_paths(collection: Pa
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     with pytest.raises(HasseError, match=r"\[mcp\]"):
-        agents.server_of(lambda: pytest.fail("no engine is needed"))
+        agent_tools.server_of(lambda: pytest.fail("no engine is needed"))

@@ -17,9 +17,9 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow
 from hasse.models.errors import HasseError
-from hasse.service import exporting
 from hasse.service.app import create_app
-from hasse.service.exporting import ExportError, Originals
+from hasse.service.routes import export_formats
+from hasse.service.routes.export_formats import ExportError, Originals
 from hasse.service.settings import Settings
 from tests.index.samples import embeddings, model
 from tests.service.cli.shell import hasse
@@ -47,13 +47,15 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 
 def test_csv_and_json_lines_have_every_image_and_come_back_as_they_were(index: Index) -> None:
-    rows = list(exporting.images(index))
-    text = b"".join(exporting.lines(rows, "csv")).decode()
+    rows = list(export_formats.images(index))
+    text = b"".join(export_formats.lines(rows, "csv")).decode()
     read = list(csv.DictReader(StringIO(text, newline="")))
     assert [row["file_name"] for row in read] == [Path(name).name for name in NAMES]
     assert read[1]["captions"] == 'a "dog",\nand a cat'
-    told = [json.loads(line) for line in b"".join(exporting.lines(rows, "jsonl")).splitlines()]
-    assert told == rows
+    parsed = [
+        json.loads(line) for line in b"".join(export_formats.lines(rows, "jsonl")).splitlines()
+    ]
+    assert parsed == rows
 
 
 def test_zip_of_originals_has_each_file_once_and_names_the_missing(index: Index) -> None:
@@ -77,8 +79,8 @@ def test_zip_is_made_in_small_pieces(index: Index) -> None:
 def test_links_lead_to_the_originals_and_overwrite_nothing(index: Index, tmp_path: Path) -> None:
     rows = [{"image_id": id_, "path": "same.png"} for id_ in (1, 2)]
     Originals(index, rows).link(tmp_path / "links")
-    found = {path.name: path.read_bytes()[:7] for path in (tmp_path / "links").iterdir()}
-    assert found == {"same.png": b"one.png", "2-same.png": b"sub/two"}
+    contents = {path.name: path.read_bytes()[:7] for path in (tmp_path / "links").iterdir()}
+    assert contents == {"same.png": b"one.png", "2-same.png": b"sub/two"}
     with pytest.raises(ExportError, match="not empty"):
         Originals(index, rows).link(tmp_path / "links")
 
@@ -88,8 +90,8 @@ def test_parquet_has_rows_and_embeddings_of_the_model_it_names(
 ) -> None:
     from pyarrow import parquet
 
-    rows = exporting.images(index)
-    exporting.write_parquet(index, rows, tmp_path / "all.parquet", lambda done: None)
+    rows = export_formats.images(index)
+    export_formats.write_parquet(index, rows, tmp_path / "all.parquet", lambda done: None)
     read = parquet.read_table(tmp_path / "all.parquet")
     assert read["image_id"].to_pylist() == [1, 2, 3, 4]
     assert read["captions"].to_pylist()[1] == ['a "dog",\nand a cat']
@@ -103,7 +105,7 @@ def test_parquet_without_its_package_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(HasseError, match=r"\[parquet\]"):
-        exporting.write_parquet(index, [], tmp_path / "all.parquet", lambda done: None)
+        export_formats.write_parquet(index, [], tmp_path / "all.parquet", lambda done: None)
 
 
 def asked(client: Client, format_: str, **more: Any) -> Any:

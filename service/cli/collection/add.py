@@ -24,8 +24,7 @@ def add(
     ] = None,
     exclude: Exclude = None,
     follow_links: Annotated[
-        bool,
-        typer.Option("--follow-links", help="Follow links that lead out of the folder."),
+        bool, typer.Option("--follow-links", help="Follow links that lead out of the folder.")
     ] = False,
     dry_run: DryRun = False,
     model: LibraryModel = None,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from hasse.index.catalog.locations import Locations
 from hasse.index.errors import (
     HasseIndexError,
     IndexExistsError,
@@ -29,10 +29,11 @@ from hasse.service.cli.terminal.options import Encoding
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.cli.terminal.skipped_rows import skipped_summary, warn_each
 from hasse.service.plural import count
+from hasse.service.runtime.following import encoders_of
 from hasse.service.runtime.reading import BackgroundReading, advice
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.plan import Counts
-from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, ScanOptions, scan
+from hasse.service.writing.folders.scan import DEFAULT_OPTIONS, Scan, ScanOptions, scan
 from hasse.service.writing.folders.sync import FolderSync
 
 if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
@@ -64,15 +65,21 @@ def add_folders(library: Path, paths: Sequence[Path], options: SyncOptions) -> N
     for path in paths:
         if (path / "catalog.db").is_file():
             raise CommandError(f"{path} is a library, not a folder of pictures: see --library")
-    with _open_or_create(library, paths, options) as (opened, encoders):
+    opened = _open_if_exists(library)
+    if opened is None:
+        _create_library(library, paths, options)
+        return
+    with opened:
+        require_no_demo(opened.model.name)
         _require_present(paths, _indexed_files(opened))
-        _sync(opened, encoders, paths, options)
+        _sync(opened, _encoders(opened, options), _scan(opened, paths, options), options)
 
 
 def sync_folders(library: Path, options: SyncOptions) -> None:
     """Sync a library with its folders, and print one line of counts."""
     with Index.open(library, verify="sizes") as opened:
-        _sync(opened, _encoders(opened, options), folders_of(opened), options)
+        scanned = _scan(opened, folders_of(opened), options)
+        _sync(opened, _encoders(opened, options), scanned, options)
 
 
 def follow(library: Path, options: SyncOptions) -> None:
@@ -118,20 +125,22 @@ def require_no_demo(model: str) -> None:
         )
 
 
-@contextmanager
-def _open_or_create(
-    library: Path, paths: Sequence[Path], options: SyncOptions
-) -> Iterator[tuple[Index, Encoders]]:
-    """Yield the library, which is created if there is none; a dry run creates a temporary one."""
-    opened = _open_if_exists(library)
-    if opened is not None:
-        with opened:
-            require_no_demo(opened.model.name)
-            yield opened, _encoders(opened, options)
-        return
+def _create_library(library: Path, paths: Sequence[Path], options: SyncOptions) -> None:
+    """Make a library of pictures; a dry run makes a temporary one.
+
+    Raises:
+        DatasetError: there is no picture.
+    """
     _require_present(paths, [])
     _require_apart(library, paths)
-    _require_pictures(paths, options)
+    real = Path(os.path.realpath(library))
+    scanned = scan(paths, options.scan, locations=Locations(real), index_folder=real)
+    if not scanned.files:
+        skipped = "".join(f" ({line})" for line in scanned.skipped.report_lines()[-1:])
+        raise DatasetError(
+            f"no pictures in {', '.join(map(str, paths))} and below{skipped}: "
+            "docs/collections.md lists the formats"
+        )
     from hasse.models.checkpoints import named_models
 
     model = named_models.find_or_default(options.model, Dataset("", ()))
@@ -143,11 +152,10 @@ def _open_or_create(
             created = create_index(folder, checkpoint)
         except IndexExistsError:  # another command created it meanwhile: both add to it
             created = Index.open(folder, checkpoint.fingerprint)
-        source = options.encoding.source
         with created:
-            yield created, Encoders(lambda: checkpoint, source)
-        if created.info().images and not options.dry_run:
-            tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
+            _sync(created, Encoders(lambda: checkpoint, options.encoding.source), scanned, options)
+            if created.info().images and not options.dry_run:
+                tell("next: 'hasse search a dog on a beach', or 'hasse serve'")
 
 
 def _require_apart(library: Path, paths: Sequence[Path]) -> None:
@@ -163,17 +171,6 @@ def _require_apart(library: Path, paths: Sequence[Path]) -> None:
         )
 
 
-def _require_pictures(paths: Sequence[Path], options: SyncOptions) -> None:
-    """Raise DatasetError if there is no picture to make a library of."""
-    result = scan(paths, options.scan)
-    if not result.files:
-        skipped = "".join(f" ({line})" for line in result.skipped.report_lines()[-1:])
-        raise DatasetError(
-            f"no pictures in {', '.join(map(str, paths))} and below{skipped}: "
-            "docs/collections.md lists the formats"
-        )
-
-
 def create_index(folder: Path, checkpoint: Checkpoint) -> Index:
     """Create an empty index for the points of a model."""
     from hasse.service.writing.indexing import identity_of
@@ -186,7 +183,7 @@ def _encoders(
 ) -> Encoders:
     settings = configure(device=options.encoding.device)
     settings = settings.model_copy(update={"model": options.model})
-    return Encoders.of(index, settings, partial(options.encoding.source, skipped=skipped))
+    return encoders_of(index, settings, partial(options.encoding.source, skipped=skipped))
 
 
 def load_checkpoint(folder: Path, device: str) -> Checkpoint:
@@ -236,10 +233,7 @@ def summarize(counts: Counts) -> str:
     line = ", ".join(parts)
     captions = [
         f"{count(number, 'caption')} {what}"
-        for number, what in (
-            (counts.captions_added, "added"),
-            (counts.captions_removed, "removed"),
-        )
+        for number, what in ((counts.captions_added, "added"), (counts.captions_removed, "removed"))
         if number
     ]
     if captions:
@@ -272,9 +266,12 @@ def _require_present(paths: Sequence[Path], indexed: Sequence[Path]) -> None:
             raise CommandError(f"there is no picture or folder {path}: {remedy}")
 
 
-def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: SyncOptions) -> None:
+def _scan(index: Index, paths: Sequence[Path], options: SyncOptions) -> Scan:
     locations = index.catalog.locations(index.folder, find_missing=True)
-    scanned = scan(paths, options.scan, locations=locations, index_folder=index.folder)
+    return scan(paths, options.scan, locations=locations, index_folder=index.folder)
+
+
+def _sync(index: Index, encoders: Encoders, scanned: Scan, options: SyncOptions) -> None:
     if options.model is not None:  # refuse another model even if there is nothing new to encode
         encoders.load()
     sync = FolderSync(index, scanned, remove=True, allow_empty=options.allow_empty)
@@ -295,7 +292,7 @@ def _sync(index: Index, encoders: Encoders, paths: Sequence[Path], options: Sync
         tell(sentence)
     prefix = "nothing was changed; without --dry-run: " if options.dry_run else ""
     typer.echo(f"{prefix}{summarize(counts)}{skipped_summary(sync.scan.skipped)}")
-    if counts == Counts() and all(path.is_file() for path in paths):
+    if counts == Counts() and not scanned.named_folders:
         raise typer.Exit(1)  # none of the named files is a picture
 
 

@@ -6,18 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from hasse.service.cli.collection import selecting
 from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.cli.collection.parts import parse_part
-from hasse.service.cli.collection.selecting import (
-    FIELDS_WITHOUT_OPTION,
-    FLAGS,
-    DisplayOptions,
-    Within,
-    request_fields,
-    show_hits,
-)
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import Json, LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery
@@ -26,13 +18,10 @@ from hasse.service.questions.requests import PARTS_MAXIMUM, CaptionQuery
 def captions(
     *,
     parts: Annotated[
-        list[str],
-        typer.Argument(metavar="PART", help="A picture, the id of one, or a caption."),
+        list[str], typer.Argument(metavar="PART", help="A picture, the id of one, or a caption.")
     ],
-    within: Within = None,
-    fields: Annotated[
-        dict[str, Any], OptionsOf(CaptionQuery, ("image", *FIELDS_WITHOUT_OPTION), FLAGS)
-    ],
+    within: selecting.Within = None,
+    fields: Annotated[dict[str, Any], selecting.options_of(CaptionQuery, "image")],
     as_json: Json = False,
     library: LibraryOptions,
 ) -> None:
@@ -47,9 +36,11 @@ def captions(
     if len(parts) > PARTS_MAXIMUM:
         raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
     parsed = [parse_part(text) for text in parts]
-    fields = request_fields(fields, within)
+    fields = selecting.request_fields(fields, within)
     if len(parsed) == 1 and not isinstance(parsed[0], str):
         question = FilledQuestion(table.SEARCH_CAPTIONS, fields | {"image": parsed[0]})
     else:
         question = FilledQuestion(table.SEARCH_COMMON, fields | {"common": parsed})
-    show_hits(library.settings(), question, within, DisplayOptions(as_json=as_json))
+    selecting.show_hits(
+        library.settings(), question, within, selecting.DisplayOptions(as_json=as_json)
+    )

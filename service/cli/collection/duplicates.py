@@ -9,8 +9,8 @@ import typer
 
 from hasse.service.cli.collection.hits import print_paths
 from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.errors import CommandError, resumable
-from hasse.service.cli.terminal.options import Json, Library
+from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.options import FileOptions, Library
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
@@ -31,19 +31,13 @@ def duplicates(
         float,
         typer.Option(min=0, max=86_400, help="Maximum of seconds between pictures of a burst."),
     ] = 10.0,
-    paths: Annotated[
-        bool, typer.Option("--paths", help="Print the paths of all but the first of each group.")
-    ] = False,
-    null: Annotated[
-        bool, typer.Option("-0", "--null", help="End each path with a NUL, for xargs -0.")
-    ] = False,
-    as_json: Json = False,
+    display: FileOptions,
 ) -> None:
     """List files of the same picture, the largest first. Nothing is deleted.
 
     Files are of the same picture if they have the same bytes, or differ in size, format,
     compression, brightness or rotation. Searches show such versions as one hit from then on.
-    --paths leaves out the largest of each group. Look before you delete the others.
+    --paths prints all files but the largest of each group. Look before you delete the others.
 
     \b
     Examples:
@@ -55,10 +49,7 @@ def duplicates(
     from hasse.index.store import Index
     from hasse.service.pipelines import duplicates as pipeline
 
-    if as_json and paths:
-        raise CommandError("give one of --json and --paths")
-    if null and not paths:
-        raise CommandError("-0 needs --paths")
+    display.check()
     settings = configure(library=library)
     with Index.open(settings.index, verify="sizes") as index:
         message = "what was found is kept; the same command goes on from there"
@@ -72,15 +63,15 @@ def duplicates(
             workers = Workers()
             groups += pipeline.bursts(index, workers, within)
             workers.close()
-    if as_json:
+    if display.as_json:
         import json
 
         typer.echo(json.dumps([asdict(group) for group in groups], indent=2))
-    elif paths:
+    elif display.paths:
         # All but the first of each group, each once.
         first = {group.files[0].path for group in groups}
         rest = dict.fromkeys(file.path for group in groups for file in group.files[1:])
-        print_paths((path for path in rest if path not in first), null=null)
+        print_paths((path for path in rest if path not in first), null=display.null)
     else:
         _print_groups(groups)
 

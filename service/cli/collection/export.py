@@ -51,7 +51,7 @@ def export(
       hasse export library.parquet
     """
     from hasse.index.store import Index
-    from hasse.service import exporting
+    from hasse.service.routes import export_formats
 
     kind = out.suffix.lower().lstrip(".")
     if kind not in ("csv", "jsonl", "zip", "parquet", ""):
@@ -67,20 +67,20 @@ def export(
         question = FilledQuestion(table.SEARCH_IMAGES, {"caption": words, "k": k})
         hits = [hit.model_dump() for hit in answer_question(settings, question).hits]
     with Index.open(settings.index, verify="sizes") as index:
-        rows: Iterable[Any] = exporting.images(index) if hits is None else hits
+        rows: Iterable[Any] = export_formats.images(index) if hits is None else hits
         if kind == "parquet":
             total = index.catalog.counts()["image"]
             with progress("writing") as report:
-                exporting.write_parquet(index, rows, out, lambda done: report(done, total))
+                export_formats.write_parquet(index, rows, out, lambda done: report(done, total))
         elif kind in ("csv", "jsonl"):
-            _write(out, exporting.lines(rows, kind))  # type: ignore[arg-type]
+            _write(out, export_formats.lines(rows, kind))  # type: ignore[arg-type]
         else:
             _write_originals(index, list(rows), out, zipped=kind == "zip")
     typer.echo(str(out), err=True)
 
 
 def _write_originals(index: Index, rows: list[Any], out: Path, *, zipped: bool) -> None:
-    from hasse.service.exporting import Originals
+    from hasse.service.routes.export_formats import Originals
 
     originals = Originals(index, rows)
     for name in originals.missing:

@@ -1,33 +1,15 @@
-"""Prints the contents of an index, and the result of its verification."""
+"""Prints the contents of a library, and the result of its verification."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from hasse.service.cli.terminal.output import one_line
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
-
-if TYPE_CHECKING:
-    from hasse.index.info import IndexInfo, SegmentInfo
-
-_SEGMENT_COLUMNS = (
-    *("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "plan", "generation"),
-)
-
-
-def print_size(info: IndexInfo, folder: Path) -> None:
-    """Print the size of a new index in one line."""
-    typer.echo(
-        f"{folder}: {count(info.images, 'image')}, {count(info.captions, 'caption')}, "
-        f"{size(info.bytes)}, model {info.model.name}"
-    )
 
 
 def print_status(status: Mapping[str, Any]) -> None:
@@ -79,29 +61,6 @@ def print_verification(verification: Mapping[str, Any]) -> None:
     )
 
 
-def print_info(info: IndexInfo, *, as_json: bool) -> None:
-    """Print two tables: the index, and its segments."""
-    if as_json:
-        typer.echo(json.dumps(asdict(info), indent=2, default=str))
-        return
-    model = info.model
-    print_table(
-        ("", ""),
-        [
-            ("images", f"{info.images:,}"),
-            ("captions", f"{info.captions:,}"),
-            ("generation", f"{info.generation:,}"),
-            ("size on disk", size(info.bytes)),
-            ("memory to serve", size(info.resident)),
-            ("model", f"{model.name} ({model.score}, {model.dimension} coordinates)"),
-            ("fingerprint", model.fingerprint),
-            ("checkpoint", model.checkpoint),
-        ],
-    )
-    typer.echo()
-    print_table(_SEGMENT_COLUMNS, [_cells(segment) for segment in info.segments])
-
-
 def size(number: int) -> str:
     """Return a number of bytes in a readable unit, such as "2.5 MB"."""
     scaled = float(number)
@@ -110,17 +69,3 @@ def size(number: int) -> str:
             return f"{scaled:,.0f} {unit}" if unit == "bytes" else f"{scaled:,.1f} {unit}"
         scaled /= 1000
     return f"{scaled:,.1f} TB"
-
-
-def _cells(segment: SegmentInfo) -> tuple[str, ...]:
-    return (
-        segment.name,
-        segment.kind,
-        f"{segment.rows:,}",
-        f"{segment.live:,}",
-        size(segment.bytes),
-        segment.bounds,
-        segment.prefilter,
-        segment.plan,
-        str(segment.generation),
-    )

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hasse.service.cli.collection import selecting
 from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.cli.collection.parts import parse_part, parse_picture
-from hasse.service.cli.collection.selecting import (
-    FIELDS_WITHOUT_OPTION,
-    FLAGS,
-    DisplayOptions,
-    Within,
-    request_fields,
-    show_hits,
-)
 from hasse.service.cli.terminal.command import restore_dash
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import SimilarQuery
@@ -40,11 +32,9 @@ def like(
             help="What to put in, what to take out. Pictures: more like it, less like it.",
         ),
     ] = None,
-    within: Within = None,
-    fields: Annotated[
-        dict[str, Any], OptionsOf(SimilarQuery, ("image", *FIELDS_WITHOUT_OPTION), FLAGS)
-    ],
-    display: DisplayOptions,
+    within: selecting.Within = None,
+    fields: Annotated[dict[str, Any], selecting.options_of(SimilarQuery, "image")],
+    display: selecting.DisplayOptions,
     library: LibraryOptions,
 ) -> None:
     """Find pictures like one, or like several. No service needs to run.
@@ -59,12 +49,12 @@ def like(
     """
     start = parse_picture(picture)
     parts = _parse_changes([restore_dash(word) for word in changes or []])
-    fields = request_fields(fields, within)
+    fields = selecting.request_fields(fields, within)
     if any(parts.values()):
         question = FilledQuestion(table.SEARCH_LIKE, fields | {"like": start} | parts)
     else:
         question = FilledQuestion(table.SEARCH_SIMILAR, fields | {"image": start})
-    show_hits(library.settings(), question, within, display)
+    selecting.show_hits(library.settings(), question, within, display)
 
 
 def _parse_changes(words: Sequence[str]) -> dict[str, list[Part]]:

@@ -6,20 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from hasse.service.cli.collection import selecting
 from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.cli.collection.parts import is_picture_name, parse_text, parse_text_or_picture
 from hasse.service.cli.collection.saved import run_saved, save_search
-from hasse.service.cli.collection.selecting import (
-    FIELDS_WITHOUT_OPTION,
-    FLAGS,
-    DisplayOptions,
-    Within,
-    request_fields,
-    show_hits,
-)
 from hasse.service.cli.terminal.command import restore_dash
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import LibraryOptions
 from hasse.service.questions import table
 from hasse.service.questions.requests import PARTS_MAXIMUM, ImageQuery
@@ -37,15 +29,13 @@ def search(
             metavar="PART", help="Instead of WORDS: show all of each PART, words or a picture."
         ),
     ] = None,
-    within: Within = None,
+    within: selecting.Within = None,
     save: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Save the search: '@NAME' runs it, '@' lists all."),
     ] = None,
-    fields: Annotated[
-        dict[str, Any], OptionsOf(ImageQuery, ("caption", *FIELDS_WITHOUT_OPTION), FLAGS)
-    ],
-    display: DisplayOptions,
+    fields: Annotated[dict[str, Any], selecting.options_of(ImageQuery, "caption")],
+    display: selecting.DisplayOptions,
     library: LibraryOptions,
 ) -> None:
     """Find the pictures that show or say what the words do. No service needs to run.
@@ -65,7 +55,7 @@ def search(
         return
     if any(word.strip() for word in words or []) == bool(all_of):
         raise CommandError("say what the pictures show, as in 'hasse search dog on a beach'")
-    fields = request_fields(fields, within)
+    fields = selecting.request_fields(fields, within)
     if all_of:
         if len(all_of) > PARTS_MAXIMUM:
             raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
@@ -74,7 +64,7 @@ def search(
     else:
         question = FilledQuestion(table.SEARCH_IMAGES, fields | {"caption": _caption(words or [])})
     if save is None:
-        show_hits(library.settings(), question, within, display)
+        selecting.show_hits(library.settings(), question, within, display)
     else:
         save_search(library.settings(), save, question, within, display)
 

@@ -16,7 +16,8 @@ import typer
 from hasse.service.cli.collection.asking import FilledQuestion, answer_question
 from hasse.service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
 from hasse.service.cli.terminal.errors import CommandError
-from hasse.service.cli.terminal.options import Json
+from hasse.service.cli.terminal.fields import OptionsOf
+from hasse.service.cli.terminal.options import FileOptions
 from hasse.service.cli.terminal.preview import Protocol, protocol_of
 from hasse.service.cli.terminal.preview import preview as escape_sequence
 from hasse.service.cli.terminal.progress import tell
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from hasse.service.settings import Settings
 
 # Fields of requests without an option, and options that are not called as their field.
-FIELDS_WITHOUT_OPTION = ("image_ids", "offset", "path_prefix")
-FLAGS = {
+_WITHOUT_OPTION = ("image_ids", "offset", "path_prefix")
+_FLAGS = {
     "k": ("-n",),
     "taken_from": ("--since",),
     "taken_before": ("--before",),
@@ -39,18 +40,13 @@ Within = Annotated[
     Path | None,
     typer.Option("--in", metavar="FOLDER", help="Search only files in this folder and below."),
 ]
-Paths = Annotated[bool, typer.Option("--paths", help="Print the paths of the hits alone.")]
-Null = Annotated[
-    bool, typer.Option("-0", "--null", help="End each of --paths with a NUL, for xargs -0.")
-]
 Open = Annotated[
     bool, typer.Option("--open", help="Open the first five hits in the system's viewer.")
 ]
 Preview = Annotated[
     bool,
     typer.Option(
-        "--preview",
-        help="Show the hits in the terminal: kitty, Ghostty, iTerm2, WezTerm, Konsole.",
+        "--preview", help="Show the hits in the terminal: kitty, Ghostty, iTerm2, WezTerm, Konsole."
     ),
 ]
 _DATE = re.compile(r"\d{4}(-\d\d)?")
@@ -58,23 +54,22 @@ _LONG_NAMES = {"taken_from": "since", "taken_before": "before"}
 
 
 @dataclass(frozen=True, slots=True)
-class DisplayOptions:
+class DisplayOptions(FileOptions):
     """Options of a command that displays hits."""
 
     open: Open = False
-    paths: Paths = False
-    null: Null = False
     preview: Preview = False
-    as_json: Json = False
 
     def check(self) -> None:
         """Raise CommandError for options that exclude each other or need another."""
-        if self.as_json and self.paths:
-            raise CommandError("give one of --json and --paths")
-        if self.null and not self.paths:
-            raise CommandError("-0 needs --paths")
+        FileOptions.check(self)  # a class with slots has no `super()`
         if self.preview:
             protocol_of(os.environ)
+
+
+def options_of(request: type[SearchOptions], field: str) -> OptionsOf:
+    """Return the options of a request; `field` is an argument."""
+    return OptionsOf(request, (field, *_WITHOUT_OPTION), _FLAGS)
 
 
 def show_hits(

@@ -43,7 +43,7 @@ cluster = Commands(
       hasse cluster serve --library data/mine --shards 2 --address head:6379
       hasse cluster status --library data/mine
       hasse cluster stop --library data/mine
-    """,
+    """
 )
 
 
@@ -176,8 +176,7 @@ def stop(
     *,
     library: Library = None,
     shards: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="S", help="Only the service of so many shards."),
+        int | None, typer.Option(min=1, metavar="S", help="Only the service of so many shards.")
     ] = None,
     address: Address = None,
 ) -> None:

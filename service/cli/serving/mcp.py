@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.options import Library, LibraryModel, ServiceDevice
+from hasse.service.cli.terminal.options import LibraryOptions
 
 
-def mcp(
-    *, library: Library = None, model: LibraryModel = None, device: ServiceDevice = None
-) -> None:
+def mcp(*, library: LibraryOptions) -> None:
     """Give a language-model agent on this machine tools that search the library.
 
     It speaks the Model Context Protocol over standard input and output, and changes nothing. A
@@ -20,8 +17,8 @@ def mcp(
     """
     import asyncio
 
-    from hasse.service.agents import serve_stdio
     from hasse.service.core.engine import Engine
+    from hasse.service.routes.agent_tools import serve_stdio
 
-    settings = configure(library=library, model=model, device=device)
+    settings = library.settings()
     asyncio.run(serve_stdio(lambda: Engine.open(settings, absolute_paths=True)))

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hasse.service.cli.terminal.configuration import (
-    print_settings,
-    warn_of_misspelt_variables,
-)
+from hasse.service.cli.terminal.configuration import print_settings, warn_of_misspelt_variables
 from hasse.service.cli.terminal.options import LibraryOptions
 
 Host = Annotated[

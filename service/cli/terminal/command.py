@@ -1,4 +1,4 @@
-"""Classes of commands: help on one screen, words with a dash, and options that were renamed."""
+"""Classes of commands: help on one screen, and words with a dash."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from typer.core import TyperCommand
 _EXCLUDED_WORD = re.compile(r"-[^\W\d_][^\W\d]+.*", re.DOTALL)
 _ALL = "--help-all"
 _MINUS = "\N{MINUS SIGN}"
-_LIBRARY = "now --library, on every command"
-# Options of 0.2.0 that were removed, and their replacements.
-_RENAMED = {
-    "--index": _LIBRARY,
-    "--top": "now -n",
-    "--taken-from": "now --since",
-    "--taken-before": "now --before",
-    "--similar": "now 'hasse like PICTURE'",
-    "--plus": "now 'hasse like PICTURE + snow - dog'",
-    "--minus": "now 'hasse like PICTURE + snow - dog'",
-    "--common": "now 'hasse lab captions PART...'",
-    "--follow": "gone: 'hasse serve' follows the folders of the library",
-}
 # Parameters whose options only `--help-all` shows.
 _ADVANCED = frozenset(
     (
@@ -36,21 +23,7 @@ _ADVANCED = frozenset(
 )
 
 
-class Command(TyperCommand):
-    """A command that shows all of its options."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse options; for one that was renamed, print its new name and end with status 2."""
-        names = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
-        for arg in args[: args.index("--") if "--" in args else len(args)]:
-            option = arg.partition("=")[0]
-            if option in _RENAMED and option not in names:
-                typer.echo(f"error: {option} is {_RENAMED[option]}", err=True)
-                raise typer.Exit(2)
-        return super().parse_args(ctx, args)
-
-
-class ShortCommand(Command):
+class ShortCommand(TyperCommand):
     """A command for a person with pictures: `--help-all` shows advanced options too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -33,8 +33,6 @@ def configure(pairs: Sequence[str] = (), **options: Any) -> Settings:
     from hasse.service.errors import reason_of
     from hasse.service.settings import Settings
 
-    if "HASSE_INDEX" in os.environ:
-        raise CommandError("HASSE_INDEX is now HASSE_LIBRARY")
     chosen: dict[str, Any] = dict(parse_pairs(pairs))
     unknown = sorted(set(chosen) - set(Settings.model_fields))
     if unknown:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from hasse.service.cli.terminal.command import Command
 from hasse.service.cli.terminal.fields import with_options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,7 +39,7 @@ class Commands(typer.Typer):
             context_settings={"help_option_names": ["-h", "--help"]},
         )
 
-    def add(self, function: Function, cls: type[Command] = Command) -> Function:
+    def add(self, function: Function, cls: type[TyperCommand] = TyperCommand) -> Function:
         """Add a function as a command of its name; a list shows the first sentence of its help."""
         text = function.__doc__ or ""
         first = " ".join(re.split(r"(?<=\.)\s", text, maxsplit=1)[0].split())
@@ -54,7 +53,7 @@ class LazyCommand:
     """A command or a group that is not imported yet; `path` is `module:attribute`."""
 
     path: str
-    cls: type[Command] = Command
+    cls: type[TyperCommand] = TyperCommand
     hidden: bool = False
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hasse.service.cli.terminal.configuration import configure, picture_limits
+from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.progress import tell
 
 if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
@@ -44,15 +45,16 @@ Exclude = Annotated[
         "'!GLOB' brings back what is left out by default, such as thumbnails of a NAS.",
     ),
 ]
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        "-d",
-        metavar="NAME",
-        help="cpu, cuda, cuda:1, or auto, which picks CUDA if present.",
-    ),
-]
+_DEVICE = typer.Option(
+    "--device",
+    "-d",
+    metavar="NAME",
+    show_default="auto",
+    help="cpu, cuda, cuda:1, or auto, which picks CUDA if present.",
+)
+Device = Annotated[str, _DEVICE]
+# For commands that read `Settings`: without the option, the environment decides.
+ServiceDevice = Annotated[str | None, _DEVICE]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -72,17 +74,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
 ]
-# For commands that read `Settings`: without the option, the environment decides.
-ServiceDevice = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        "-d",
-        metavar="NAME",
-        show_default="auto",
-        help="cpu, cuda, cuda:1, or auto, which picks CUDA if present.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +87,24 @@ class LibraryOptions:
     def settings(self, **options: Any) -> Settings:
         """Return the settings of the command; `options` are its other options."""
         return configure(library=self.library, model=self.model, device=self.device, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """Options of a command that lists files."""
+
+    paths: Annotated[bool, typer.Option("--paths", help="Print the paths alone.")] = False
+    null: Annotated[
+        bool, typer.Option("-0", "--null", help="End each of --paths with a NUL, for xargs -0.")
+    ] = False
+    as_json: Json = False
+
+    def check(self) -> None:
+        """Raise CommandError for options that exclude each other or need another."""
+        if self.as_json and self.paths:
+            raise CommandError("give one of --json and --paths")
+        if self.null and not self.paths:
+            raise CommandError("-0 needs --paths")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from hasse.index.store import Index
-from hasse.service.settings import Settings
 
 if TYPE_CHECKING:
     from hasse.models.checkpoints.checkpoint import Checkpoint
@@ -21,15 +17,3 @@ class Encoders:
 
     load: Callable[[], Checkpoint]
     source: Callable[[], ImageSource]
-
-    @classmethod
-    def of(cls, index: Index, settings: Settings, source: Callable[[], ImageSource]) -> Encoders:
-        """Return the encoders of an index; `hasse.service.core.loading` loads the model."""
-
-        @functools.cache
-        def load() -> Checkpoint:
-            from hasse.service.core.loading import ModelLoader
-
-            return ModelLoader(settings).of(index)
-
-        return cls(load, source)

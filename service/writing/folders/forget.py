@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
-from hasse.index.types import FolderRow, PathRow
+from hasse.index.types import FolderRow
 
 
 def forget(index: Index, folder: FolderRow) -> int:
@@ -18,13 +18,10 @@ def forget(index: Index, folder: FolderRow) -> int:
         HasseIndexError: there is no room, or another process is writing.
     """
     with index.writing() as writer:
-        paths: dict[int, list[PathRow]] = {}
-        for row in index.catalog.all_paths():
-            paths.setdefault(row.image_id, []).append(row)
+        ids = {row.image_id for row in index.catalog.all_paths() if _is_in(row.path, folder)}
         remaining = {
             id_: [row for row in rows if not _is_in(row.path, folder)]
-            for id_, rows in paths.items()
-            if any(_is_in(row.path, folder) for row in rows)
+            for id_, rows in index.catalog.paths_of(ids).items()
         }
         removed = [id_ for id_, rows in remaining.items() if not rows]
         changed = {id_: rows for id_, rows in remaining.items() if rows}

@@ -7,7 +7,7 @@ disk. So after a sync that was stopped, the next plan leads to the same state.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -39,9 +39,15 @@ class Counts:
 
 @dataclass(slots=True)
 class Plan:
-    """The changes that bring an index up to date with a scan.
+    """The changes that bring an index up to date with a scan, and what they were planned from.
 
     Attributes:
+        state: the images and files of the index.
+        scan: the files of the folders.
+        digests: the SHA-256 of new and changed files, by path. A file without one, because it
+            cannot be read or used as a picture, leaves its image as it is.
+        remove: remove images without a file.
+        allow_empty: remove them also where a folder is missing, empty or on another device.
         new_files: the files of each new picture, by SHA-256.
         replaced_images: images that get a new picture, by the SHA-256 of that picture.
         paths: the files of each image of the index after the sync.
@@ -54,6 +60,11 @@ class Plan:
         moved, copies, present: numbers of files of images of the index.
     """
 
+    state: CatalogState
+    scan: Scan
+    digests: Mapping[str, str]
+    remove: bool
+    allow_empty: bool = False
     new_files: dict[str, list[SeenFile]] = field(default_factory=dict)
     replaced_images: dict[str, int] = field(default_factory=dict)
     paths: dict[int, list[PathRow]] = field(default_factory=dict)
@@ -67,58 +78,66 @@ class Plan:
     copies: int = 0
     present: int = 0
 
-
-def make_plan(
-    state: CatalogState,
-    scan: Scan,
-    digests: Mapping[str, str],
-    *,
-    remove: bool,
-    allow_empty: bool = False,
-) -> Plan:
-    """Plan the changes; `digests` are the SHA-256 of files, by path.
-
-    A file without one, because it cannot be read or used as a picture, leaves its image as it is.
-    With `remove`, an image without files is removed.
-    """
-    reach = Reach(state, scan, allow_empty=allow_empty)
-    return _Planner(state, scan, digests, reach, remove=remove).plan()
-
-
-def path_row(
-    state: CatalogState, image_id: int, file: SeenFile, seen_at: float, captions_before: str
-) -> PathRow:
-    """Return the row of a file that has the bytes of an image.
-
-    `captions_before`, as in `PathRow`, stay where the scan did not read their source.
-    """
-    stored = state.locations.catalog_path
-    folder = "" if file.folder is None else stored(str(file.folder))
-    captions = update_captions(captions_before, file.captions)
-    row = PathRow(image_id, stored(file.path), folder, captions=captions)
-    stamp = file.stamp
-    if stamp is None or not stamp.settled(seen_at):
-        return row
-    return row._replace(size=stamp.size, modified=stamp.modified, changed=stamp.changed)
-
-
-class _Planner:
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         state: CatalogState,
         scan: Scan,
         digests: Mapping[str, str],
-        reach: Reach,
         *,
         remove: bool,
-    ) -> None:
-        self._state, self._scan, self._digests = state, scan, digests
-        self._reach, self._remove = reach, remove
-        self._plan = Plan(unreachable=reach.unreachable)
+        allow_empty: bool = False,
+    ) -> Plan:
+        """Plan the changes that bring an index in this state up to date."""
+        return _Planner(cls(state, scan, digests, remove, allow_empty)).plan()
+
+    def again(self, state: CatalogState, unusable: Collection[str]) -> Plan:
+        """Plan anew for a state of the index, without pictures that cannot be used, by SHA-256."""
+        digests = {path: sha256 for path, sha256 in self.digests.items() if sha256 not in unusable}
+        return Plan.of(state, self.scan, digests, remove=self.remove, allow_empty=self.allow_empty)
+
+    def path_row(self, image_id: int, file: SeenFile, captions_before: str) -> PathRow:
+        """Return the row of a file that has the bytes of an image.
+
+        `captions_before`, as in `PathRow`, stay where the scan did not read their source.
+        """
+        stored, stamp = self.state.locations.catalog_path, file.stamp
+        folder = "" if file.folder is None else stored(str(file.folder))
+        captions = update_captions(captions_before, file.captions)
+        row = PathRow(image_id, stored(file.path), folder, captions=captions)
+        if stamp is None or not stamp.settled(self.scan.seen_at):
+            return row
+        return row._replace(size=stamp.size, modified=stamp.modified, changed=stamp.changed)
+
+    def changed_paths(self) -> dict[int, list[PathRow]]:
+        """Return the files of images whose files change, or whose SHA-256 was unknown."""
+        return {
+            id_: rows
+            for id_, rows in self.paths.items()
+            if sorted(rows) != self.state.paths[id_] or id_ in self.new_hashes
+        }
+
+    def new_paths(self, id_: int, sha256: str) -> list[PathRow]:
+        """Return the files of an image that is new, or gets a new picture."""
+        # Captions of a replaced image stay if they are from a table that was not scanned now.
+        old = {row.path: row.captions for row in self.state.paths.get(id_, [])}
+        stored = self.state.locations.catalog_path
+        return [
+            self.path_row(id_, file, old.get(stored(file.path), "{}"))
+            for file in self.new_files[sha256]
+        ]
+
+
+class _Planner:
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._state, self._scan = plan, plan.state, plan.scan
+        self._digests = plan.digests
+        self._reach = Reach(plan.state, plan.scan, allow_empty=plan.allow_empty)
         self._stored_folders: dict[Path, str] = {}
 
     def plan(self) -> Plan:
         plan, state = self._plan, self._state
+        plan.unreachable = self._reach.unreachable
         self._adopt_digests()
         owners: dict[str, int] = {}
         for id_ in sorted(state.sha256):
@@ -183,7 +202,7 @@ class _Planner:
             return
         if self._replace_image(id_, rows, overwritten):
             return
-        if gone and not self._remove:
+        if gone and not plan.remove:
             plan.paths[id_] = rows
             plan.missing_files += [self._state.locations.absolute(row.path) for row in gone]
         elif rows:
@@ -246,12 +265,12 @@ class _Planner:
     def _row(self, id_: int, file: SeenFile, matching: Sequence[PathRow]) -> PathRow:
         row_before = next((row for row in matching if row.image_id == id_), None)
         if row_before is None:
-            return path_row(self._state, id_, file, self._scan.seen_at, "{}")
+            return self._plan.path_row(id_, file, "{}")
         folder = row_before.folder if file.folder is None else self._stored_folder(file.folder)
         if row_with_stamp(file, [row_before]) is not None:
             captions = update_captions(row_before.captions, file.captions)
             return row_before._replace(folder=folder, captions=captions)
-        row = path_row(self._state, id_, file, self._scan.seen_at, row_before.captions)
+        row = self._plan.path_row(id_, file, row_before.captions)
         return row._replace(folder=folder)
 
     def _stored_folder(self, folder: Path) -> str:

@@ -176,12 +176,7 @@ def _scan_folder(
         return
     exclude = [*row.exclude, *_excludes_within(root, locations)]
     walk = pictures_of(
-        root,
-        exclude,
-        options.captions,
-        scan.skipped,
-        within=within,
-        follow_links=row.follow_links,
+        root, exclude, options.captions, scan.skipped, within=within, follow_links=row.follow_links
     )
     scan.unreadable_folders += [root / name for name in walk.unread]
     scan.mounts |= {root / name: device for name, device in walk.mounts.items()}

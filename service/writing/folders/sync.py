@@ -5,9 +5,10 @@ Every step is one generation. After a sync that was stopped or killed, the next 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from hasse.service.writing.draft import IMAGES_PER_CHANGE, Draft
 from hasse.service.writing.folders.catalog_state import ANY_VERSION, VERSION, CatalogState
 from hasse.service.writing.folders.encoders import Encoders
 from hasse.service.writing.folders.file_captions import texts_of
-from hasse.service.writing.folders.plan import Counts, Plan, make_plan, path_row
+from hasse.service.writing.folders.plan import Counts, Plan
 from hasse.service.writing.folders.scan import Scan, SeenFile, read_digests
 from hasse.service.writing.metadata import metadata_of
 
@@ -48,6 +49,7 @@ class FolderSync:
         allow_empty: remove them also where a folder is missing, empty or on another device.
 
     Attributes:
+        plan: the changes that are left to make.
         unknown_captions: new captions without a word that the model knows.
     """
 
@@ -55,30 +57,31 @@ class FolderSync:
         self, index: Index, scan: Scan, *, remove: bool, allow_empty: bool = False
     ) -> None:
         self._index = index
-        self.scan = scan
-        self._remove = remove
-        self._allow_empty = allow_empty
-        self._state = self._read_state()
-        self._digests = read_digests(self._state.files_to_hash(scan), scan.skipped)
-        self._unreadable_files: dict[str, UnreadableFile | None] = {}
-        self._note_known_unreadable()
-        self._plan = self._make_plan()
+        state = CatalogState.of(index, scan.roots.values())
+        digests = read_digests(state.files_to_hash(scan), scan.skipped)
+        self.plan = Plan.of(state, scan, digests, remove=remove, allow_empty=allow_empty)
+        self._unusable: set[str] = set()
+        self._unreadable_files: dict[str, UnreadableFile | None] = dict(self._known_unreadable())
         self._pictures = {
-            sha256: self._image(files[0]) for sha256, files in self._plan.new_files.items()
+            sha256: self._image(files[0]) for sha256, files in self.plan.new_files.items()
         }
-        for file in self._plan.withheld_files:
+        for file in self.plan.withheld_files:
             scan.skipped.add(
                 file.name, "removed before", detail="add the file by name to take it back"
             )
         self._counts = Counts(
-            moved=self._plan.moved, copies=self._plan.copies, present=self._plan.present
+            moved=self.plan.moved, copies=self.plan.copies, present=self.plan.present
         )
         self.unknown_captions: set[str] = set()
 
     @property
-    def plan(self) -> Plan:
-        """The changes that are left to make."""
-        return self._plan
+    def scan(self) -> Scan:
+        """The files of the folders."""
+        return self.plan.scan
+
+    @property
+    def _state(self) -> CatalogState:
+        return self.plan.state
 
     def dry_run(self, encoders: Encoders) -> Counts:
         """Return the counts that `apply` would return, and skip the same files; change nothing."""
@@ -88,16 +91,16 @@ class FolderSync:
         for sha256, error in zip(list(self._pictures), errors, strict=True):
             if error is not None:
                 self._note_unusable(sha256, error)
-        self._plan = self._make_plan()
-        paths = self._changed_paths()
-        for at, sha256 in enumerate(self._plan.new_files):
+        self._plan_again(self._state)
+        paths = self.plan.changed_paths()
+        for at, sha256 in enumerate(self.plan.new_files):
             self._count_new(sha256)
-            id_ = self._plan.replaced_images.get(sha256, -1 - at)  # a new image has none yet
-            paths[id_] = self._path_rows(id_, sha256)
+            id_ = self.plan.replaced_images.get(sha256, -1 - at)  # a new image has none yet
+            paths[id_] = self.plan.new_paths(id_, sha256)
         added, removed = self._caption_changes(paths)
         counts = self._counts
         counts.captions_added, counts.captions_removed = len(added), len(removed)
-        counts.removed = len(self._plan.removed_images)
+        counts.removed = len(self.plan.removed_images)
         return counts
 
     def apply(
@@ -111,30 +114,22 @@ class FolderSync:
         self._encoders = encoders
         if self._pictures:
             self._encode(progress)
-            self._refresh_plan()
+            self._plan_again()
+        self._until_written(self._update)
+        return self._counts
+
+    def _plan_again(self, state: CatalogState | None = None) -> None:
+        """Plan what is left to do, by default for the visible generation."""
+        state = state or CatalogState.of(self._index, self.scan.roots.values())
+        self.plan = self.plan.again(state, self._unusable)
+
+    def _until_written(self, write: Callable[[], None]) -> None:
+        """Repeat a step with a new plan while other processes write before it."""
         while True:
             try:
-                self._update()
+                return write()
             except PlanOutdated:
-                self._refresh_plan()
-            else:
-                return self._counts
-
-    def _make_plan(self) -> Plan:
-        return make_plan(
-            self._state,
-            self.scan,
-            self._digests,
-            remove=self._remove,
-            allow_empty=self._allow_empty,
-        )
-
-    def _read_state(self) -> CatalogState:
-        return CatalogState.of(self._index, self.scan.roots.values())
-
-    def _refresh_plan(self) -> None:
-        self._state = self._read_state()
-        self._plan = self._make_plan()
+                self._plan_again()
 
     def _image(self, file: SeenFile) -> Image:
         split = SPLITS.get(file.split.lower())
@@ -142,8 +137,8 @@ class FolderSync:
             self.scan.skipped.add(file.name, "unknown split", "in no split", file.split)
         return Image(0, file.name, Path(file.path), split or "")
 
-    def _note_known_unreadable(self) -> None:
-        """Count unreadable files that have not changed since an earlier sync; forget the others."""
+    def _known_unreadable(self) -> Iterator[tuple[str, None]]:
+        """Count unreadable files that have not changed since an earlier sync; yield the others."""
         for path, row in self._state.unreadable_files.items():
             file = self.scan.files.get(path)
             if file is not None and self._state.is_unreadable(file):
@@ -151,7 +146,7 @@ class FolderSync:
             elif file is not None or any(
                 Path(path).is_relative_to(folder) for folder in self.scan.named_folders
             ):
-                self._unreadable_files[row.path] = None
+                yield row.path, None
 
     def _decoding_error(self, sha256: str) -> PictureError | None:
         limits = self._encoders.source().limits
@@ -162,11 +157,8 @@ class FolderSync:
         return None
 
     def _note_unusable(self, sha256: str, error: PictureError) -> None:
-        """Skip every file of a picture that cannot be used, and remember the file.
-
-        Without a digest, these files do not change the index.
-        """
-        for file in self._plan.new_files.get(sha256, ()):
+        """Skip every file of a picture that cannot be used, and remember the file."""
+        for file in self.plan.new_files.get(sha256, ()):
             note_unusable(self.scan.skipped, file.name, Path(file.path), error)
             stamp = file.stamp
             is_lasting = error.reason in ("damaged", "not_a_picture")
@@ -175,11 +167,7 @@ class FolderSync:
                 times = (stamp.size, stamp.modified, stamp.changed)
                 version = VERSION if is_lasting else ANY_VERSION
                 self._unreadable_files[path] = UnreadableFile(path, *times, version)
-        self._drop_digest(sha256)
-
-    def _drop_digest(self, sha256: str) -> None:
-        digests = self._digests.items()
-        self._digests = {path: digest for path, digest in digests if digest != sha256}
+        self._unusable.add(sha256)
 
     def _encode(self, progress: ProgressCallback) -> None:
         """Add the new pictures, block by block. Each block is searchable when it is written."""
@@ -191,13 +179,8 @@ class FolderSync:
         images = [self._pictures[sha256] for sha256 in usable]
         done = 0
         for block in source.encode_blocks(self._encoders.load().model, images, IMAGES_PER_CHANGE):
-            while True:
-                try:
-                    self._add_block([sha256s[image.path] for image in block.images], block)
-                except PlanOutdated:
-                    self._refresh_plan()
-                else:
-                    break
+            added = [sha256s[image.path] for image in block.images]
+            self._until_written(partial(self._add_block, added, block))
             for image, error in block.unusable:
                 self._note_unusable(sha256s[image.path], error)
             done += len(block.images) + len(block.unusable)
@@ -214,7 +197,7 @@ class FolderSync:
         # picture comes here at every pass.
         while usable and (error := self._decoding_error(usable[0])) is not None:
             self._note_unusable(usable.pop(0), error)
-        self._plan = self._make_plan()
+        self._plan_again(self._state)
         return usable
 
     def _is_contested(self, sha256: str) -> bool:
@@ -224,13 +207,13 @@ class FolderSync:
         """
         rows = (
             row
-            for file in self._plan.new_files[sha256]
+            for file in self.plan.new_files[sha256]
             for row in self._state.files.get(file.path, ())
         )
         return any(len(self._state.paths[row.image_id]) > 1 for row in rows)
 
     def _add_block(self, sha256s: Sequence[str], block: EncodedImages) -> None:
-        plan = self._plan
+        plan = self.plan
         draft, paths = Draft(self._index.catalog), dict[int, list[PathRow]]()
         replaced = [
             plan.replaced_images[sha256] for sha256 in sha256s if sha256 in plan.replaced_images
@@ -240,11 +223,11 @@ class FolderSync:
             sha256s, block.images, block.facts, block.points, strict=True
         ):
             if facts.sha256 != sha256:  # the file has changed since; the next sync reads it again
-                self._drop_digest(sha256)
+                self._unusable.add(sha256)
             elif sha256 in plan.new_files:  # else another process has added it
                 id_ = plan.replaced_images.get(sha256)
                 id_ = draft.new_image_id() if id_ is None else id_
-                paths[id_] = self._path_rows(id_, sha256)
+                paths[id_] = plan.new_paths(id_, sha256)
                 file = plan.new_files[sha256][0]
                 stored = self._state.locations.catalog_path(file.path)
                 added = old[id_].added if id_ in old else None
@@ -268,24 +251,15 @@ class FolderSync:
 
     def _count_new(self, sha256: str) -> None:
         counts = self._counts
-        counts.copies += len(self._plan.new_files[sha256]) - 1
-        if sha256 in self._plan.replaced_images:
+        counts.copies += len(self.plan.new_files[sha256]) - 1
+        if sha256 in self.plan.replaced_images:
             counts.changed += 1
         else:
             counts.added += 1
 
-    def _path_rows(self, id_: int, sha256: str) -> list[PathRow]:
-        # Captions of a replaced image stay if they are from a table that was not scanned now.
-        old = {row.path: row.captions for row in self._state.paths.get(id_, [])}
-        stored = self._state.locations.catalog_path
-        return [
-            path_row(self._state, id_, file, self.scan.seen_at, old.get(stored(file.path), "{}"))
-            for file in self._plan.new_files[sha256]
-        ]
-
     def _update(self) -> None:
         """Change the files, captions and metadata of images of the index, and remove images."""
-        plan, paths = self._plan, self._changed_paths()
+        plan, paths = self.plan, self.plan.changed_paths()
         for part in batched(paths, IMAGES_PER_CHANGE):
             self._change_images({id_: paths[id_] for id_ in part})
         stale = self._stale_metadata()
@@ -328,15 +302,6 @@ class FolderSync:
             self.scan.skipped.add(file.name, f"sidecar {name} that cannot be read", detail=reason)
         return metadata_of(metadata, file.sidecars)
 
-    def _changed_paths(self) -> dict[int, list[PathRow]]:
-        """Return the files of images whose files change, or whose SHA-256 was unknown."""
-        plan, state = self._plan, self._state
-        return {
-            id_: rows
-            for id_, rows in plan.paths.items()
-            if sorted(rows) != state.paths[id_] or id_ in plan.new_hashes
-        }
-
     def _change_images(self, paths: Mapping[int, list[PathRow]]) -> None:
         change = self._with_captions(Draft(self._index.catalog), paths)
         rows_before = self._index.catalog.images(list(paths))
@@ -346,7 +311,7 @@ class FolderSync:
     def _updated_row(self, row: ImageRow, paths: Sequence[PathRow]) -> ImageRow:
         """Return the row of an image for its new files."""
         locations, first = self._state.locations, paths[0]
-        changed = row._replace(sha256=self._plan.new_hashes.get(row.id, row.sha256))
+        changed = row._replace(sha256=self.plan.new_hashes.get(row.id, row.sha256))
         if all(path.path != row.path for path in paths):
             absolute = locations.absolute(first.path)
             file = self.scan.files.get(absolute)
@@ -393,7 +358,7 @@ class FolderSync:
         return replace(draft.make_change(), paths=paths, removed_captions=removed)
 
     def _write(self, change: Change) -> None:
-        folders = self._state.changed_folders(self.scan, self._plan.unreachable)
+        folders = self._state.changed_folders(self.scan, self.plan.unreachable)
         with self._index.writing() as writer:
             if self._index.catalog.generation() != self._state.generation:
                 raise PlanOutdated

@@ -109,24 +109,6 @@ def test_help_shows_at_most_14_commands_on_one_screen() -> None:
     assert shown.count("\n") <= MOST_LINES
 
 
-@pytest.mark.parametrize(
-    ("typed", "now"),
-    [
-        (("search", "a dog", "--index", "data/mine"), "--index is now --library"),
-        (("search", "a dog", "--index=data/mine"), "--index is now --library"),
-        (("search", "--top", "3", "a dog"), "--top is now -n"),
-        (("search", "photo.jpg", "--plus", "a cat"), "'hasse like PICTURE + snow - dog'"),
-        (("search", "photo.jpg", "--similar", "alike"), "'hasse like PICTURE'"),
-        (("serve", "--follow", "Pictures"), "'hasse serve' follows the folders"),
-    ],
-)
-def test_renamed_option_names_its_new_place(typed: tuple[str, ...], now: str) -> None:
-    told = hasse(*typed)
-    assert told.status == 2
-    assert now in told.err
-    assert told.err.count("\n") == 1
-
-
 def test_help_all_shows_the_options_that_help_leaves_out() -> None:
     assert "--max-violation" not in hasse("search", "--help").out
     for words in (("--help-all",), ("a", "dog", "--help-all")):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from PIL import Image
 
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.cli.collection import additions
+from hasse.service.writing.folders.scan import Scan, scan
 from tests.service.cli.shapes import done, info
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -56,6 +59,21 @@ def test_a_new_library_loads_its_model_once(
     assert loads == [model[1]]
 
 
+def test_add_of_a_new_library_scans_its_folder_once(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[tuple[Path, ...]] = []
+
+    def counted(paths: Sequence[Path], *options: Any, **named: Any) -> Scan:
+        scans.append(tuple(paths))
+        return scan(paths, *options, **named)
+
+    monkeypatch.setattr(additions, "scan", counted)
+    added = done(hasse("add", pictures, *model, "--library", tmp_path / "library"))
+    assert f"{len(SIZES)} pictures added" in added.out
+    assert scans == [(pictures,)]
+
+
 def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     pictures: Path, tmp_path: Path
 ) -> None:
@@ -64,8 +82,8 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     assert f"{len(SIZES)} pictures added" in added.out
     about = info(index)
     assert (about["images"], about["model"]["name"]) == (len(SIZES), "photographs")
-    found = done(hasse("search", "a dog runs on the beach", "--library", index, "--json"))
-    answer = json.loads(found.out)
+    shown = done(hasse("search", "a dog runs on the beach", "--library", index, "--json"))
+    answer = json.loads(shown.out)
     assert answer["model"] == "photographs"
     assert len(answer["hits"]) == len(SIZES)
     assert answer["unknown_words"] == []
@@ -100,14 +118,14 @@ def test_captions_that_the_model_cannot_read_are_named(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     (pictures / "2024" / "IMG_0.txt").write_text("собака на траве\n")
-    said = "1 caption without a word that the model tiny knows, such as 'собака на траве'"
+    warning = "1 caption without a word that the model tiny knows, such as 'собака на траве'"
     added = done(hasse("add", pictures, "--library", tmp_path / "index", *model))
-    assert said in added.err
+    assert warning in added.err
     done(hasse("lab data", "import", "folder", pictures, "--out", tmp_path / "data"))
     built = done(
         hasse("lab index build", tmp_path / "data", *model, "--library", tmp_path / "built")
     )
-    assert said in built.err
+    assert warning in built.err
 
 
 def test_added_pictures_without_captions_are_no_problem(
@@ -200,11 +218,11 @@ def test_removed_folder_goes_with_its_pictures_and_can_be_added_again(
 def test_removed_picture_stays_out_until_it_is_added_by_name(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
-    index, one = tmp_path / "index", pictures / "2024" / "IMG_0.jpg"
+    index, picture = tmp_path / "index", pictures / "2024" / "IMG_0.jpg"
     done(hasse("add", pictures, "--library", index, *model))
-    assert done(hasse("remove", one, "--library", index)).out == "1 picture removed\n"
+    assert done(hasse("remove", picture, "--library", index)).out == "1 picture removed\n"
     assert "removed before" in done(hasse("sync", "--library", index)).err
-    assert done(hasse("add", one, "--library", index)).out.startswith("1 picture added")
+    assert done(hasse("add", picture, "--library", index)).out.startswith("1 picture added")
 
 
 @pytest.mark.slow
@@ -223,8 +241,8 @@ def test_verify_names_pictures_that_are_missing_or_changed(
         f"{one} of image 1 is missing\n{two} is no longer the picture of image 2\n" in checked.out
     )
     assert "whole, 2 pictures missing or changed" in checked.out
-    found = json.loads(hasse("status", "--verify", "--library", index, "--json").out)
-    checked_too = found["verification"]
+    status = json.loads(hasse("status", "--verify", "--library", index, "--json").out)
+    checked_too = status["verification"]
     assert (checked_too["ok"], len(checked_too["pictures"])) == (False, 2)
     done(hasse("sync", "--library", index))
     done(hasse("status", "--verify", "--library", index))
@@ -235,8 +253,8 @@ def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> Non
     index = tmp_path / "index"
     made = done(hasse("lab index create", "--library", index))
     assert "0 images" in made.out
-    found = done(hasse("search", "a dog", "--library", index, "--json"))
-    assert json.loads(found.out)["hits"] == []
+    shown = done(hasse("search", "a dog", "--library", index, "--json"))
+    assert json.loads(shown.out)["hits"] == []
     done(hasse("add", pictures, "--library", index))
     assert info(index)["images"] == len(SIZES)
 

@@ -18,9 +18,9 @@ from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.service.app import create_app
 from hasse.service.core.engine import Engine
+from hasse.service.core.readiness import Phase
 from hasse.service.http.middleware import CLIENT_GONE
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import services_of
+from hasse.service.http.services import services_of
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png

@@ -17,8 +17,8 @@ from hasse.index.store import Index
 from hasse.service.app import create_app
 from hasse.service.core import loading
 from hasse.service.core.engine import Engine
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import services_of
+from hasse.service.core.readiness import Phase
+from hasse.service.http.services import services_of
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png

@@ -23,13 +23,18 @@ from hasse.models.images.formats import FORMATS, PNG
 from hasse.models.images.limits import PictureLimits
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.service.app import create_app
-from hasse.service.core.pictures import PictureReader, ThumbnailCache, open_original
+from hasse.service.core.pictures import PictureReader, open_original
+from hasse.service.core.previews import PreviewCache, ThumbnailCache
 from hasse.service.errors import ServiceError
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import picture, png
 from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
 from tests.service.problems import problem
+
+
+def no_previews() -> PreviewCache:
+    return PreviewCache(Path("nowhere"), capacity=0)
 
 
 def decoded(seed: int) -> DecodedPicture:
@@ -50,11 +55,11 @@ def test_search_by_odd_picture_succeeds(client: Client, name: str) -> None:
 def test_search_by_bad_picture_is_refused_with_a_reason(client: Client, name: str) -> None:
     make, (status, reason) = BAD[name]
     response = client.post("/search/captions", files={"image": ("a.jpg", make(), "image/jpeg")})
-    found = problem(response, status, reason)
-    assert found.errors[0].field == "image"
+    error = problem(response, status, reason)
+    assert error.errors[0].field == "image"
     assert "Error" not in response.text
-    assert "/" not in found.detail
-    assert "(" not in found.detail, "what the decoder said stays inside"
+    assert "/" not in error.detail
+    assert "(" not in error.detail, "what the decoder said stays inside"
 
 
 @pytest.mark.parametrize(
@@ -70,8 +75,8 @@ def test_search_by_picture_whose_package_is_missing_names_it(
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("hasse.models.images.decoding.DECODERS.ask", here)
     response = client.post("/search/captions", files={"image": ("a", body)})
-    found = problem(response, 415, "not_a_picture")
-    assert found.detail == f'image: a {name} picture: pip install -e ".[{extra}]" reads these'
+    error = problem(response, 415, "not_a_picture")
+    assert error.detail == f'image: a {name} picture: pip install -e ".[{extra}]" reads these'
 
 
 @pytest.mark.parametrize("name", ["TIFF", "AVIF", "HEIC", "RAW", "JPEG 2000", "BMP", "JPEG"])
@@ -107,7 +112,7 @@ def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
         return decoded(1)
 
     async def main() -> None:
-        pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), slowly)
+        pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), no_previews(), slowly)
         first = asyncio.create_task(pictures.thumbnail_of_upload(b"first"))
         await asyncio.to_thread(begun.wait, 60)
         second = asyncio.create_task(pictures.thumbnail_of_upload(Sent(b"second")))
@@ -131,7 +136,9 @@ def test_preview_beyond_the_queue_is_busy() -> None:
         return decoded(1)
 
     async def main() -> None:
-        pictures = PictureReader(Settings(in_flight=1, queued=1), Preprocessing(), slowly)
+        pictures = PictureReader(
+            Settings(in_flight=1, queued=1), Preprocessing(), no_previews(), slowly
+        )
         waiting = [asyncio.create_task(pictures.thumbnail_of_upload(png(at))) for at in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(ServiceError) as refused:
@@ -155,12 +162,14 @@ def test_slow_pictures_leave_their_places_to_others(tmp_path: Path) -> None:
         return decoded(1)
 
     async def main() -> None:
-        pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), decode)
+        pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), no_previews(), decode)
         slow = [
             asyncio.create_task(pictures.thumbnail_of_upload(b"slow %d" % at)) for at in range(2)
         ]
         await asyncio.sleep(0)
-        assert await pictures.thumbnail(tmp_path / "stored.png", "1"), "stored ones do not wait"
+        assert await pictures.reduced(tmp_path / "stored.png", "thumbnail", "1"), (
+            "stored ones do not wait"
+        )
         assert await pictures.thumbnail_of_upload(b"quick"), "each slow one leaves its place"
         assert not any(task.done() for task in slow)
         gate.set()
@@ -185,7 +194,7 @@ def test_preview_that_is_cancelled_ends_its_decoder() -> None:
         return decoded(1)
 
     async def main() -> None:
-        pictures = PictureReader(Settings(), Preprocessing(), decode)
+        pictures = PictureReader(Settings(), Preprocessing(), no_previews(), decode)
         waiting = asyncio.create_task(pictures.thumbnail_of_upload(b"slow"))
         await asyncio.to_thread(begun.wait, 60)
         waiting.cancel()
@@ -251,9 +260,9 @@ def test_picture_that_cannot_be_opened_is_missing_unless_the_system_is_at_fault(
     def refused(*_: object) -> DecodedPicture:
         raise OSError(number, os.strerror(number))
 
-    pictures = PictureReader(Settings(), Preprocessing(), refused)
+    pictures = PictureReader(Settings(), Preprocessing(), no_previews(), refused)
     with pytest.raises(ServiceError) as error:
-        asyncio.run(pictures.thumbnail(tmp_path / "a.png", "1"))
+        asyncio.run(pictures.reduced(tmp_path / "a.png", "thumbnail", "1"))
     pictures.close()
     assert error.value.reason == reason
     monkeypatch.setattr("hasse.service.core.pictures.open_regular", refused)

@@ -66,9 +66,9 @@ def test_preview_cache_drops_the_least_recently_used_beyond_its_capacity(tmp_pat
     for at in range(30):
         cache.put(f"{at:02}", content)
         cache.get("00")  # its time of use is later than that of the next
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in kept) <= 10_000
-    assert len(kept) >= 5
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 10_000
+    assert len(files) >= 5
     assert cache.get("29") == content
     assert cache.get("01") is None
 
@@ -135,10 +135,10 @@ def test_previews_made_ahead_are_those_that_the_service_sends(tmp_path: Path) ->
         assert len(tried) == IMAGES - 1, "one that cannot be read is tried again"
         assert make_previews(index, settings, set()) == 0
         assert make_previews(index, settings, tried) == 0
-    kept = {path.read_bytes() for path in (folder / "previews").rglob("*.webp")}
+    made = {path.read_bytes() for path in (folder / "previews").rglob("*.webp")}
     with Client(create_app(settings)) as client:
         sent = {client.get(f"/images/{1000 + at}/preview/medium").content for at in (0, 1, 2)}
-    assert sent <= kept
+    assert sent <= made
 
 
 def test_previews_made_ahead_drop_no_other(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from uvicorn.server import ServerState
 
 from hasse.service.app import SEARCH_ROUTES
 from hasse.service.core.admission import Admission
+from hasse.service.core.readiness import Readiness
 from hasse.service.errors import ServiceError
 from hasse.service.http.access import Access
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.connection import Connection, connections_of
 from hasse.service.http.hosts import Hosts
-from hasse.service.page.sample import Samples
-from hasse.service.runtime.readiness import Readiness
-from hasse.service.services import Services
+from hasse.service.http.services import Services
+from hasse.service.questions.sample import Samples
 from hasse.service.settings import Settings
 from hasse.service.telemetry.metrics import Metrics
 

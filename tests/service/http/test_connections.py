@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from hasse.service.core.readiness import Phase
 from hasse.service.http.connection import MAX_PIPELINED
 from hasse.service.http.middleware import CLIENT_GONE
-from hasse.service.runtime.readiness import Phase
 from hasse.service.schemas import Problem
 from tests.service.http.connection import SEARCH, Client, respond, run, serving
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from hasse.service.runtime.readiness import Phase
+from hasse.service.core.readiness import Phase
 from hasse.service.schemas import Problem
 from hasse.service.telemetry import logs
 from tests.service.http.connection import SEARCH, run, serving

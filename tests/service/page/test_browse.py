@@ -12,7 +12,7 @@ import pytest
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.service.app import create_app
-from hasse.service.page import sample
+from hasse.service.questions import sample
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection

@@ -13,7 +13,8 @@ import pytest
 from hasse.index.store import Index
 from hasse.models.encoders.names import LITE
 from hasse.service.app import create_app
-from hasse.service.runtime.following import FollowerState, following
+from hasse.service.core.follower_state import FollowerState
+from hasse.service.runtime.following import following
 from hasse.service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png

@@ -19,8 +19,8 @@ from hasse.service.app import create_app
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.http.access import fingerprint, new_key
+from hasse.service.http.services import services_of
 from hasse.service.runtime.reloading import Reloading, changes
-from hasse.service.services import services_of
 from hasse.service.settings import RELOADED, Settings
 from hasse.service.telemetry.logs import LOGGER
 from tests.service.client import Client

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from hasse.models.checkpoints import checkpoint, named_models
-from hasse.service.cli.collection import parts, search
+from hasse.service.cli.collection import parts, selecting
 from hasse.service.cli.collection.asking import FilledQuestion
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
@@ -293,7 +293,7 @@ def test_words_after_a_dash_reach_the_query_and_are_no_options(
         asked.append(question.fields["caption"])
         assert question.fields["k"] == 3
 
-    monkeypatch.setattr(search, "show_hits", note)
+    monkeypatch.setattr(selecting, "show_hits", note)
     shown = hasse("search", *typed.split(), "-n3", "--library", collection)
     assert shown.status == 0, shown.err
     assert asked == [typed]

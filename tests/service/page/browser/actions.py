@@ -20,7 +20,7 @@ from playwright.sync_api import (
     expect,
 )
 
-from hasse.service.services import services_of
+from hasse.service.http.services import services_of
 
 CHROMIUM = shutil.which("chromium")
 NEEDS_BROWSER = [

@@ -57,11 +57,11 @@ def sync(index: Index, root: Path, model: Checkpoint) -> Callable[..., Counts]:
             index_folder=index.folder,
         )
         seen.seen_at = seen_at or seen.seen_at
-        one = FolderSync(index, seen, remove=remove, allow_empty=allow_empty)
+        folder_sync = FolderSync(index, seen, remove=remove, allow_empty=allow_empty)
         encoders = Encoders(lambda: model, lambda: ImageSource(batch_size=2, block_seconds=0.0))
-        done = one.apply(encoders)
-        (skipped if skipped is not None else []).extend(one.scan.skipped.lines)
+        counts = folder_sync.apply(encoders)
+        (skipped if skipped is not None else []).extend(folder_sync.scan.skipped.lines)
         assert verify(index.folder).ok
-        return done
+        return counts
 
     return run

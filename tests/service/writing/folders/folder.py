@@ -25,10 +25,10 @@ def draw(path: Path, seed: int) -> None:
 
 
 def state(index: Index, root: Path) -> State:
-    found: State = {}
+    images: State = {}
     for id_, image in index.catalog.described_images(list(index.catalog.sha256s())).items():
         paths = [file.path for file in image.paths]
         assert image.row.path in paths
         below = [os.path.relpath(index.locations.absolute(path), root) for path in paths]
-        found[id_] = (image.row.file_name, below, [caption.text for caption in image.captions])
-    return found
+        images[id_] = (image.row.file_name, below, [caption.text for caption in image.captions])
+    return images

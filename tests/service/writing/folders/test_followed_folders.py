@@ -70,8 +70,8 @@ def test_sync_keeps_pictures_of_a_disk_within_the_folder_that_is_away(
     assert sync() == Counts(added=4)
     (mounted / "four.png").rename(root.parent / "four.png")
     (root / "three.png").unlink()
-    one = FolderSync(index, scan([root], locations=index.locations), remove=True)
-    assert "holds no pictures any more" in one.plan.unreachable[mounted]
+    folder_sync = FolderSync(index, scan([root], locations=index.locations), remove=True)
+    assert "holds no pictures any more" in folder_sync.plan.unreachable[mounted]
     assert sync().removed == 1
     assert set(absolute(index)) == {
         *(f"{root}/a/one.png", f"{root}/a/two.png", f"{mounted}/four.png")
@@ -353,9 +353,9 @@ def test_broken_file_is_named_once_and_read_again_when_it_changed(
     later = 4e9  # as if the files had been at rest
     sync(seen_at=later)
     seen = scan([root])
-    one = FolderSync(index, seen, remove=True)
+    folder_sync = FolderSync(index, seen, remove=True)
     assert CatalogState.of(index, ()).files_to_hash(seen) == []
-    assert one.apply(Encoders(lambda: model, ImageSource)) == Counts(present=3)
+    assert folder_sync.apply(Encoders(lambda: model, ImageSource)) == Counts(present=3)
     assert seen.skipped.lines == []
     assert seen.skipped.passed_over == {"unreadable file, named before": 3}
     draw(root / "cut.png", 12)
@@ -408,7 +408,7 @@ def test_scan_of_a_folder_that_cannot_be_entered_names_its_files(
         return real(self, **options)
 
     monkeypatch.setattr(Path, "stat", refuse)
-    found: Scan = scan([root])
-    assert found.skipped.lines == [
+    scanned: Scan = scan([root])
+    assert scanned.skipped.lines == [
         "a/one.png: file that cannot be read (Permission denied): skipped"
     ]

@@ -133,9 +133,9 @@ def test_place_names_the_settlement_and_the_city_around_it(
     monkeypatch.setattr(metadata, "_gazetteer", lambda: known)
     assert place_name(48.8584, 2.2945) == "Vanves, France, Paris"
     assert place_name(0.0, -30.0) == ""  # in the sea, far from both
-    found = metadata_of(PictureMetadata(position=(48.8584, 2.2945)))
-    assert found.texts == (("place", "Vanves, France, Paris"),)
-    assert (found.latitude, found.longitude) == (48.8584, 2.2945)
+    row = metadata_of(PictureMetadata(position=(48.8584, 2.2945)))
+    assert row.texts == (("place", "Vanves, France, Paris"),)
+    assert (row.latitude, row.longitude) == (48.8584, 2.2945)
 
 
 def test_place_without_the_package_has_coordinates_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,10 +241,13 @@ def test_file_that_is_no_picture_any_more_is_told_and_its_image_stays(
     (root / "three.png").write_bytes(whole[:20])
     (root / "new.png").write_bytes(b"")
     seen = scan([root])
-    one = FolderSync(index, seen, remove=True)
-    one.dry_run(Encoders(lambda: pytest.fail("nothing is encoded"), ImageSource))
-    assert [line.partition(":")[0] for line in one.scan.skipped.lines] == ["new.png", "three.png"]
-    assert one.plan.removed_images == []
+    folder_sync = FolderSync(index, seen, remove=True)
+    folder_sync.dry_run(Encoders(lambda: pytest.fail("nothing is encoded"), ImageSource))
+    assert [line.partition(":")[0] for line in folder_sync.scan.skipped.lines] == [
+        "new.png",
+        "three.png",
+    ]
+    assert folder_sync.plan.removed_images == []
     sync()
     assert set(state(index, root)) == {1, 2, 3}
 
@@ -260,9 +263,9 @@ def test_pictures_that_stay_damaged_do_not_load_the_model(
     def load() -> Checkpoint:
         raise AssertionError("there is nothing to encode")
 
-    one = FolderSync(index, scan([root], index_folder=index.folder), remove=True)
-    assert one.apply(Encoders(load, ImageSource)) == Counts(present=3)
-    assert one.scan.skipped.by_reason["damaged picture"] == 2
+    folder_sync = FolderSync(index, scan([root], index_folder=index.folder), remove=True)
+    assert folder_sync.apply(Encoders(load, ImageSource)) == Counts(present=3)
+    assert folder_sync.scan.skipped.by_reason["damaged picture"] == 2
     draw(root / "new.png", 7)
     assert sync() == Counts(added=1, present=3)
 

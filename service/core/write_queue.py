@@ -6,11 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hasse.index.errors import CatalogUnreachableError, IndexLockedError
 from hasse.index.store import Index
-from hasse.index.types import Points
 from hasse.service.core.admission import Admission
 from hasse.service.core.batching import Batcher
 from hasse.service.core.encoding import EncodingQueue, check_stored_caption
@@ -21,7 +18,7 @@ from hasse.service.errors import ServiceError, invalid, writing_catalog
 from hasse.service.schemas import AddedImage, AnnotationFields, UploadFields
 from hasse.service.settings import Settings
 from hasse.service.telemetry.stages import Stages
-from hasse.service.writing.annotations import Annotation
+from hasse.service.writing.annotations import Annotation, AnnotationOperation
 from hasse.service.writing.batch_writer import (
     BatchWriter,
     Deletion,
@@ -114,11 +111,7 @@ class WriteQueue:
         Raises:
             ServiceError: also `invalid`, and `not_found` if one of the images does not exist.
         """
-        stages = Stages()
-        captions = self._texts(fields.captions, "captions")
-        async with self.admission.enter(stages):
-            points = await self._encoder.captions(captions, stages)
-            await self._submit("annotate", self._annotation(fields, captions, points))
+        await self._annotate("annotate", fields)
 
     async def unannotate(self, fields: AnnotationFields) -> None:
         """Remove human captions, and keywords that users added here, from images.
@@ -126,10 +119,7 @@ class WriteQueue:
         Raises:
             ServiceError: as `annotate`.
         """
-        captions = self._texts(fields.captions, "captions")
-        async with self.admission.enter(Stages()):
-            points = np.empty((0, self._index.model.dimension), np.float32)
-            await self._submit("unannotate", self._annotation(fields, captions, points))
+        await self._annotate("unannotate", fields)
 
     async def remove(self, image_id: int) -> None:
         """Remove an image, its captions, and its picture if the index stores it.
@@ -140,15 +130,14 @@ class WriteQueue:
         async with self.admission.enter(Stages()):
             await self._submit("remove", Deletion(image_id))
 
-    def _annotation(
-        self, fields: AnnotationFields, captions: Sequence[str], points: Points
-    ) -> Annotation:
-        return Annotation(
-            list(dict.fromkeys(fields.image_ids)),
-            captions,
-            self._texts(fields.keywords, "keywords"),
-            points,
-        )
+    async def _annotate(self, operation: AnnotationOperation, fields: AnnotationFields) -> None:
+        captions = self._texts(fields.captions, "captions")
+        keywords = self._texts(fields.keywords, "keywords")
+        image_ids, stages = list(dict.fromkeys(fields.image_ids)), Stages()
+        async with self.admission.enter(stages):
+            added = captions if operation == "annotate" else []  # what is removed needs no points
+            points = await self._encoder.captions(added, stages)
+            await self._submit(operation, Annotation(image_ids, captions, keywords, points))
 
     def _texts(self, texts: Sequence[str], field: str) -> list[str]:
         """Return texts with normalized spaces, each once; raises ServiceError `invalid`."""

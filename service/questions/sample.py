@@ -15,11 +15,11 @@ from hasse.index.catalog.overview import Overview, read_overview
 from hasse.index.catalog.searches import saved_searches
 from hasse.index.types import Ids
 from hasse.models.vocabulary import words
-from hasse.service.page.things import THINGS
 from hasse.service.plural import count
 from hasse.service.questions import table
 from hasse.service.questions.handlers import ask
 from hasse.service.questions.requests import BATCH_MAXIMUM, ImagesQuery
+from hasse.service.questions.things import THINGS
 from hasse.service.verdict import is_true
 
 if TYPE_CHECKING:

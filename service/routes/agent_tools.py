@@ -19,7 +19,7 @@ from pydantic import Field
 from hasse.models.errors import HasseError, pip_install
 from hasse.service.core import records
 from hasse.service.core.engine import Engine
-from hasse.service.core.pictures import THUMBNAIL_MEDIA_TYPE
+from hasse.service.core.previews import MEDIA_TYPES
 from hasse.service.errors import ServiceError, validated
 from hasse.service.questions import table
 from hasse.service.questions.handlers import HANDLERS
@@ -70,7 +70,9 @@ def _tool_of(question: Question[Any, Any]) -> Tool:
 
 async def _picture(engine: Engine, request: PictureRequest) -> tuple[Fields, bytes]:
     record = await records.image(engine, request.image_id)
-    _, jpeg = await records.scaled_picture(engine, request.image_id, None, lambda version: False)
+    _, jpeg = await records.reduced_picture(
+        engine, request.image_id, "thumbnail", lambda version: False
+    )
     return _for_agents(record.model_dump()), jpeg
 
 
@@ -145,7 +147,7 @@ def server_of(engine: Callable[[], Engine]) -> Server[Any]:
         content: list[Any] = [types.TextContent(text=text)]
         if jpeg:
             data = base64.b64encode(jpeg).decode()
-            content.append(types.ImageContent(data=data, mime_type=THUMBNAIL_MEDIA_TYPE))
+            content.append(types.ImageContent(data=data, mime_type=MEDIA_TYPES["thumbnail"]))
         return types.CallToolResult(content=content, structured_content=fields)
 
     return Server(

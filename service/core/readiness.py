@@ -8,8 +8,8 @@ from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
+from hasse.service.core.follower_state import FollowerState
 from hasse.service.errors import ServiceError
-from hasse.service.runtime.following import FollowerState
 from hasse.service.schemas import Ready
 from hasse.service.settings import Settings
 from hasse.service.telemetry.logs import event

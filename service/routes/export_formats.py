@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import StringIO
+from io import RawIOBase, StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -173,26 +173,20 @@ def _entry_name(path: str) -> str:
     return "/".join(parts[-4:]).replace("\0", "_").replace(":", "_") or "picture"
 
 
-class _Sink:
+class _Sink(RawIOBase):
     """A write-only file in memory, which is emptied piece by piece."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._written = bytearray()
 
     def write(self, piece: Any) -> int:
         """Append a piece."""
-        self._pieces.append(bytes(piece))
-        return len(self._pieces[-1])
-
-    def flush(self) -> None:
-        """Do nothing: there is no buffer."""
-
-    def close(self) -> None:
-        """Do nothing: there is no open file."""
+        self._written += piece
+        return len(piece)
 
     def take(self) -> bytes:
         """Return the bytes that were written since the last call."""
-        written, self._pieces = b"".join(self._pieces), []
+        written, self._written = bytes(self._written), bytearray()
         return written
 
 

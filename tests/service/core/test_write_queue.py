@@ -127,7 +127,7 @@ def test_add_picture_caches_its_thumbnail(
     def fail(*_: object) -> None:
         raise AssertionError("it was made again")
 
-    monkeypatch.setattr(writable.engine.pictures, "_thumbnail", fail)
+    monkeypatch.setattr(writable.engine.pictures, "_reduced", fail)
     thumbnail = writable.get(image.thumbnail_url).content
     assert Image.open(BytesIO(thumbnail)).size == (64, 48)
 
@@ -338,9 +338,11 @@ def test_add_concurrently_shares_generations(writable: Client) -> None:
         )
 
     before = writable.get("/version").json()["generation"]
-    answers = [AddedImage.model_validate_json(one.content) for one in writable.run(together())]
-    assert sum(one.created for one in answers) == 10
-    assert len({one.image_id for one in answers}) == 10
+    answers = [
+        AddedImage.model_validate_json(answer.content) for answer in writable.run(together())
+    ]
+    assert sum(answer.created for answer in answers) == 10
+    assert len({answer.image_id for answer in answers}) == 10
     version = writable.get("/version").json()
     assert (version["images"], version["captions"]) == (22, 44)
     assert version["generation"] - before < 20
@@ -352,7 +354,7 @@ def test_remove_twice_concurrently_succeeds_once(writable: Client) -> None:
             *(writable.http.delete(f"/images/{at}") for at in (1000, 1000, 1001, 77))
         )
 
-    statuses = sorted(one.status_code for one in writable.run(together()))
+    statuses = sorted(answer.status_code for answer in writable.run(together()))
     assert statuses == [204, 204, 404, 404]
     assert len(found(writable)) == 10
 
@@ -375,10 +377,10 @@ def test_search_stored_caption_without_a_known_word_has_no_probability(
         writable.post("/search/captions", **asked),
         writable.post("/search/common", json=common),
     ):
-        said = {hit["caption_id"]: hit["probability"] for hit in response.json()["hits"]}
-        assert said.pop(zorp.caption_id) is None
-        assert None not in said.values()
-        assert dog.caption_id in said
+        probabilities = {hit["caption_id"]: hit["probability"] for hit in response.json()["hits"]}
+        assert probabilities.pop(zorp.caption_id) is None
+        assert None not in probabilities.values()
+        assert dog.caption_id in probabilities
     drawn = writable.get("/images/1001/diagram").json()["nodes"]
     assert "zorp glim" not in {text for node in drawn for text in node["captions"]}
     page = writable.get("/?image=1001&k=100").text

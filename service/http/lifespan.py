@@ -11,12 +11,12 @@ from fastapi import FastAPI
 
 from hasse.index.errors import HasseIndexError
 from hasse.models.checkpoints.model_folder import CheckpointError
+from hasse.service.core import about
 from hasse.service.core.admission import Admission
 from hasse.service.core.device import DeviceError
 from hasse.service.core.engine import Engine
-from hasse.service.runtime import about
-from hasse.service.runtime.readiness import Phase
-from hasse.service.services import Services
+from hasse.service.core.readiness import Phase
+from hasse.service.http.services import Services
 from hasse.service.settings import Settings
 from hasse.service.telemetry.logs import LOGGER, event
 from hasse.service.telemetry.metrics import Metrics
@@ -35,10 +35,7 @@ class Lifecycle:
     """
 
     def __init__(
-        self,
-        services: Services,
-        open_engine: Open,
-        on_failure: Callable[[str], None],
+        self, services: Services, open_engine: Open, on_failure: Callable[[str], None]
     ) -> None:
         self._services = services
         self._readiness = services.readiness

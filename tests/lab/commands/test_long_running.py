@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from hasse.service.cli.terminal.long_running import stop_request
+from hasse.lab.commands.long_running import stop_request
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

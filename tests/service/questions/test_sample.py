@@ -11,7 +11,7 @@ import pytest
 from hasse.index.segments.compaction import everything
 from hasse.index.store import Index
 from hasse.index.types import CaptionRow, ImageRow, ModelIdentity
-from hasse.service.page.sample import SHOWN, draw, pick_examples
+from hasse.service.questions.sample import SHOWN, draw, pick_examples
 
 MODEL = ModelIdentity("tiny", "0" * 64, 4, "order")
 
@@ -91,11 +91,11 @@ def test_pick_examples_goes_from_short_to_long_and_repeats_no_topic() -> None:
         "A CAT SITS",
         "a very long caption that tells of everything there is to see",
     ]
-    found = pick_examples(captions)
-    assert found[0] == "an animal outside"
-    assert found[-1] == "a girl with a red kite"
-    assert len(found) == 3
-    assert sum("dog" in text for text in found) == 1
+    picked = pick_examples(captions)
+    assert picked[0] == "an animal outside"
+    assert picked[-1] == "a girl with a red kite"
+    assert len(picked) == 3
+    assert sum("dog" in text for text in picked) == 1
 
 
 def test_pick_examples_skips_captions_without_a_topic() -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Depends, FastAPI, Request
 
 from hasse.service.core.admission import Admission
+from hasse.service.core.readiness import Readiness
 from hasse.service.http.access import Access, Purpose
 from hasse.service.http.bodies import Bodies
 from hasse.service.http.hosts import Hosts
-from hasse.service.page.sample import Samples
-from hasse.service.runtime.readiness import Readiness
+from hasse.service.questions.sample import Samples
 from hasse.service.settings import Settings
 from hasse.service.telemetry.metrics import Metrics
 
