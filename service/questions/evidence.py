@@ -164,13 +164,13 @@ async def find(
     try:
         async with asyncio.TaskGroup() as group:
             shown_task = group.create_task(_find_shown(engine, question, stages))
-            said_task = group.create_task(_find_said(engine, question, stages))
+            said_task = group.create_task(_find_said(engine, question, generation, stages))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     said, shown = said_task.result(), shown_task.result()
-    if shown is not None and shown.facts["generation"] != generation:
+    if shown is not None and (newer := shown.facts["generation"]) != generation:
         # Images changed meanwhile, but an answer is of one generation only.
-        said = await _find_said(engine, question, stages)
+        said = await _find_said(engine, question, newer, stages)
     return said, shown
 
 
@@ -215,9 +215,10 @@ def finish(
     found = _terms_in(page.texts, terms)
     for hit in hits:
         hit["says"] = _says(found.get(hit["image_id"], ()), terms)
-    corrected = {term.term.written: term.text for term in said.terms if term.is_corrected}
+    corrections = [term for term in said.terms if term.is_corrected]
+    corrected = {term.term.written: term.text for term in corrections}
     suggestion = " ".join(corrected.get(word, word) for word in query.caption.split())
-    in_texts = {term.term.folded for term in said.terms if not term.is_corrected}
+    in_texts = {term.term.folded for term in said.terms if term not in corrections}
     unknown = engine.vocabulary.unknown_words(query.caption)
     return {
         "hits": hits,
@@ -248,11 +249,13 @@ async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Sho
     return Shown(result.violations, {}, points, result.images, facts)
 
 
-async def _find_said(engine: Engine, question: Question, stages: Stages) -> TextMatches:
+async def _find_said(
+    engine: Engine, question: Question, generation: int, stages: Stages
+) -> TextMatches:
     """Search by text."""
     key, index = question.key.query, engine.index
     limit = max(key.k, _MIN_MATCHES)
-    counts = engine.text_counts.of(index.generation, engine.info.images)
+    counts = engine.text_counts.of(generation, engine.info.images)
     knows = engine.vocabulary.knows
 
     def match() -> TextMatches:
