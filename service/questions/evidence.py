@@ -284,7 +284,7 @@ def _merged(
     engine: Engine, question: Question, said: TextMatches, shown: Shown | None
 ) -> tuple[list[Hit], Shown | None]:
     """Merge both kinds, after adding to each what only the other has found."""
-    if shown is not None:
+    if shown is not None and question.by_text:
         if len(said.all_words) >= max(question.key.query.k, _MIN_MATCHES):  # there may be more
             best = {id_: shown.rows[id_] for id_ in shown.best if id_ in shown.rows}
             shown = replace(shown, texts=engine.index.catalog.hit_texts(best))
