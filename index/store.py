@@ -51,7 +51,6 @@ from hasse.index.types import (
     ImageRow,
     Kind,
     ModelIdentity,
-    Orientation,
     Points,
     orientation_of,
 )
@@ -69,7 +68,6 @@ class Index:
     """
 
     locations: Locations
-    _orientation: Orientation  # of a search for images
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -129,20 +129,19 @@ class Locations:
             return False
         return not _is_in(os.path.realpath(path), os.path.realpath(root.path))
 
-    def shown_paths(self) -> Callable[[str], str | None]:
-        """Return the function from a path of the catalog to the path that answers show.
+    def shown_paths(self, paths: Iterable[str]) -> dict[str, str | None]:
+        """Return the paths that answers show, by the paths of the catalog.
 
-        The shown path is relative to the followed folder, and None outside all of them.
+        A shown path is relative to the followed folder, and None outside all of them.
         """
         prefixes = [(f"{name.rstrip('/')}/", label) for name, label in self.roots.items()]
-
-        def shown_path(path: str) -> str | None:
+        shown: dict[str, str | None] = dict.fromkeys(paths)
+        for path in shown:
             for prefix, label in prefixes:
                 if path.startswith(prefix):
-                    return label + path[len(prefix) :]
-            return None
-
-        return shown_path
+                    shown[path] = label + path[len(prefix) :]
+                    break
+        return shown
 
     def absolute_path_starts(self, prefix: str) -> sql.ColumnElement[bool]:
         """Return the SQL condition: an absolute path of the image begins with `prefix`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,8 +96,8 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
         rows = connection.execute(sql.select(sql.func.count()).select_from(PATHS)).scalar_one()
         if rows > MAX_ROWS:
             return Overview()
-        shown_path = Locations.read(connection, folder).shown_paths()
         paths = connection.execute(sql.select(PATHS.c.path)).scalars().all()
+        shown_paths = Locations.read(connection, folder).shown_paths(paths)
         dates = connection.execute(
             sql.select(IMAGES.c.taken).where(IMAGES.c.taken.is_not(None))
         ).scalars()
@@ -109,7 +110,8 @@ def read_overview(catalog: Catalog, folder: Path) -> Overview:
         captioned = captioned_images().subquery().c.image_id
         keywords = connection.execute(_KEYWORDS).all()
         captioned_count = connection.execute(sql.select(sql.func.count(captioned.distinct())))
-    counts = Counter(above for path in paths for above in _folders_above(shown_path(path) or ""))
+    folders = (_folders_above(shown_paths[path] or "") for path in paths)
+    counts = Counter(chain.from_iterable(folders))
     unique_months, month_counts = np.unique(months, return_counts=True)
     return Overview(
         dict(sorted(counts.items())),

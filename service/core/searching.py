@@ -53,26 +53,23 @@ class ShownPaths:
 
     def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
         """Return the paths of an image, at least one, from pairs as in `ImageHitRow`."""
-        name = self._name
-        names = dict.fromkeys(name(path) or file_name for path, _ in paths)
-        return list(names) or [file_name]
+        names = self._names([path for path, _ in paths])
+        return list(dict.fromkeys(name or file_name for name in names.values())) or [file_name]
 
     def of_hits(self, rows: Mapping[int, ImageHitRow | CaptionHitRow]) -> dict[int, list[str]]:
         """Return the paths of each hit, by its id."""
-        name = self._name
-        names = {path: name(path) for row in rows.values() for path, _ in row.paths}
+        names = self._names([path for row in rows.values() for path, _ in row.paths])
         return {
             hit: list(dict.fromkeys([names[path] or row.file_name for path, _ in row.paths]))
             or [row.file_name]
             for hit, row in rows.items()
         }
 
-    @property
-    def _name(self) -> Callable[[str], str | None]:
+    def _names(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         locations = self.index.locations
         if self.absolute:
-            return locations.absolute
-        return locations.shown_paths()
+            return {path: locations.absolute(path) for path in paths}
+        return locations.shown_paths(paths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class Shown:
         others: violations of further images, whose texts match.
         points: points (N,) of the caption and of excluded texts that the model knows.
         rows: catalog rows of the best, and of their other versions, by id.
+        texts: texts of the best, if they were needed.
         facts: the fields of an answer besides its hits.
     """
 
@@ -76,6 +77,7 @@ class Shown:
     points: Mapping[str, Points] = field(default_factory=dict)
     rows: dict[int, ImageHitRow] = field(default_factory=dict)
     facts: Fields = field(default_factory=dict)
+    texts: Texts = field(default_factory=dict)
 
 
 class Hit(NamedTuple):
@@ -107,8 +109,8 @@ async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerB
     said, shown = await find(engine, question, stages)
 
     def load() -> Page:
-        hits = _merged(engine, question, said, shown)
-        return _page(engine, question, hits[request.offset : question.key.query.k], shown)
+        hits, judged = _merged(engine, question, said, shown)
+        return _page(engine, question, hits[request.offset : question.key.query.k], judged)
 
     page = await _in_catalog(engine, question, load, stages)
     return lambda: finish(engine, question, said, shown, page)
@@ -123,7 +125,7 @@ async def answer_ids(engine: Engine, request: ImageQuery, stages: Stages) -> Ans
     question = read(engine, longest)
     said, shown = await find(engine, question, stages)
     merged = partial(_merged, engine, question, said, shown)
-    hits = await _in_catalog(engine, question, merged, stages)
+    hits, _ = await _in_catalog(engine, question, merged, stages)
     violations = [hit.violation for hit in hits]
     probabilities = caption_probabilities(engine, question.query.caption, violations)
     best = request.k if engine.checkpoint.calibration.image is None else 0
@@ -160,13 +162,13 @@ async def find(
     try:
         async with asyncio.TaskGroup() as group:
             shown_task = group.create_task(_find_shown(engine, question, stages))
-            said_task = group.create_task(_find_said(engine, question, stages))
+            said_task = group.create_task(_find_said(engine, question, generation, stages))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     said, shown = said_task.result(), shown_task.result()
-    if shown is not None and shown.facts["generation"] != generation:
+    if shown is not None and (newer := shown.facts["generation"]) != generation:
         # Images changed meanwhile, but an answer is of one generation only.
-        said = await _find_said(engine, question, stages)
+        said = await _find_said(engine, question, newer, stages)
     return said, shown
 
 
@@ -211,9 +213,10 @@ def finish(
     found = _terms_in(page.texts, terms)
     for hit in hits:
         hit["says"] = _says(found.get(hit["image_id"], ()), terms)
-    corrected = {term.term.written: term.text for term in said.terms if term.is_corrected}
+    corrections = [term for term in said.terms if term.is_corrected]
+    corrected = {term.term.written: term.text for term in corrections}
     suggestion = " ".join(corrected.get(word, word) for word in query.caption.split())
-    in_texts = {term.term.folded for term in said.terms if not term.is_corrected}
+    in_texts = {term.term.folded for term in said.terms if term not in corrections}
     unknown = engine.vocabulary.unknown_words(query.caption)
     return {
         "hits": hits,
@@ -244,11 +247,13 @@ async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Sho
     return Shown(result.violations, {}, points, result.images, facts)
 
 
-async def _find_said(engine: Engine, question: Question, stages: Stages) -> TextMatches:
+async def _find_said(
+    engine: Engine, question: Question, generation: int, stages: Stages
+) -> TextMatches:
     """Search by text."""
     key, index = question.key.query, engine.index
     limit = max(key.k, _MIN_MATCHES)
-    counts = engine.text_counts.of(index.generation, engine.info.images)
+    counts = engine.text_counts.of(generation, engine.info.images)
     knows = engine.vocabulary.knows
 
     def match() -> TextMatches:
@@ -273,31 +278,28 @@ async def _in_catalog(
 
 def _merged(
     engine: Engine, question: Question, said: TextMatches, shown: Shown | None
-) -> list[Hit]:
+) -> tuple[list[Hit], Shown | None]:
     """Merge both kinds, after adding to each what only the other has found."""
-    if shown is not None:
-        further = _with_all_words(engine, question, said, shown)
-        said = replace(said, all_words=(*said.all_words, *further))
+    if shown is not None and question.by_text:
+        if len(said.all_words) >= max(question.key.query.k, _MIN_MATCHES):  # there may be more
+            best = {id_: shown.rows[id_] for id_ in shown.best if id_ in shown.rows}
+            shown = replace(shown, texts=engine.index.catalog.hit_texts(best))
+            further = _with_all_words(shown.texts, said.terms)
+            said = replace(said, all_words=(*said.all_words, *further))
         shown = replace(shown, others=_violations_of_matches(engine, question, said, shown))
-    return merge(said, shown, all_say=bool(question.query.phrases))
+    return merge(said, shown, all_say=bool(question.query.phrases)), shown
 
 
-def _with_all_words(
-    engine: Engine, question: Question, said: TextMatches, shown: Shown
-) -> list[int]:
-    """Return the hits by content with all words, if the text search found only a part."""
-    if len(said.all_words) < max(question.key.query.k, _MIN_MATCHES):
-        return []
-    rows = shown.rows
-    texts = engine.index.catalog.hit_texts({id_: rows[id_] for id_ in shown.best if id_ in rows})
+def _with_all_words(texts: Texts, terms: Sequence[ResolvedTerm]) -> list[int]:
+    """Return the images whose human texts have all terms."""
     human = {
         id_: [text for text in of_image if text.source != "written caption"]
         for id_, of_image in texts.items()
     }
     return [
         id_
-        for id_, pairs in _terms_in(human, said.terms).items()
-        if len({at for _, found in pairs for at in found}) == len(said.terms)
+        for id_, pairs in _terms_in(human, terms).items()
+        if len({at for _, found in pairs for at in found}) == len(terms)
     ]
 
 
@@ -349,8 +351,10 @@ def _page(engine: Engine, question: Question, hits: Sequence[Hit], shown: Shown 
     hits = [hit for hit in hits if hit.image_id in rows]
     saying = [hit.image_id for hit in hits if hit.says]
     files = {hit: (hit, *versions.get(hit, ())) for hit in saying}
-    with_rows = {id_: rows[id_] for id_ in chain(*files.values()) if id_ in rows}
-    texts = catalog.hit_texts(with_rows) if with_rows else {}
+    texts = {} if shown is None else dict(shown.texts)
+    unread = {id_: rows[id_] for id_ in chain(*files.values()) if id_ in rows and id_ not in texts}
+    if unread:
+        texts |= catalog.hit_texts(unread)
     return Page(
         hits,
         rows,

@@ -141,7 +141,8 @@ def _with_relative_path(engine: Engine, request: ImageQuery) -> ImageQuery:
     if not engine.paths.absolute or request.path_prefix is None:
         return request
     locations = engine.index.locations
-    shown = locations.shown_paths()(locations.catalog_path(request.path_prefix))
+    path = locations.catalog_path(request.path_prefix)
+    shown = locations.shown_paths([path])[path]
     if shown is None:
         raise invalid("path_prefix", "it lies in no folder of the library")
     return request.model_copy(update={"path_prefix": shown or None})
