@@ -355,12 +355,8 @@ def _page(engine: Engine, question: Question, hits: Sequence[Hit], shown: Shown 
     unread = {id_: rows[id_] for id_ in chain(*files.values()) if id_ in rows and id_ not in texts}
     if unread:
         texts |= catalog.hit_texts(unread)
-    return Page(
-        hits,
-        rows,
-        versions,
-        {hit: [*chain(*(texts.get(id_, ()) for id_ in of_hit))] for hit, of_hit in files.items()},
-    )
+    of_hits = {hit: [*chain(*(texts.get(id_, ()) for id_ in ids))] for hit, ids in files.items()}
+    return Page(hits, rows, versions, of_hits)
 
 
 def _text_facts(engine: Engine, request: ImageQuery) -> Fields:
