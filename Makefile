@@ -33,7 +33,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test test-all weight lint types format train-scenes load soak chaos attack fuzz coverage docs dist paired lock sbom licences setup clean stale
+.PHONY: help demo test test-all test-core weight lint types format train-scenes load soak chaos attack fuzz coverage docs dist paired lock sbom licences setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -52,6 +52,21 @@ test: $(READY_DEV) ## Set up if need be, then run the tests, but for slow ones (
 
 test-all: $(READY_DEV) ## Run all tests, also the slow ones, as .ci/run does
 	@$(PYTEST) $(ARGS)
+
+# Small models, which only torch can make, are made before. In an environment of its own.
+CORE := $(VENV)-core
+CORE_TESTS = tests/models tests/index tests/hasse \
+	$(addprefix tests/service/,cli core questions writing)
+test-core: $(READY_DEV) ## Run quick tests of the core in an environment without PyTorch
+	@$(RUN) -m tests.tiny $(CORE)/models
+	@$(CORE)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(CORE)
+	@$(CORE)/bin/python -m pip install --disable-pip-version-check --quiet $(PIP_FLAGS) \
+		-c constraints.txt -e ".[clip,heic,mcp,ocr,raw]" \
+		hypothesis onnx pytest pytest-timeout pytest-xdist pyyaml
+	@! $(CORE)/bin/python -c 'import torch' 2>/dev/null
+	@HASSE_TEST_MODELS=$(CORE)/models $(CORE)/bin/python -m pytest --numprocesses auto \
+		--maxprocesses 8 --dist loadfile --no-loadscope-reorder --hypothesis-profile quick \
+		-m "not slow and not browser and not torch" $(CORE_TESTS) $(ARGS)
 
 # Also measures the processes that tests start.
 coverage: $(READY_DEV) ## Run the quick tests; print coverage of lines and branches, lowest first
@@ -136,7 +151,7 @@ licences: $(READY) ## List the licence of each package that Hasse needs (ARGS="h
 setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
 
 clean: ## Remove the virtual environment and caches; data/ stays
-	rm -rf $(VENV) build dist site *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CORE) build dist site *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 stale:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from hasse.index.verify import verify
 from hasse.service.app import create_app
@@ -141,7 +140,6 @@ def attempt(folder: Path, stop_at: int, *, full: bool) -> dict[str, Any]:
 
 def prepare(folder: Path) -> None:
     """Make the collection that every attempt starts from, and load what all of them need."""
-    torch.set_num_threads(1)
     (folder / "whole").mkdir(parents=True, exist_ok=True)
     make_collection(folder / "whole")
     outcome = attempt(folder, 0, full=False)

@@ -20,6 +20,7 @@ from hasse.index.catalog.text_search import (
     DocumentCounts,
     ResolvedTerm,
     TextMatches,
+    find_terms,
     match_texts,
 )
 from hasse.index.search.query import Query
@@ -267,7 +268,8 @@ def read_one_by_one(
 
     def saying(*wanted: ResolvedTerm, column: int = 0) -> list[int]:
         texts = {id_: f" {texts[column]} " for id_, texts in documents.items()}
-        return sorted(id_ for id_ in texts if all(one.is_in(texts[id_]) for one in wanted))[::-1]
+        found = dict(zip(texts, find_terms(list(texts.values()), wanted), strict=True))
+        return sorted(id_ for id_ in texts if len(found[id_]) == len(wanted))[::-1]
 
     if not query.terms:
         return (), (), ()

@@ -114,6 +114,7 @@ def test_files_left_out_are_told_once_and_counted(
     assert again.out.strip() == f"0 pictures added; {len(SIZES)} were there already; {wrong}"
 
 
+@pytest.mark.torch
 def test_captions_that_the_model_cannot_read_are_named(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:

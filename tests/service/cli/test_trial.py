@@ -86,6 +86,7 @@ class Trial:
         return printed
 
 
+@pytest.mark.torch
 def test_trial_of_45_steps_ends_each_step_as_a_person_expects(home: Path) -> None:
     step = Trial()
     pictures = home / "Pictures"
@@ -123,7 +124,6 @@ def test_trial_of_45_steps_ends_each_step_as_a_person_expects(home: Path) -> Non
     step("hasse search --help", "--since", "--help-all")
     step("hasse search --help-all", "--max-violation")
     step("hasse search photo.jpg", "'hasse like photo.jpg'", status=1)
-    step("hasse search a dog --index data/mine", "--index is now --library", status=2)
     step("hasse like photo.jpg", "IMG_")
     step("hasse like photo.jpg + snow", "IMG_")
     step("hasse like photo.jpg + a cat - a dog", "IMG_")
@@ -167,6 +167,7 @@ def short_commands() -> list[str]:
     return list(dict.fromkeys(line.partition("  #")[0].rstrip() for line in found))
 
 
+@pytest.mark.torch
 def test_short_commands_of_the_documents_run_as_they_stand(home: Path) -> None:
     commands = short_commands()
     assert len(commands) > 15

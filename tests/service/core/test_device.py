@@ -53,6 +53,7 @@ def test_pick_device_cuda_without_torch_says_what_to_install() -> None:
         pick_device("cuda:1")
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("driver")
 @pytest.mark.parametrize(
     ("name", "devices", "picked"),
@@ -65,6 +66,7 @@ def test_pick_device_takes_a_card_that_is_there(
     assert pick_device(name) == picked
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_pick_device_refuses_a_card_that_is_not_there(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,7 @@ from tests.service.collection import make_collection, png
 from tests.service.problems import problem
 
 
+@pytest.mark.torch
 def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path: Path) -> None:
     for settings, words in (
         (Settings(library=tmp_path / "none"), "there is no library in"),

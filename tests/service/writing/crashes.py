@@ -19,7 +19,6 @@ from threading import Event
 from typing import Any
 
 import numpy as np
-import torch
 
 from hasse.index.errors import DiskFullError
 from hasse.index.store import Index
@@ -42,7 +41,6 @@ class Attempts:
     """The folder that all attempts start from, and the state that they must end in."""
 
     def __init__(self, folder: Path) -> None:
-        torch.set_num_threads(1)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.model = checkpoint.load(tiny_checkpoint(folder / "model"))

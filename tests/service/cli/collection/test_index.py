@@ -23,6 +23,7 @@ def done(outcome: Outcome) -> Outcome:
     return outcome
 
 
+@pytest.mark.torch
 def test_only_the_pictures_of_a_split_are_indexed(tmp_path: Path) -> None:
     model = tiny_checkpoint(tmp_path / "model")
     (tmp_path / "pictures").mkdir()
@@ -64,6 +65,7 @@ def test_verify_tells_what_is_wrong_and_gives_status_1(tmp_path: Path) -> None:
     assert json.loads(as_json.out)["verification"]["ok"] is False
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("error", "told"),
     [

@@ -179,6 +179,7 @@ def test_search_with_name_of_built_in_checkpoint_finds_it(
     assert found.status == 0, found.err
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

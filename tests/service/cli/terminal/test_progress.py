@@ -82,6 +82,7 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
     return done.stdout, shown
 
 
+@pytest.mark.torch
 def test_tell_and_report_of_an_epoch_print_above_the_bar() -> None:
     _, shown = on_a_terminal(
         "from hasse.lab.training.run import Progress\n"

@@ -23,8 +23,6 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread, Timer
 
-import torch
-
 from hasse.index.store import Index
 from hasse.index.verify import verify
 from hasse.models.checkpoints import checkpoint
@@ -360,7 +358,6 @@ class History:
 def main() -> None:
     """Run the histories that the command line asks for; end with 1 if one fails."""
     folder, seed, count = Path(sys.argv[1]).resolve(), int(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(1)
     loaded = checkpoint.load(tiny_checkpoint(folder / "model"))
     disk = Disk(folder / "disk")
     steps: Counter[str] = Counter()
