@@ -58,14 +58,14 @@ def tiny_checkpoint(
 ) -> Path:
     """Save the model as the checkpoint `tiny` in `folder`, and return `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in _files(score, seed, backbone).items():
+    for name, content in _files(score, seed, backbone, tuple(WORDS)).items():
         (folder / name).write_bytes(content)
     return folder
 
 
 @cache
-def _files(score: Score, seed: int, backbone: str) -> dict[str, bytes]:
-    """Return the files of a checkpoint, which are the same in every folder."""
+def _files(score: Score, seed: int, backbone: str, words: tuple[str, ...]) -> dict[str, bytes]:
+    """Return the files of a checkpoint with these words, the same in every folder."""
     if find_spec("torch") is None:
         assert KEPT is not None, (
             "without torch: HASSE_TEST_MODELS names the folder of python -m tests.tiny"

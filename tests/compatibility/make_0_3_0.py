@@ -164,13 +164,10 @@ def make(kind: str, out: Path, pictures: int, server: str) -> None:
         in_database(server, "CREATE DATABASE hasse_0_3_0")
     fill(library, files, model)
     hasse("status", "--verify", "--library", library)
-    counts = old("index.store").Index.open(library)
-    facts = {
-        "generation": counts.generation,
-        "images": sorted(image.id for image in counts.catalog.all_rows()[0]),
-        "answers": ask(library, files, model),
-    }
-    counts.close()
+    answers = ask(library, files, model)  # an open library may merge its small segments
+    with old("index.store").Index.open(library) as index:
+        images = sorted(image.id for image in index.catalog.all_rows()[0])
+        facts = {"generation": index.generation, "images": images, "answers": answers}
     (folder / "answers.json").write_text(json.dumps(facts, indent=1))
     if url is not None:
         dumped = subprocess.run(

@@ -88,7 +88,7 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
         ("search", {"caption": "a dog", "k": 0}, "k"),
         ("search", {"caption": "zorp", "evidence": "shows"}, "zorp"),
         ("picture", {"image_id": 7}, "7"),
-        ("describe", {"image_id": 1003}, "captioner"),
+        ("describe", {"image_id": 1003}, "phrases for captions"),
         ("remove", {"image_id": 1003}, "no tool"),
     ],
 )

@@ -79,7 +79,7 @@ def test_readiness_is_a_probe_of_both_encoders_and_the_index(client: Client) -> 
     ("broken", "named"),
     [
         ("checkpoint.model.encode_captions", "caption encoder"),
-        ("checkpoint.model.pixel_points", "picture encoder"),
+        ("checkpoint.model.encode_pixels", "picture encoder"),
         ("index.search_batch image", "index"),
         ("index.search_batch caption", "index"),
     ],

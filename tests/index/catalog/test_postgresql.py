@@ -13,7 +13,6 @@ import pytest
 import sqlalchemy as sql
 
 from hasse.index.build import build
-from hasse.index.catalog.schema import FORMAT
 from hasse.index.catalog.selection import Selection
 from hasse.index.errors import (
     BadRowsError,
@@ -131,12 +130,8 @@ def test_selection_in_postgresql_is_that_of_sqlite(folder: Path, tmp_path: Path)
             assert found[0].searched == count
 
 
-def test_written_captions_in_a_database_of_the_format_before(
-    folder: Path, database: sql.URL
-) -> None:
+def test_written_captions_in_a_database_are_kept_apart(folder: Path, database: sql.URL) -> None:
     small_index(folder).close()
-    format_before = f"UPDATE meta SET format = {FORMAT - 1}"  # noqa: S608
-    execute(database, "DROP TABLE written, documents, texts, metadata", format_before)
     row, point = CaptionRow(900, 50, "a dog", "m 0123"), np.ones((1, DIMENSION))
     with Index.open(folder) as index:
         index.add(images([50]), point, [row], point)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.commands import features as features_command
 from hasse.lab.commands import train as train_command
@@ -190,7 +191,7 @@ def test_build_of_something_else_does_not_go_on_with_what_is_there(
 def test_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
     dataset: Path, tmp_path: Path
 ) -> None:
-    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    loaded = learned_model.load(tiny_checkpoint(tmp_path / "model"))
     model, collection, features = order_embedding_of(loaded), load(dataset), tmp_path / "features"
     extract(collection, model.images.backbone, model.preprocessing, features)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hasse.index.store import Index
+from hasse.lab.checkpoints import learned_model
 from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.features.extraction import extract
 from hasse.lab.features.source import with_features
@@ -34,7 +35,7 @@ def pictures(folder: Path, *numbers: int) -> Dataset:
 
 
 def test_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) -> None:
-    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    loaded = learned_model.load(tiny_checkpoint(tmp_path / "model"))
     gone = Dataset("gone", (Image(1, "1.png", tmp_path / "1.png"),))
     with pytest.raises(DatasetError, match=r"check the paths in its dataset\.json"):
         indexing.build(gone, loaded, tmp_path / "index", ImageSource())

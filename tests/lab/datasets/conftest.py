@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.models.datasets.conftest import draw
+
+__all__ = ["draw"]
