@@ -1,4 +1,4 @@
-"""The command line as a person with pictures meets it: 45 steps, and the commands of the documents.
+"""The command line as a person with pictures meets it: 43 steps, and the commands of the documents.
 
 `pytest -s` prints the time of each step and what had to be typed.
 """
