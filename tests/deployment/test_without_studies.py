@@ -1,4 +1,4 @@
-"""The product stands alone: without the folder `studies/` it imports, and its tests run."""
+"""The product stands alone: without `studies/` its tests run, without `lab/` it imports."""
 
 from __future__ import annotations
 
@@ -56,6 +56,19 @@ def run(product: Path, program: str, *arguments: str) -> None:
 @pytest.mark.slow
 def test_product_without_studies_imports(product: Path) -> None:
     run(product, IMPORT_ALL)
+
+
+@pytest.mark.slow
+def test_product_without_the_laboratory_imports_without_torch(product: Path) -> None:
+    (product / "lab").rename(product.parent / "lab")
+    (product / "hasse" / "lab").rename(product.parent / "link")
+    try:
+        kernels = "('hasse.index.kernels.triton_scan', 'hasse.index.search.gpu_scan')"
+        program = IMPORT_ALL.replace('"__main__")', f'"__main__") and module.name not in {kernels}')
+        run(product, f"import sys; sys.modules['torch'] = None\n{program}")
+    finally:
+        (product.parent / "lab").rename(product / "lab")
+        (product.parent / "link").rename(product / "hasse" / "lab")
 
 
 @pytest.mark.slow
