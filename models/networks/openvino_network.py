@@ -35,6 +35,8 @@ class OpenVinoNetwork:
         """
         self._core = import_openvino().Core()
         try:
+            # Read, not mapped: a file that is overwritten in place would end the process (SIGBUS).
+            self._core.set_property({"ENABLE_MMAP": False})
             self._graph = self._core.read_model(source)
         except RuntimeError as error:
             raise NetworkError(

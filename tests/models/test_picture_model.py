@@ -35,7 +35,7 @@ from hasse.models.networks.network import Runtime
 from hasse.models.picture_model import PictureModel
 from hasse.models.vocabulary import Vocabulary
 from tests.models.networks.graphs import small_network
-from tests.tiny import WORDS, seal
+from tests.tiny import WORDS, seal, tiny_checkpoint
 
 # OpenVINO computes in bfloat16, of 8 binary digits, where the processor has it.
 TOLERANCE = 0.02
@@ -213,3 +213,10 @@ def test_network_of_another_version_of_the_package_is_refused(
     seal(folder)
     with pytest.raises(CheckpointError, match="another timm/tf_efficientnet_lite2 than the one"):
         checkpoint.load(folder)
+
+
+def test_model_whose_weights_are_emptied_in_place_goes_on_encoding(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "model")
+    model = checkpoint.load(folder).model
+    (folder / "model.safetensors").write_bytes(b"")  # the same file, which may have been mapped
+    assert np.isfinite(model.encode_images([Image.new("RGB", (40, 40), "red")])).all()
