@@ -71,7 +71,7 @@ def test_bill_of_materials_has_the_shape_of_cyclonedx() -> None:
         assert re.fullmatch(r"pkg:pypi/[a-z0-9-]+@\S+", each["purl"])
         assert each["licenses"]
         refs.add(each["bom-ref"])
-    assert {"pkg:pypi/numpy", "pkg:pypi/torch"} <= {ref.partition("@")[0] for ref in refs}
+    assert {"pkg:pypi/numpy", "pkg:pypi/openvino"} <= {ref.partition("@")[0] for ref in refs}
     assert {each["ref"] for each in bill["dependencies"]} == refs
     assert all(set(each["dependsOn"]) <= refs for each in bill["dependencies"])
     assert printed() == json.dumps(bill, indent=1) + "\n", "the same packages, the same bytes"

@@ -247,6 +247,7 @@ KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
+import tests.tiny_network
 from hasse.lab.features import extraction
 from hasse.lab.features.feature_store import FeatureStore
 from hasse.lab.encoders.registry import build_backbone

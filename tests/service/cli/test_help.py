@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,9 @@ def test_help_all_shows_the_options_that_help_leaves_out() -> None:
 def test_group_of_a_missing_package_is_no_command(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app_module, "find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr(
+        app_module, "find_spec", lambda name: None if name == package else find_spec(name)
+    )
     group = package.rpartition(".")[2].replace("studies", "study")
     asked = hasse(group, "--help")
     assert asked.status == 2

@@ -29,7 +29,7 @@ from hasse.service.telemetry.traces import LoggingExporter, Traces
 from tests.service.client import Client
 from tests.service.collection import png
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CAPTION = {"caption": "a dog runs", "k": 3}
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

@@ -60,7 +60,7 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
     assert "MEN" in done(hasse("study transfer", lists, "--model", out, "--device", "cpu")).out
 
     index = hasse("lab index build", home / "data", "--model", out, "--library", tmp_path / "index")
-    assert "captions alone" in index.error
+    assert "network of a study" in index.error
     assert "hasse study grounding --recipe cap2both" in index.error
 
 
