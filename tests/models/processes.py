@@ -73,7 +73,7 @@ def main(folder: Path) -> None:
             with contextlib.suppress(FolderLockedError), processes.lock_folder(folder / "others"):
                 raise AssertionError("another one is in it")
 
-        config = replace(CONFIG, epochs=8)
+        config = replace(CONFIG, epochs=16)
         RetrievalTraining(
             config, folder / "pixels", TrainingInputs(learned, learned), world=processes
         ).train()

@@ -61,7 +61,7 @@ def test_model_of_captions_alone_embeds_texts_and_refuses_pictures(
 
     index = hasse("lab index build", home / "data", "--model", out, "--library", tmp_path / "index")
     assert "network of a study" in index.error
-    assert "hasse study grounding --recipe cap2both" in index.error
+    assert "'hasse study'" in index.error
 
 
 def test_vectors_that_cannot_be_used_are_refused_in_one_sentence(
