@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -20,6 +20,7 @@ from hasse.models.networks.network import Array, NetworkError, Shape, unfit
 
 # Compiled variants that are kept, by the shapes of inputs; each takes a few tens of megabytes.
 _VARIANTS = 8
+_LOCK = threading.Lock()
 
 
 class OpenVinoNetwork:
@@ -33,11 +34,8 @@ class OpenVinoNetwork:
         Raises:
             NetworkError: OpenVINO cannot read it.
         """
-        self._core = import_openvino().Core()
         try:
-            # Read, not mapped: a file that is overwritten in place would end the process (SIGBUS).
-            self._core.set_property({"ENABLE_MMAP": False})
-            self._graph = self._core.read_model(source)
+            self._graph = _core().read_model(source)
         except RuntimeError as error:
             raise NetworkError(
                 f"{_name(source)} is not a network that OpenVINO reads "
@@ -46,7 +44,7 @@ class OpenVinoNetwork:
             ) from error
         self.inputs: Mapping[str, Shape] = _shapes(self._graph.inputs)
         self.outputs: Mapping[str, Shape] = _shapes(self._graph.outputs)
-        capabilities = self._core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        capabilities = _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         self._precision = "bf16" if "BF16" in capabilities else "f32"
         self._lock = threading.Lock()
         self._variant = lru_cache(_VARIANTS)(self._compile)
@@ -76,7 +74,7 @@ class OpenVinoNetwork:
             "INFERENCE_NUM_THREADS": threads,
             "ENABLE_CPU_PINNING": False,  # a pinned thread waits for other programs on its core
         }
-        return _Variant(self._core.compile_model(graph, "CPU", settings))
+        return _Variant(_core().compile_model(graph, "CPU", settings))
 
 
 class _Variant:
@@ -98,6 +96,24 @@ class _Variant:
             outputs.update(dict.fromkeys(output.get_names(), array))
         self._idle.append(request)
         return outputs
+
+
+def _core() -> Any:
+    """Return the core that all networks of the process share, and that is never let go of.
+
+    Its CPU plugin gives the thread that loads it a stack for signals, and frees that stack with the
+    core: in another thread, the next signal, as Ctrl-C, would end the process (SIGSEGV).
+    """
+    with _LOCK:
+        return _only_core()
+
+
+@cache
+def _only_core() -> Any:
+    core = import_openvino().Core()
+    # Read, not mapped: a file that is overwritten in place would end the process (SIGBUS).
+    core.set_property({"ENABLE_MMAP": False})
+    return core
 
 
 def import_openvino() -> Any:

@@ -51,6 +51,35 @@ def test_network_by_both_runtimes_has_the_same_features(height: int, width: int)
     np.testing.assert_allclose(by_openvino, by_onnx, rtol=0.02, atol=0.1)
 
 
+DROPPED_ELSEWHERE = """
+import gc, signal, sys
+from threading import Thread
+from hasse.models.networks.network import open_network
+from tests.models.networks.graphs import picture, small_network
+
+network = [open_network(small_network(), sys.argv[1])]
+network[0].run({"pixels": picture(8, 8)})
+thread = Thread(target=lambda: (network.clear(), gc.collect()))
+thread.start()
+thread.join()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_network_dropped_by_another_thread_leaves_signals_to_the_first(runtime: Runtime) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED_ELSEWHERE, runtime],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_network_run_by_threads_has_the_bits_of_one_thread(runtime: Runtime) -> None:
     opened = open_network(small_network(), runtime)
