@@ -22,7 +22,7 @@ RUN := $(VENV)/bin/python
 # In the order of folders, so that files which share a browser or a service follow each other.
 # Where eatmydata is installed no test waits for the disk: tests kill processes, not machines.
 PYTEST := $(shell command -v eatmydata) $(RUN) -m pytest --numprocesses auto --maxprocesses 8 \
-	--dist loadfile --no-loadscope-reorder
+	--dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # Tests start many processes: compiled modules are kept, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready
