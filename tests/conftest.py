@@ -43,7 +43,7 @@ settings.load_profile("complete")
 # A module of tests that learns: it needs torch when it is imported.
 _LEARNS = re.compile(
     r"^(?:import torch|from torch|from hasse\.(?:lab|studies)\b|from benchmarks\b"
-    r"|from tests\.(?:lab|studies|device|tiny_clip|tiny_network)\b"
+    r"|from tests\.(?:lab|studies|compilation|device|tiny_clip|tiny_network)\b"
     r"|from tests\.tiny import .*\btiny_model\b)",
     re.M,
 )

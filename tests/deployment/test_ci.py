@@ -64,6 +64,7 @@ def test_run_on_a_machine_that_has_everything_only_tests(machine: Path) -> None:
         "make lint",
         "make types",
         "make test-all",
+        "make test-core",
         "make paired",
     ]
     assert not [call for call in calls if call.startswith("apt-get")]
@@ -108,7 +109,7 @@ def test_run_asks_again_for_a_package_list_that_failed(machine: Path) -> None:
     assert calls.count("apt-get update -q") == 2
 
 
-@pytest.mark.parametrize("check", ["setup", "lint", "types", "test-all"])
+@pytest.mark.parametrize("check", ["setup", "lint", "types", "test-all", "test-core"])
 def test_run_fails_where_any_check_fails(machine: Path, check: str) -> None:
     stand_in(machine, "make", f'[ "$1" != {check} ]')
     status, calls = run_ci(machine)

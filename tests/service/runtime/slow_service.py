@@ -17,7 +17,6 @@ from hasse.service.runtime.server import run
 from hasse.service.runtime.sockets import listen
 from hasse.service.settings import Settings
 from hasse.service.telemetry import logs
-from tests import tiny_network  # noqa: F401 (the model of the collection has this network)
 
 
 def open_slow(*given: Any) -> Any:
