@@ -152,12 +152,12 @@ class PhraseWriter:
         Raises:
             CheckpointError: the model is not calibrated, or `load` fails.
         """
-        calibration = encoder.calibration.image
-        if calibration is None:
+        judge = encoder.judge("image")
+        if judge is None:
             raise CheckpointError(f"{encoder.folder} is not calibrated: calibrate it first")
         stored = load(encoder)
         self.encoder, self.fingerprint = encoder, stored.fingerprint
-        self._phrases, self._limits, self._calibration = stored.phrases, stored.limits, calibration
+        self._phrases, self._limits, self._judge = stored.phrases, stored.limits, judge
 
     @cached_property
     def _points(self) -> Points:
@@ -170,7 +170,7 @@ class PhraseWriter:
         """
         phrases, texts = self._phrases, self._phrases.texts
         violations = self._violations(picture, self._points)
-        probabilities = np.array(self._calibration.rounded_probabilities(texts, violations))
+        probabilities = self._probabilities(picture, texts, violations)
         count = len(phrases.limited)
         near = (probabilities[:count] >= TRUE) & (violations[:count] <= self._limits)
         near_phrases = dict(zip(phrases.limited, near.tolist(), strict=True))
@@ -182,7 +182,7 @@ class PhraseWriter:
     ) -> list[GeneratedCaption]:
         """Return the texts that are true as a whole, with points (C, N), in their order."""
         violations = self._violations(picture, points)
-        probabilities = self._calibration.rounded_probabilities(texts, violations)
+        probabilities = self._probabilities(picture, texts, violations).tolist()
         return [
             GeneratedCaption(text, float(violation), probability)
             for text, violation, probability in zip(texts, violations, probabilities, strict=True)
@@ -198,6 +198,12 @@ class PhraseWriter:
         if not texts:
             return []
         return self.choose(picture, texts, self.encoder.model.encode_captions(texts))
+
+    def _probabilities(
+        self, picture: NDArray[np.float32], texts: Sequence[str], violations: Floats
+    ) -> Floats:
+        premises = np.broadcast_to(picture, (len(texts), len(picture)))
+        return self._judge.probabilities(texts, premises, violations).round(4)
 
     def _violations(self, picture: NDArray[np.float32], points: Points) -> Floats:
         score = self.encoder.model.config.score

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import dual_encoder_folder, trained_model
@@ -49,6 +49,7 @@ from hasse.models.checkpoints.model_folder import (
 from hasse.models.checkpoints.trained_model import PICTURES
 from hasse.models.checkpoints.weights import weights
 from hasse.models.embedding_model import EmbeddingModel, Words
+from hasse.models.judge import Judge
 from hasse.models.networks.network import NetworkError, Runtime
 
 _OTHER_FILES = (VOCABULARY, CALIBRATION, METRICS)
@@ -73,6 +74,11 @@ class Checkpoint:
     metrics: Mapping[str, Any]
     folder: Path
     base: Checkpoint | None = None
+
+    def judge(self, premise: Literal["image", "caption"]) -> Judge | None:
+        """Return what judges texts by premises of a kind; None where that was not calibrated."""
+        known = self.calibration.image if premise == "image" else self.calibration.caption
+        return None if known is None else Judge(self.model, known)
 
     @property
     def vocabulary(self) -> Words:
@@ -142,18 +148,8 @@ def load_by(
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
-    calibration = _for_model(calibration, model)
     fingerprint = config.get("fingerprint") or fingerprint_of(sums)
     return Checkpoint(model, name, fingerprint, calibration, metrics, folder, base)
-
-
-def _for_model(calibrations: Calibrations, model: EmbeddingModel) -> Calibrations:
-    """Return calibrations that know what a grounded model knows of texts."""
-    from hasse.models.grounding.grounded_texts import GroundedTexts
-
-    return (
-        calibrations.with_traits(model.traits) if isinstance(model, GroundedTexts) else calibrations
-    )
 
 
 def reload_calibration(loaded: Checkpoint) -> Checkpoint:
@@ -170,7 +166,7 @@ def reload_calibration(loaded: Checkpoint) -> Checkpoint:
         raise CheckpointError(f"{path} cannot be read ({error}): restore it") from error
     if (read_sums(loaded.folder) or {}).get(CALIBRATION) != hashlib.sha256(content).hexdigest():
         raise CheckpointError(f"{path} is not what its checksum says: restore it")
-    return replace(loaded, calibration=_for_model(calibrations, loaded.model))
+    return replace(loaded, calibration=calibrations)
 
 
 def write_calibration(folder: Path, calibration: Calibrations) -> None:
@@ -203,9 +199,15 @@ def _grounded(
             if not with_pictures:
                 return cast(EmbeddingModel, GroundedTexts(trained, arrays["kept"], demands))
             from hasse.models.grounding.grounded_model import GroundedModel
+            from hasse.models.grounding.taught import TaughtWords
 
             parts = arrays["kept"], arrays["sets"]  # coordinates, classes
-            return GroundedModel(trained, *parts, demands, trained.backbone.classifier())
+            taught = None
+            if "taught.weight" in arrays:
+                names = ("taught.weight", "taught.bias", "taught.kinds")
+                taught = TaughtWords(*(arrays[name] for name in names))
+            classifier = trained.backbone.classifier()
+            return GroundedModel(trained, *parts, demands, classifier, taught)
     except NetworkError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 

@@ -5,6 +5,8 @@ class is in three codes, so a few coordinates tell a thousand classes apart. The
 is the sum of the probabilities of its classes, in the best of five windows: the whole picture and
 four overlapping parts. So the evidence of a set is at most that of a set that contains it: a
 poodle's is at most a dog's, and a dog's at most an animal's, exactly.
+
+Behind the sets come the words of `hasse.models.grounding.taught`.
 """
 
 from __future__ import annotations
@@ -14,28 +16,34 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.grounding.taught import TaughtWords
 from hasse.models.kernels.products import Product
 from hasse.models.networks.network import NetworkError
 
 Floats: TypeAlias = NDArray[np.float32]
 Classifier: TypeAlias = tuple[Floats, Floats]  # weights (classes, F) and biases (classes,)
 
-# Decimal logarithms of odds: the lower one becomes evidence 0, the upper one 1.
-LOWEST_ODDS, HIGHEST_ODDS = -3.0, 3.0
+# Decimal logarithms of odds: the lower one becomes evidence 0, the upper one 1. What captions teach
+# is seldom sure, since they leave out most of what a picture shows.
+LOWEST_ODDS, HIGHEST_ODDS, HIGHEST_TAUGHT = -3.0, 3.0, 1.0
 _TINY = np.float32(1e-6)
 _SIDE = 3  # regions in a row of the grid
 _WINDOWS = 5
 
 
 class Evidence:
-    """Computes the evidence of sets of classes from features of regions.
+    """Computes the evidence of sets of classes and of taught words from features of regions.
 
     Attributes:
-        sets: (classes, K), 1 where a class is in a set.
+        sets: (classes, S), 1 where a class is in a set.
+        taught: T words that were learned from pictures, or None.
+        size: K, the number of coordinates: S + T.
     """
 
-    def __init__(self, sets: Floats, classifier: Classifier) -> None:
-        """Prepare sets of classes (classes, K) and a classifier.
+    def __init__(
+        self, sets: Floats, classifier: Classifier, taught: TaughtWords | None = None
+    ) -> None:
+        """Prepare sets of classes (classes, S), a classifier and taught words.
 
         Raises:
             NetworkError: the classifier has another number of classes.
@@ -46,7 +54,8 @@ class Evidence:
                 f"the network tells {len(weight):,} classes apart and the model {len(sets):,}: "
                 f"it was grounded in another network"
             )
-        self.sets = sets.astype(np.float32)
+        self.sets, self.taught = sets.astype(np.float32), taught
+        self.size = sets.shape[1] + (0 if taught is None else len(taught))
         self._classes, self._sets = Product(weight.T, _WINDOWS), Product(self.sets, _WINDOWS)
 
     def logits(self, features: Floats) -> Floats:
@@ -58,13 +67,17 @@ class Evidence:
 
         The bits of a picture's evidence do not depend on the other pictures of the batch.
         """
-        evidence = np.empty((len(features), self.sets.shape[1]), np.float32)
+        odds = np.empty((len(features), self.size), np.float32)
+        count = self.sets.shape[1]
         for row, picture in enumerate(windows(features)):  # products round by the number of rows
-            probabilities = self._sets.of(softmax(self.logits(picture), 1))  # (windows, K)
+            probabilities = self._sets.of(softmax(self.logits(picture), 1))  # (windows, S)
             largest = probabilities.max(0).clip(_TINY, 1 - _TINY)
-            odds = np.log10(largest / (1 - largest))
-            evidence[row] = ((odds - LOWEST_ODDS) / (HIGHEST_ODDS - LOWEST_ODDS)).clip(0, 1)
-        return evidence
+            odds[row, :count] = np.log10(largest / (1 - largest))
+            if self.taught is not None:
+                odds[row, count:] = self.taught.log_odds(features[row])
+        odds[:, :count] = (odds[:, :count] - LOWEST_ODDS) / (HIGHEST_ODDS - LOWEST_ODDS)
+        odds[:, count:] = (odds[:, count:] - LOWEST_ODDS) / (HIGHEST_TAUGHT - LOWEST_ODDS)
+        return odds.clip(0, 1)
 
 
 def softmax(logits: Floats, axis: int) -> Floats:

@@ -1,9 +1,9 @@
 """A trained model with coordinates that stand for things.
 
 A point has two parts. The learned part has the most useful coordinates of a trained model's point.
-The other part has a coordinate for each set of classes: the evidence of a picture, or the demand
-of a text. The violation over all coordinates is the sum of both parts', so search, joins and
-bounds work as for any other model.
+The other part has a coordinate for each set of classes and each taught word: the evidence of a
+picture, or the demand of a text. The violation over all coordinates is the sum of both parts', so
+search, joins and bounds work as for any other model.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hasse.models.embedding_model import EncodesPictures, Network, Points
 from hasse.models.grounding.demands import Demands
 from hasse.models.grounding.evidence import Classifier, Evidence, Floats
 from hasse.models.grounding.grounded_texts import SCALE, GroundedTexts, TrainedModel
+from hasse.models.grounding.taught import TaughtWords
 from hasse.models.images.preprocessing import Pixels
 
 
@@ -37,8 +38,9 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         sets: NDArray[np.generic],
         demands: Demands,
         classifier: Classifier,
+        taught: TaughtWords | None = None,
     ) -> None:
-        """Make a model of its parts; `sets` is (classes, K), `classifier` that of its network.
+        """Make a model of its parts; `sets` is (classes, S), `classifier` that of its network.
 
         Raises:
             NetworkError: the network has other classes.
@@ -47,12 +49,13 @@ class GroundedModel(EncodesPictures, GroundedTexts):
         shape = base.config
         if shape.score != "order" or shape.image_pooling != "regions":
             raise ValueError("only a model of score order with features of regions is grounded")
-        if demands.size != sets.shape[1] or not 0 <= int(learned_coordinates.min()) <= int(
+        evidence = Evidence(sets.astype(np.float32), classifier, taught)
+        if demands.size != evidence.size or not 0 <= int(learned_coordinates.min()) <= int(
             learned_coordinates.max()
         ):
-            raise ValueError("the numbers of demanded coordinates and of sets of classes differ")
+            raise ValueError("the numbers of demanded coordinates and of those of evidence differ")
         super().__init__(base, learned_coordinates, demands)
-        self.evidence = Evidence(sets.astype(np.float32), classifier)
+        self.evidence = evidence
 
     @property
     def backbone(self) -> Network:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from hasse.models.embedding_model import Network, Points
 from hasse.models.encoders.model_config import ImagePooling, ModelConfig
 from hasse.models.grounding.demands import Demands
 from hasse.models.grounding.evidence import Classifier, Floats
+from hasse.models.grounding.part_scores import Floats as Doubles
+from hasse.models.grounding.part_scores import PartScores
+from hasse.models.grounding.reading import Part, parts_of
 from hasse.models.images.preprocessing import Pixels, Preprocessing
 from hasse.models.score import Score
 from hasse.models.vocabulary import Vocabulary
@@ -22,6 +25,7 @@ from hasse.models.vocabulary import Vocabulary
 SCALE = math.sqrt(0.2)
 # Length of the learned part of a text that only names things: evidence is more reliable.
 NAMING_LENGTH = 0.8
+_MOST_READ = 4096  # texts whose parts are remembered: some 30 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +42,6 @@ class GroundedConfig:
     score: Score = "order"
     image_pooling: ImagePooling = "regions"
     length: str = "unit"
-
-
-class TextTraits(NamedTuple):
-    """What the probability of a text depends on, beside its violation.
-
-    Attributes:
-        mass: the largest violation of a text that only names things, else 0.
-        untaught: the share of its words, without function words, that are nouns of which the model
-            has seen no picture, or unknown: "a unicorn" has 1.
-    """
-
-    mass: float = 0.0
-    untaught: float = 0.0
 
 
 class TrainedTexts(Protocol):
@@ -103,6 +94,7 @@ class GroundedTexts:
         self.learned_coordinates = np.asarray(learned_coordinates, np.int64)
         self.config = GroundedConfig(base.config.backbone, len(learned_coordinates) + demands.size)
         self.preprocessing = base.preprocessing
+        self._read: dict[str, list[tuple[Part, Points]]] = {}
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -132,12 +124,44 @@ class GroundedTexts:
             points[row, len(self.learned_coordinates) :] = demand.row * np.float32(SCALE)
         return points
 
-    def traits(self, text: str) -> TextTraits:
-        """Return what the probability of a text depends on."""
-        demand = self.demands.of(text)
-        if not demand.names_things:
-            return TextTraits(untaught=self.demands.untaught(text))
-        return TextTraits(NAMING_LENGTH**2 + SCALE**2 * float(np.square(demand.row).sum()))
+    def log_odds(self, scores: PartScores, texts: Sequence[str], premises: Points) -> Doubles:
+        """Return how likely each text follows from its premise: (P,).
+
+        Args:
+            scores: of pictures, or of texts.
+            texts: (P,).
+            premises: (P, N), points of pictures, or of texts by `as_premises`.
+        """
+        rows: dict[str, list[int]] = {}
+        for row, text in enumerate(texts):
+            rows.setdefault(text, []).append(row)
+        found = np.full(len(texts), -np.inf)
+        for of_text, parts in zip(rows.values(), self.parts(list(rows)), strict=True):
+            learned, evidence = self.split(premises[of_text])
+            each = [
+                scores.score(part.units, violations(learned, point), evidence)
+                for part, point in parts
+            ]
+            if each:  # least, so that no text is more probable than what follows from it
+                found[of_text] = np.min(each, axis=0)
+        return found
+
+    def parts(self, texts: Sequence[str]) -> list[list[tuple[Part, Points]]]:
+        """Return the parts of each text with their learned points (M,), encoded in one batch."""
+        # Another thread may replace the memory meanwhile.
+        known = self._read if len(self._read) + len(texts) <= _MOST_READ else {}
+        new = {text: parts_of(self.demands, text) for text in texts if text not in known}
+        every = list(dict.fromkeys(part.text for parts in new.values() for part in parts))
+        points = dict(zip(every, self._learned(self.base.encode_captions(every)), strict=True))
+        for text, parts in new.items():
+            known[text] = [(part, points[part.text]) for part in parts]
+        self._read = known
+        return [known[text] for text in texts]
+
+    def split(self, points: Points) -> tuple[Points, Doubles]:
+        """Return the learned coordinates and the evidence of points: (P, M) and (P, K)."""
+        count = len(self.learned_coordinates)
+        return points[:, :count], points[:, count:].astype(np.float64) / SCALE
 
     def as_premises(self, points: Points) -> Points:
         """Return the points of captions as premises of other captions: (B, N).
@@ -163,3 +187,9 @@ class GroundedTexts:
         learned_length = np.sqrt(np.square(coordinates).sum(1, keepdims=True))
         learned: Points = coordinates * (length / np.maximum(learned_length, 1e-9))
         return learned
+
+
+def violations(premises: Points, point: Points) -> Doubles:
+    """Return how much each premise violates a point: (P, M), (M,) -> (P,)."""
+    missing: Points = np.maximum(point - premises, 0)
+    return np.asarray(np.square(missing).sum(1), np.float64)

@@ -10,29 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import Points
-from hasse.models.calibration import Floats, Shift, further_words
+from hasse.models.calibration import Calibration, Floats, further_words
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.verdict import SHOWS
 
 DEPTH = 1024  # captions that may come first: those with the smallest violations
 _MAX_WORDS = 5  # further words that count
 _PER_WORD = 0.02  # subtracted from the violation for each further word that counts
-# From this probability on, all words of a text count, unless it only names things.
+# From this probability on, all words of a text count.
 _SURE = 0.95
 _FIRST_DEPTH, _PER_HIT = 128, 4  # captions of the first search, which is mostly enough
-_CACHE_LIMIT = 100_000  # texts
-
-
-class _TextWeight(NamedTuple):
-    shift: Shift
-    further: int
+_JUDGED = 64  # captions that are judged at a time
 
 
 class CaptionOrder:
@@ -43,40 +37,39 @@ class CaptionOrder:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._calibration = checkpoint.calibration.image
+        self._judge = checkpoint.judge("image")
         self._knows = checkpoint.vocabulary.knows
-        self._texts: dict[str, _TextWeight | None] = {}
 
-    def keys(self, texts: Sequence[str], violations: Points) -> Floats:
+    def keys(self, texts: Sequence[str], violations: Points, picture: Points, k: int) -> Floats:
         """Return the sort keys of captions, smallest first: (C,), infinite for unlikely captions.
 
         A caption without a word that the model knows is unlikely. Without a calibration all are.
+        The captions that may be among the first k are judged, some at a time; the others count as
+        unlikely too.
         """
         keys = np.full(len(texts), np.inf)
-        if self._calibration is None:
+        if self._judge is None:
             return keys
-        if len(self._texts) > _CACHE_LIMIT:
-            self._texts.clear()
-        weights = [self._weight(text) for text in texts]
-        known = np.array([weight is not None for weight in weights], np.bool_)
-        shifts = [weight.shift for weight in weights if weight is not None]
-        further = np.array([weight.further for weight in weights if weight is not None])
-        probability = self._calibration.shifted_probabilities(shifts, violations[known])
-        names_things = np.array([shift[0] for shift in shifts], np.bool_)
-        counts_all = (probability >= _SURE) & ~names_things
-        counted = np.where(counts_all, further, np.minimum(further, _MAX_WORDS))
-        keys[known] = np.where(
-            probability >= SHOWS, violations[known] - _PER_WORD * counted, np.inf
-        )
+        further = np.array([further_words(text) for text in texts], np.int64)
+        least = violations - _PER_WORD * further
+        known = np.array([self._knows(text) for text in texts], np.bool_)
+        order = np.flatnonzero(known)[np.argsort(least[known], kind="stable")]
+        for start in range(0, len(order), _JUDGED):
+            rows = order[start : start + _JUDGED]
+            judged = keys[order[:start]]
+            if len(judged) >= k and np.partition(judged, k - 1)[k - 1] < least[rows[0]]:
+                break
+            premises = np.broadcast_to(picture, (len(rows), len(picture)))
+            probability = self._judge.probabilities(
+                [texts[row] for row in rows], premises, violations[rows]
+            )
+            counted = np.where(
+                probability >= _SURE, further[rows], np.minimum(further[rows], _MAX_WORDS)
+            )
+            keys[rows] = np.where(
+                probability >= SHOWS, violations[rows] - _PER_WORD * counted, np.inf
+            )
         return keys
-
-    def _weight(self, text: str) -> _TextWeight | None:
-        if text not in self._texts:
-            weight = None
-            if self._calibration is not None and self._knows(text):
-                weight = _TextWeight(self._calibration.shift(text), further_words(text))
-            self._texts[text] = weight
-        return self._texts[text]
 
     def search(self, index: Index, query: Query, points: Points) -> list[Answer]:
         """Return the captions of each of B points (B, N), likely and specific ones first.
@@ -90,7 +83,10 @@ class CaptionOrder:
             is_deep = depth >= DEPTH
             deeper = replace(query, k=max(DEPTH, query.k) if is_deep else depth)
             answers = index.search_batch(deeper, points)
-            ordered = [self._ordered(index, answer, query.k) for answer in answers]
+            ordered = [
+                self._ordered(index, answer, query.k, point)
+                for answer, point in zip(answers, points, strict=True)
+            ]
             if is_deep or all(
                 len(answer.ids) < depth or last < self._least_key(answer.violations[-1])
                 for answer, (_, last) in zip(answers, ordered, strict=True)
@@ -100,16 +96,19 @@ class CaptionOrder:
 
     def _least_key(self, violation: np.float32) -> float:
         """Return a lower bound on the keys of captions with this violation or a larger one."""
-        sure = self._calibration is not None and self._calibration.probability(violation) >= _SURE
-        return -np.inf if sure else float(violation) - _MAX_WORDS * _PER_WORD
+        known = None if self._judge is None else self._judge.known
+        is_sure = isinstance(known, Calibration) and known.probability(violation) >= _SURE
+        return -np.inf if is_sure else float(violation) - _MAX_WORDS * _PER_WORD
 
-    def _ordered(self, index: Index, answer: Answer, k: int) -> tuple[Answer, float]:
+    def _ordered(
+        self, index: Index, answer: Answer, k: int, picture: Points
+    ) -> tuple[Answer, float]:
         """Return the first k hits of an answer, and the key of the last of them."""
         near = answer.ids[:DEPTH].tolist()
         rows = index.catalog.captions(near)
         # A caption removed since has no text: the queue then repeats the search without it.
         texts = [rows[hit].text if hit in rows else "" for hit in near]
-        keys = self.keys(texts, answer.violations[:DEPTH])
+        keys = self.keys(texts, answer.violations[:DEPTH], picture, k)
         by_key = np.argsort(keys, kind="stable")
         order = np.concatenate([by_key, np.arange(len(near), len(answer.ids))])
         ids = answer.ids[order[:k]]

@@ -14,4 +14,4 @@ async def answer(engine: Engine, request: CaptionQuery, stages: Stages) -> Answe
     key = search_key(engine, "caption", request)._replace(specific_first=True)
     (result,) = await engine.searcher.search(key, point[None], stages)
     facts = result.facts(engine.checkpoint.name)
-    return lambda: {"hits": caption_hits(engine, result), **facts}
+    return lambda: {"hits": caption_hits(engine, result, point), **facts}

@@ -17,7 +17,6 @@ from hasse.index.types import CaptionHitRow, CaptionRow, Points
 from hasse.models.diagram import (
     Relation,
     by_pictures,
-    by_violation,
     classes,
     covering_pairs,
     depths,
@@ -116,13 +115,12 @@ async def _precedes(
     engine: Engine, texts: Sequence[str], captions: Points, image_ids: Sequence[int], stages: Stages
 ) -> Relation:
     """Return the relation "caption i precedes caption j": (C, N) -> (C, C)."""
-    calibration = engine.checkpoint.calibration.caption
-    if calibration is not None:
+    judge = engine.checkpoint.judge("caption")
+    if judge is not None:
         model = engine.checkpoint.model
         premises = model.as_premises(captions)
         violations = penalties_between(model.config.score, premises, captions)
-        thresholds = [calibration.for_text(text).threshold for text in texts]
-        return by_violation(violations, np.array(thresholds, np.float32))
+        return np.asarray(judge.table(texts, premises, violations) >= SHOWS)
     # Every image precedes the origin, so this returns images of any content.
     origin, options = np.zeros_like(captions[:1]), SearchOptions(k=_PICTURES)
     others = await search(engine, "image", origin, options, stages)
@@ -137,11 +135,7 @@ def _is_true(
     engine: Engine, image: Points, captions: Points, texts: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which captions count as true of an image (N,): (C,)."""
-    calibration = engine.checkpoint.calibration.image
-    if calibration is None:
-        return np.asarray(_probabilities(engine, image[None], captions, texts)[0] >= SHOWS)
-    violations = penalties_between(engine.checkpoint.model.config.score, image[None], captions)[0]
-    return np.asarray(violations <= [calibration.for_text(text).threshold for text in texts])
+    return np.asarray(_probabilities(engine, image[None], captions, texts)[0] >= SHOWS)
 
 
 def _probabilities(
@@ -149,12 +143,9 @@ def _probabilities(
 ) -> NDArray[np.float64]:
     """Return the probability of each caption for each image: (I, C)."""
     violations = penalties_between(engine.checkpoint.model.config.score, images, captions)
-    calibration = engine.checkpoint.calibration.image
-    if calibration is not None:
-        columns = zip(texts, violations.T, strict=True)
-        return np.stack(
-            [calibration.for_text(text).probability(column) for text, column in columns], 1
-        )
+    judge = engine.checkpoint.judge("image")
+    if judge is not None:
+        return judge.table(texts, images, violations)
     return np.asarray(violations <= np.quantile(violations, _LIKELY_QUANTILE), np.float64)
 
 

@@ -17,8 +17,8 @@ from hasse.service.questions.answers import Entailment
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
-    calibration_of,
     encode,
+    judge_of,
     unknown_words,
 )
 from hasse.service.questions.requests import EntailsQuery, PairQuery, PairsQuery, Part
@@ -41,8 +41,7 @@ async def answer(engine: Engine, request: EntailsQuery, stages: Stages) -> Answe
     """
     premise, hypothesis = request.premise, request.hypothesis
     points = await encode(engine, [premise, hypothesis], stages)
-    violation = _violation(engine.checkpoint, isinstance(premise, str), points)
-    fields = entailment_fields(engine.checkpoint, premise, hypothesis, violation)
+    fields = entailment_fields(engine.checkpoint, premise, hypothesis, points)
     if not request.where:
         return lambda: fields
     if isinstance(premise, str):
@@ -90,8 +89,7 @@ async def answer_batch(engine: Engine, request: PairsQuery, stages: Stages) -> A
 
     def fields_of(at: int, pair: PairQuery) -> Fields:
         pair_points = points[2 * at : 2 * at + 2]
-        violation = _violation(model, isinstance(pair.premise, str), pair_points)
-        return entailment_fields(model, pair.premise, pair.hypothesis, violation)
+        return entailment_fields(model, pair.premise, pair.hypothesis, pair_points)
 
     return lambda: {"answers": [fields_of(at, pair) for at, pair in enumerate(pairs)]}
 
@@ -107,8 +105,7 @@ def answer_without_index(
         else encoder.encode_images([picture])
     )
     points = np.concatenate([premise_point, encoder.encode_captions([hypothesis])])
-    violation = _violation(model, picture is None, points)
-    fields = entailment_fields(model, premise, hypothesis, violation)
+    fields = entailment_fields(model, premise, hypothesis, points)
     if request.where:
         fields["where"] = []
         if picture is not None:
@@ -127,22 +124,16 @@ def _find_boxes(
     return find_boxes(encoder, encoder.preprocessing.enlarged(ENLARGEMENT).apply(picture), phrases)
 
 
-def _violation(model: Checkpoint, is_text: bool, points: Points) -> np.float32:
-    """Return the violation of a premise and a hypothesis: (2, N) -> ()."""
-    (first,) = model.model.as_premises(points[:1]) if is_text else points[:1]
-    (violation,) = penalties_of(model.model.config.score, first, points[1:])
-    return np.float32(violation)
-
-
-def entailment_fields(
-    model: Checkpoint, premise: Part, hypothesis: str, violation: np.float32
-) -> Fields:
-    """Return the fields of an `Entailment` for a pair with a violation."""
+def entailment_fields(model: Checkpoint, premise: Part, hypothesis: str, points: Points) -> Fields:
+    """Return the fields of an `Entailment` for a pair with points (2, N)."""
     parts, knows = [premise, hypothesis], model.vocabulary.knows
+    premises = model.model.as_premises(points[:1]) if isinstance(premise, str) else points[:1]
+    (violation,) = penalties_of(model.model.config.score, premises[0], points[1:])
     probability = None
-    calibration = calibration_of(model, premise)
-    if calibration and all(not isinstance(part, str) or knows(part) for part in parts):
-        probability = round(float(calibration.for_text(hypothesis).probability(violation)), 4)
+    judge = judge_of(model, premise)
+    if judge and all(not isinstance(part, str) or knows(part) for part in parts):
+        (found,) = judge.probabilities([hypothesis], premises, [violation])
+        probability = round(float(found), 4)
     return {
         "violation": shortest_decimal(np.float32(violation)),
         "probability": probability,

@@ -126,8 +126,10 @@ async def answer_ids(engine: Engine, request: ImageQuery, stages: Stages) -> Ans
     said, shown = await find(engine, question, stages)
     merged = partial(_merged, engine, question, said, shown)
     hits, _ = await _in_catalog(engine, question, merged, stages)
-    violations = [hit.violation for hit in hits]
-    probabilities = caption_probabilities(engine, question.query.caption, violations)
+    found = {hit.image_id: hit.violation for hit in hits}
+    probabilities = await engine.in_catalog(
+        partial(caption_probabilities, engine, question.query.caption, found)
+    )
     best = request.k if engine.checkpoint.calibration.image is None else 0
     ids = [
         hit.image_id
@@ -203,10 +205,10 @@ def finish(
 ) -> Fields:
     """Return the fields of the answer."""
     query, request = question.query, question.request
-    violations = [hit.violation for hit in page.hits]
+    violations = {hit.image_id: hit.violation for hit in page.hits}
     probabilities = caption_probabilities(engine, query.caption, violations)
     rows = [page.rows[hit.image_id] for hit in page.hits]
-    judged = zip(rows, violations, probabilities, strict=True)
+    judged = zip(rows, violations.values(), probabilities, strict=True)
     hits = image_hit_fields(judged, engine.paths, request.offset, page.versions, page.rows)
     phrases = [ResolvedTerm(Term(text, text), text, "word", known=False) for text in query.phrases]
     terms = [*said.terms, *phrases]
@@ -323,7 +325,7 @@ def _without_excluded(
     for text in query.excluded:
         if text in points:
             violations = _violations(engine, image_ids, points[text])
-            probabilities = caption_probabilities(engine, text, list(violations.values()))
+            probabilities = caption_probabilities(engine, text, violations)
             by_id = zip(violations, probabilities, strict=True)
             showing |= {id_ for id_, probability in by_id if is_true(probability)}
     return [id_ for id_ in image_ids if id_ not in showing] if showing else image_ids

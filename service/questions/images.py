@@ -26,8 +26,7 @@ async def answer(engine: Engine, request: ImagesQuery, stages: Stages) -> Answer
 
 
 def _fields(engine: Engine, caption: str, result: SearchResult) -> Fields:
-    violations = result.ranking.violations.tolist()
-    probabilities = caption_probabilities(engine, caption, violations)
+    probabilities = caption_probabilities(engine, caption, result.violations)
     return {
         "hits": result.image_hits(engine.paths, probabilities),
         **result.facts(engine.checkpoint.name),

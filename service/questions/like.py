@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from hasse.index.types import Points
 from hasse.models.analogy import feedback_point, is_single_word, reword_captions, substitute
 from hasse.service.core.answer_threads import run_in_thread
@@ -11,20 +13,23 @@ from hasse.service.core.engine import Engine
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
-    calibration_of,
     encode,
+    judge_of,
     search,
     search_depth,
     unknown_words,
 )
 from hasse.service.questions.requests import (
-    K_MAXIMUM,
     DistinctOptions,
     LikeQuery,
     Part,
     SimilarQuery,
 )
 from hasse.service.telemetry.stages import Stages
+from hasse.service.verdict import is_true
+
+# Nearest captions of a picture, of which the true ones are reworded.
+_TRUE_CAPTIONS = 200
 
 
 async def answer_similar(engine: Engine, request: SimilarQuery, stages: Stages) -> AnswerBuilder:
@@ -98,15 +103,20 @@ async def _expand_in_captions(
     Without a calibration it is unknown which captions are true, so all words stay.
     """
     plus, minus = request.plus, request.minus
-    calibration = calibration_of(engine.checkpoint, request.like)
-    if calibration is None or not (_single_words(plus) and _single_words(minus)):
+    judge = judge_of(engine.checkpoint, request.like)
+    if judge is None or not (_single_words(plus) and _single_words(minus)):
         return plus, minus
-    options = DistinctOptions(
-        k=K_MAXIMUM, max_violation=calibration.threshold, distinct=False, written=False
-    )
+    options = DistinctOptions(k=_TRUE_CAPTIONS, distinct=False, written=False)
     result = await search(engine, "caption", start[None], options, stages)
-    texts = [text for text in result.texts if text]
-    return await run_in_thread(lambda: expand_words(texts, plus, minus))
+
+    def expand() -> tuple[list[Part], list[Part]]:
+        premises = np.broadcast_to(start, (len(result.texts), len(start)))
+        found = judge.probabilities(result.texts, premises, result.ranking.violations)
+        judged = zip(result.texts, found.tolist(), strict=True)
+        true = [text for text, probability in judged if text and is_true(probability)]
+        return expand_words(true, plus, minus)
+
+    return await run_in_thread(expand)
 
 
 def expand_words(

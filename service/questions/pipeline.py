@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -15,8 +15,8 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
 from hasse.index.text.query import TextQuery, fold
 from hasse.index.types import Kind, Points
-from hasse.models.calibration import Calibration
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.judge import Judge
 from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.answer_threads import Result, run_in_thread
 from hasse.service.core.encoding import check_caption, check_query
@@ -270,17 +270,17 @@ def _filter_value(name: str, value: Any, *, is_time: bool) -> Any:
     return milliseconds(_ZONE.sub("Z", value) if name.startswith("taken") else value)
 
 
-def caption_hits(engine: Engine, result: SearchResult) -> list[Fields]:
-    """Return the fields of a `CaptionHit` for each hit.
+def caption_hits(engine: Engine, result: SearchResult, picture: Points) -> list[Fields]:
+    """Return the fields of a `CaptionHit` for each hit of a search for a picture's point (N,).
 
     Without a word that the model knows, all captions have the same point and no probability.
     """
-    knows, calibration = engine.vocabulary.knows, engine.checkpoint.calibration.image
-    if calibration is None or result.ranking.parts is not None:
+    knows, judge = engine.vocabulary.knows, engine.checkpoint.judge("image")
+    if judge is None or result.ranking.parts is not None:
         return result.caption_hits(engine.paths)
-    hits = result.caption_hits(
-        engine.paths, calibration.rounded_probabilities(result.texts, result.ranking.violations)
-    )
+    premises = np.broadcast_to(picture, (len(result.texts), len(picture)))
+    probabilities = judge.probabilities(result.texts, premises, result.ranking.violations)
+    hits = result.caption_hits(engine.paths, probabilities.round(4).tolist())
     for hit in hits:
         if not knows(hit["caption"]):
             hit["probability"] = None
@@ -288,21 +288,29 @@ def caption_hits(engine: Engine, result: SearchResult) -> list[Fields]:
 
 
 def caption_probabilities(
-    engine: Engine, caption: str, violations: Sequence[float | None]
+    engine: Engine, caption: str, images: Mapping[int, float | None]
 ) -> list[float | None]:
-    """Return the probabilities of a caption for violations; None if not known."""
-    calibration = engine.checkpoint.calibration.image
-    known = [violation for violation in violations if violation is not None]
-    if calibration is None or not known:
-        return [None] * len(violations)
-    rounded = iter(calibration.for_text(caption).probability(known).round(4).tolist())
-    return [None if violation is None else next(rounded) for violation in violations]
+    """Return how likely a caption is true of images, by their ids and violations.
+
+    None if that is not known, as for an image that was removed.
+    """
+    judge = engine.checkpoint.judge("image")
+    known = {id_: found for id_, found in images.items() if found is not None}
+    premises = np.empty((len(known), 0), np.float32)
+    if judge is not None and judge.reads_points:
+        stored = engine.index.points("image", list(known))
+        known = {id_: violation for id_, violation in known.items() if id_ in stored}
+        premises = np.array([stored[id_] for id_ in known], np.float32)
+    if judge is None or not known:
+        return [None] * len(images)
+    found = judge.probabilities([caption] * len(known), premises, list(known.values()))
+    by_id = dict(zip(known, found.round(4).tolist(), strict=True))
+    return [by_id.get(id_) for id_ in images]
 
 
-def calibration_of(model: Checkpoint, premise: Part) -> Calibration | None:
-    """Return the calibration of pairs of a part and a caption."""
-    calibrations = model.calibration
-    return calibrations.caption if isinstance(premise, str) else calibrations.image
+def judge_of(model: Checkpoint, premise: Part) -> Judge | None:
+    """Return what judges pairs of a part and a caption."""
+    return model.judge("caption" if isinstance(premise, str) else "image")
 
 
 def unknown_words(model: Checkpoint, parts: Iterable[Part]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.calibration import Calibration
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.embedding_model import Points
 from hasse.models.grounding.grounded_texts import GroundedTexts
@@ -36,6 +37,8 @@ class Writer:
         """
         self.encoder, self.captioner = encoder, captioner
         self._judge = encoder.base or encoder
+        known = self._judge.calibration.image
+        self._calibration = known if isinstance(known, Calibration) else None
         self._references = captioner.captioner.references.numpy()
         self._rarity: dict[str, float] = {}  # of the subjects so far
 
@@ -62,7 +65,7 @@ class Writer:
             self._in_own_space(points),
             self._references,
             self._judge.model.config.score,
-            self._judge.calibration.image,
+            self._calibration,
             self.captioner.judgement,
             self._rarities(candidates.subjects),
         )
@@ -88,13 +91,13 @@ class Writer:
     def _rarities(self, subjects: Sequence[str]) -> Mapping[str, float]:
         """Return the rarity of subjects; each is measured once."""
         encoder, new_subjects = self._judge, sorted({*subjects} - {""} - self._rarity.keys())
-        if new_subjects and encoder.calibration.image is not None:
+        if new_subjects and self._calibration is not None:
             self._rarity |= rarity_of(
                 new_subjects,
                 encoder.model.encode_captions([f"a {subject}" for subject in new_subjects]),
                 self._references,
                 encoder.model.config.score,
-                encoder.calibration.image,
+                self._calibration,
             )
         return self._rarity
 

@@ -19,6 +19,7 @@ from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau, pair
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.photographs.class_pictures import ClassFeatures
 from hasse.studies.photographs.classes import PictureClass
+from hasse.studies.photographs.part_calibration import Judged
 
 # Candidates for the word weight, and the tau that it has to reach. A tau of 0.5 on chains made by
 # rules was about 0.3 on chains checked by people.
@@ -46,6 +47,11 @@ class ChainedImages:
         further = np.array([further_words(text) for text in pairs.texts], dtype=np.float64)
         violations = every[of_pair, pairs.text_rows].astype(np.float64)
         return pairs, violations, further[pairs.text_rows]
+
+    def judged(self) -> Judged:
+        """Return pairs of texts and images."""
+        pairs, _ = pair(self.dataset, self.chains)
+        return Judged(self.points, pairs.texts, pairs.images, pairs.text_rows, pairs.true)
 
 
 def calibrate_chains(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hasse.lab.evaluation.significance import draws
 from hasse.models.datasets import Dataset, DatasetError
+from hasse.service.verdict import SHOWS
 from hasse.studies.bootstrap import interval
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.wordnet.words import content_words
@@ -23,6 +24,7 @@ from hasse.studies.wordnet.words import content_words
 SHUFFLED = 5  # other pictures that each text is paired with
 SHORT = 2
 SAMPLES = 500
+TOLERANCE = 0.05  # of a general text's probability below that of a specific one
 LEAST_PROBABILITY = 1e-4  # that a log loss counts
 RADII = 50  # steps in which the radius around the root grows, as in HierarCaps
 
@@ -186,6 +188,32 @@ def _errors(
         **{name: partial(mean, values) for name, values in means.items()},
     }
     return {name: _with_interval(of, one, sampled) for name, of in statistics.items()}
+
+
+def coherence(pairs: Pairs, probability: Floats) -> dict[str, Summary]:
+    """Return how far probabilities (P,) of true texts agree with the order of chains.
+
+    `agreeing` is the share of texts next to each other in a chain of which the general one is at
+    most `TOLERANCE` less probable than the specific one. `likely` is, of those whose specific text
+    is called likely, the share whose general one is. Both have 95 % intervals over chains.
+    """
+    own = np.flatnonzero(pairs.true)
+    own = own[np.lexsort((pairs.levels[own], pairs.chains[own]))]
+    next_to = np.flatnonzero(np.diff(pairs.chains[own]) == 0)
+    general, specific = probability[own[next_to]], probability[own[next_to + 1]]
+    chains = pairs.chains[own[next_to]]
+    one = np.ones(int(pairs.chains.max(initial=0)) + 1)
+    sampled = list(draws(len(one), samples=SAMPLES))
+
+    def share(holds: NDArray[np.bool_], kept: NDArray[np.bool_], weights: Floats) -> float:
+        each = weights[chains] * kept
+        return float(each @ holds / max(1e-12, each.sum()))
+
+    agrees, every = general >= specific - TOLERANCE, np.ones_like(general, np.bool_)
+    return {
+        "agreeing": _with_interval(partial(share, agrees, every), one, sampled),
+        "likely": _with_interval(partial(share, general >= SHOWS, specific >= SHOWS), one, sampled),
+    }
 
 
 def mean_tau(pairs: Pairs, truth: Floats) -> float:

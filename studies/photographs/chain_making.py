@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hasse.models.datasets import Image
 from hasse.studies.photographs.chains import Chain
 from hasse.studies.wordnet.lexicon import Lexicon
-from hasse.studies.wordnet.phrases import Phrase, Tag, phrases, tagged
+from hasse.studies.wordnet.phrases import Tag, phrases, tagged
 from hasse.studies.wordnet.words import content_words, word_set
 
 _COUNTED = frozenset({"two", "three", "four", "five"})
@@ -56,7 +56,8 @@ def chain_of(caption: str, lexicon: Lexicon) -> list[str]:
     if not found:
         return []
     first = found[0]
-    texts = [*_hypernym(first, lexicon), first.noun]
+    above = usual_hypernym(first.noun, lexicon)
+    texts = [first.noun] if above is None else [above, first.noun]
     if first.modifiers or first.determiner in _COUNTED:
         texts.append(first.text)
     if len(found) > 1:
@@ -65,13 +66,13 @@ def chain_of(caption: str, lexicon: Lexicon) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _hypernym(phrase: Phrase, lexicon: Lexicon) -> list[str]:
-    """Return the nearest usual word for what a phrase's noun is a kind of, if there is one."""
-    for synset in lexicon.hypernyms(phrase.noun):
+def usual_hypernym(noun: str, lexicon: Lexicon) -> str | None:
+    """Return the nearest usual word for what a noun is a kind of, if there is one."""
+    for synset in lexicon.hypernyms(noun):
         for word in lexicon.words[synset]:
             if word not in _EMPTY and lexicon.counts.get((word, "noun"), 0) >= _USUAL:
-                return [word.replace("_", " ")]
-    return []
+                return word.replace("_", " ")
+    return None
 
 
 def _text(words: Sequence[tuple[str, Tag]]) -> str:

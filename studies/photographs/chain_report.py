@@ -14,7 +14,14 @@ from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.score import penalties_between
 from hasse.service.cli.terminal.table import print_table
 from hasse.service.plural import count
-from hasse.studies.photographs.chain_evaluation import Floats, hierarchy, measure, pair, reliability
+from hasse.studies.photographs.chain_evaluation import (
+    Floats,
+    coherence,
+    hierarchy,
+    measure,
+    pair,
+    reliability,
+)
 from hasse.studies.photographs.chains import Chain
 
 _LABELS = {"all": "all levels", "specific_true_general_false": "specific true, general false"}
@@ -35,12 +42,12 @@ def measure_chains(
     every = penalties_between(model.model.config.score, encoded.images[images], texts)
     violations = every[rows, pairs.text_rows].astype(np.float64)
     found: dict[str, Any] = {"chains": len(used), "violation": measure(pairs, -violations)}
-    if (known := model.calibration.image) is not None:
-        by_text = [known.for_text(text) for text in pairs.texts]
-        each = zip(pairs.text_rows, violations, strict=True)
-        probability = [float(by_text[text].probability(violation)) for text, violation in each]
-        found["probability"] = measure(pairs, np.array(probability))
-        found["reliability"] = reliability(pairs, np.array(probability))
+    if (judge := model.judge("image")) is not None:
+        asked = [pairs.texts[row] for row in pairs.text_rows]
+        probability = judge.probabilities(asked, encoded.images[pairs.images], violations)
+        found["probability"] = measure(pairs, probability)
+        found["reliability"] = reliability(pairs, probability)
+        found["coherence"] = coherence(pairs, probability)
     root = model.model.encode_captions([""])
     distances = np.linalg.norm(texts - root, axis=1).astype(np.float64)
     by_image = every.astype(np.float64)
@@ -73,6 +80,12 @@ def show_chains(found: Mapping[str, Any]) -> None:
         f"tau of generality and {kind}: {_ranged(measured['tau'])}; chains in perfect order: "
         f"{_ranged(measured['in_order'])}; {count(found['chains'], 'chain')}"
     )
+    if "coherence" in found:
+        agreeing, likely = (_ranged(found["coherence"][key]) for key in ("agreeing", "likely"))
+        typer.echo(
+            f"coherence: the general of two texts is not less probable: {agreeing}; "
+            f"likely, where the specific one is: {likely}"
+        )
     for key, how in (("hierarchy", "from the empty text"), ("hierarchy_by_depth", "by words")):
         tree = ", ".join(
             f"{name.replace('_', ' ')} {_ranged(value)}" for name, value in found[key].items()

@@ -17,6 +17,7 @@ from hasse.service.plural import count
 from hasse.studies.photographs.ground_command import ground
 from hasse.studies.photographs.learning_command import calibrate, evaluate, train
 from hasse.studies.photographs.phrases_command import phrases
+from hasse.studies.photographs.words_command import words
 
 photographs = Commands(
     help="Prepare texts and classes for a model of photographs, such as the built-in one.",
@@ -220,5 +221,6 @@ def features(
 photographs.add(train)
 photographs.add(calibrate)
 photographs.add(evaluate)
+photographs.add(words)
 photographs.add(ground)
 photographs.add(phrases)

@@ -70,6 +70,10 @@ def ground(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Captions of other pictures, one a line."),
     ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Taught words, of 'hasse study photographs words'."),
+    ] = None,
     wordnet: Annotated[Path, typer.Option(metavar="DIR", help="WordNet's database files.")] = Path(
         "/usr/share/wordnet"
     ),
@@ -77,8 +81,8 @@ def ground(
     """Ground a model of photographs in the classes that its network knows.
 
     Points get coordinates that stand for things: the evidence of the network's own classifier on
-    pictures, and what WordNet says that words demand on captions. Nothing is trained. The built-in
-    model was made by it.
+    pictures, and what WordNet says that words demand on captions. Nothing is trained here. The
+    built-in model was made by it.
 
     \b
     Example:
@@ -94,6 +98,7 @@ def ground(
     from hasse.studies.photographs import grounding
     from hasse.studies.photographs.chain_calibration import ChainedImages
     from hasse.studies.photographs.classes import imagenet_synsets
+    from hasse.studies.photographs.teaching import Taught
     from hasse.studies.photographs.text_pairs import TEXT_PAIRS, Nouns, calibrate_texts
     from hasse.studies.photographs.texts import read_texts
     from hasse.studies.photographs.things import Things, Usage
@@ -116,7 +121,8 @@ def ground(
     base = named_models.find(model)
     captioned = replace(whole, images=taught.images + part.images)
     seen = FeatureStore.open(features).select([one.id for one in captioned.images], regions=True)
-    grounded = grounding.ground(base, out, things, learned, captioned, seen, out.name)
+    known_words = None if words is None else Taught.read(words)
+    grounded = grounding.ground(base, out, things, learned, captioned, seen, out.name, known_words)
     encode = grounded.model.encode_features
     pictures = []
     for folder, stored in zip(named, named_features, strict=True):
@@ -134,8 +140,8 @@ def ground(
     text = calibrate_texts(own_model, nouns.pairs(nouns.halves()[0], TEXT_PAIRS, seed=1))
     checkpoint.write_calibration(out, Calibrations(image, text))
     typer.echo(
-        f"{out}: {count(len(things.sets), 'coordinate')} of things; each further word adds "
-        f"{image.word_weight:g} to a violation"
+        f"{out}: {count(len(things.sets), 'coordinate')} of things; calibrated on "
+        f"{count(image.pairs, 'pair')}, {image.true:,} of them true"
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -16,35 +16,31 @@ from numpy.typing import NDArray
 from hasse.lab.checkpoints import learned_model
 from hasse.lab.checkpoints.learned_model import order_embedding_of
 from hasse.lab.encoders.order_embedding import OrderEmbedding
-from hasse.lab.evaluation.calibrating import Block, calibrate
-from hasse.models.calibration import Calibration, Calibrations, mass_added
+from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints.checkpoint import BASE, GROUNDED_KIND, Checkpoint
 from hasse.models.checkpoints.model_folder import CALIBRATION, METRICS, VOCABULARY
 from hasse.models.datasets import Dataset, DatasetError
 from hasse.models.embedding_model import Points
 from hasse.models.grounding.evidence import Evidence
 from hasse.models.grounding.grounded_model import GroundedModel
-from hasse.models.grounding.grounded_texts import GroundedTexts
-from hasse.models.score import penalties_between
+from hasse.models.grounding.part_scores import PartScores
+from hasse.models.grounding.taught import TaughtWords
 from hasse.models.vocabulary import words
-from hasse.service.verdict import SHOWS
 from hasse.studies.new_model import new_model
-from hasse.studies.photographs.chain_calibration import WORD_WEIGHTS, ChainedImages
-from hasse.studies.photographs.chain_evaluation import Pairs, mean_tau
+from hasse.studies.photographs.chain_calibration import ChainedImages
 from hasse.studies.photographs.classes import EMPTY, article
+from hasse.studies.photographs.part_calibration import Judged, fit_scores
+from hasse.studies.photographs.taught_demands import ordered, with_taught
+from hasse.studies.photographs.teaching import Taught
 from hasse.studies.photographs.things import SKIPPED, Things
 
 KEPT = 640  # coordinates of the trained model, of which a few hundred say next to nothing
 _SHOWN = 30  # fewest pictures that tell how captions use a word
 _LEAST_AUC = 0.65  # of evidence for pictures whose captions have a word, against others
 _NEAREST = 5  # classes to a phrase beside them, of which it has to demand one
-_TAUGHT_BY = 5  # captions of pictures that teach what a word looks like
-# Chosen by the AUC of names that are there against names left out, on pictures that calibrate.
-MASS_WEIGHT = 0.1
-UNTAUGHT_WEIGHTS = tuple(step / 100 for step in range(31))
-_MOST_CALLED = 0.2  # of untaught names left out that have a picture called likely
-
-LEAST_TAU = 0.3  # of generality and probability, on chains made by rules
+# Weight of the pictures that do not show a name, to that of those that do: a collection has to say
+# that something is not there.
+_ABSENT = 6.0
 
 Floats = NDArray[np.float64]
 
@@ -132,12 +128,6 @@ def misused(
     return found
 
 
-def taught_words(captions: Iterable[str]) -> set[str]:
-    """Return the words that enough captions have for a model to learn what they look like."""
-    counts = Counter(word for caption in captions for word in set(words(caption)))
-    return {word for word, number in counts.items() if number >= _TAUGHT_BY}
-
-
 def unlike(
     things: Things, vocabulary: Iterable[str], encode: Callable[[Sequence[str]], Points]
 ) -> set[str]:
@@ -167,6 +157,7 @@ def ground(
     dataset: Dataset,
     features: NDArray[np.floating],
     name: str,
+    taught: Taught | None = None,
 ) -> Checkpoint:
     """Write a grounded model, not calibrated yet.
 
@@ -174,6 +165,7 @@ def ground(
         base: the folder of the trained model, which is copied.
         captions: of its training.
         dataset, features: captioned pictures that tell how captions use words; see `misused`.
+        taught: words that were learned from pictures.
     """
     with new_model(out):
         shutil.copytree(base, out / BASE, ignore=shutil.ignore_patterns("captioner", "*.md"))
@@ -181,12 +173,19 @@ def ground(
         trained = order_embedding_of(loaded)
         known, encode = trained.vocabulary.words, trained.encode_captions
         without = misused(things, trained, dataset, features) | unlike(things, known, encode)
+        demands = things.demands(known, without)
+        words_of = None
+        if taught is not None:
+            taught = ordered(taught, things.lexicon)
+            demands = with_taught(demands, taught, things)
+            words_of = TaughtWords(taught.weight, taught.bias, taught.kinds)
         model = GroundedModel(
             trained,
             most_varying(trained, captions),
             things.matrix(),
-            things.demands(known, without, taught_words(captions)),
+            demands,
             trained.backbone.classifier(),
+            words_of,
         )
         _save(out, loaded, model, name)
     return learned_model.load(out)
@@ -199,6 +198,13 @@ def _save(folder: Path, base: Checkpoint, model: GroundedModel, name: str) -> No
         "kept": model.learned_coordinates.astype(np.int32),
         "sets": model.evidence.sets.astype(np.bool_),
     }
+    taught = model.evidence.taught
+    if taught is not None:
+        stored |= {
+            "taught.weight": taught.weight.astype(np.float16),
+            "taught.bias": taught.bias.astype(np.float32),
+            "taught.kinds": taught.kinds.astype(np.int32),
+        }
     others = {
         VOCABULARY: model.demands.to_bytes(),
         CALIBRATION: json.dumps(Calibrations().to_json()).encode(),
@@ -220,114 +226,34 @@ def require_grounded(model: Checkpoint) -> GroundedModel:
 
 def calibrate_grounded(
     model: Checkpoint, chained: Sequence[ChainedImages], named: Sequence[NamedPictures]
-) -> Calibration:
-    """Calibrate truth of pictures: of texts that only name things, and of all others.
+) -> PartScores:
+    """Fit the scores of parts of texts to pictures with chains, and to pictures named by classes.
 
-    Each kind of pictures counts equally. Things are calibrated on pictures of classes too, most of
-    whose pairs are false: a collection has to say that something is not there. The word weight of
-    other texts grows until general texts are more probable than specific ones that are as true: on
-    the chains of the first pictures, Kendall's tau is at least `LEAST_TAU`. Then the weight of
-    untaught words grows until most of their names, left out, are called likely of no picture.
+    Each kind of pictures counts equally.
 
     Raises:
         DatasetError: the model is not grounded, or the images have too few chains.
     """
     grounded = require_grounded(model)
-    shown = [ChainPairs.of(grounded, one) for one in chained]
-    things = calibrate(
-        *([one.of_things()] for one in shown), *([_name_pairs(grounded, one)] for one in named)
+    return fit_scores(
+        grounded,
+        [one.judged() for one in chained],
+        [_judged_names(grounded, one) for one in named],
     )
-    for weight in WORD_WEIGHTS:
-        others = calibrate(*([one.of_others(weight)] for one in shown))
-        if things is None or others is None:
-            raise DatasetError(
-                "all pairs of the chains are true, or all are false: give more chains"
-            )
-        things = replace(things, mass_weight=MASS_WEIGHT)
-        found = replace(others, word_weight=weight, things=things, traits=grounded.traits)
-        if mean_tau(shown[0].pairs, shown[0].probability(others, things, weight)) >= LEAST_TAU:
-            break
-    untaught = [_untaught_pairs(grounded, one) for one in named]
-    for untaught_weight in UNTAUGHT_WEIGHTS:
-        found = replace(found, untaught_weight=untaught_weight)
-        likely = [
-            found.probability(np.where(true, np.inf, violations).min(0) + untaught_weight) >= SHOWS
-            for violations, true in untaught
-        ]
-        called = np.concatenate(likely)
-        if called.sum() <= _MOST_CALLED * len(called):  # also where no name is untaught
-            break
-    return found
 
 
-@dataclass(frozen=True, slots=True)
-class ChainPairs:
-    """Pairs of pictures and texts of chains.
-
-    Attributes:
-        pairs: P of them.
-        violations, further: (P,), and the numbers of further words of their texts.
-        mass: (P,), of the texts that only name things, else 0.
-    """
-
-    pairs: Pairs
-    violations: Floats
-    further: Floats
-    mass: Floats
-
-    @classmethod
-    def of(cls, model: GroundedModel, chained: ChainedImages) -> Self:
-        """Compare the pictures and texts of chains."""
-        pairs, violations, further = chained.pairs(model.encode_captions, "order")
-        mass = np.array([model.traits(text).mass for text in pairs.texts])[pairs.text_rows]
-        return cls(pairs, violations, further, mass)
-
-    def of_things(self) -> Block:
-        """Return the pairs of texts that only name things."""
-        named = self.mass > 0
-        added = mass_added(MASS_WEIGHT, self.mass[named])
-        return self.violations[named] + added, self.pairs.true[named]
-
-    def of_others(self, word_weight: float) -> Block:
-        """Return the pairs of other texts."""
-        other = self.mass == 0
-        added = word_weight * self.further[other]
-        return self.violations[other] + added, self.pairs.true[other]
-
-    def probability(self, others: Calibration, things: Calibration, word_weight: float) -> Floats:
-        """Return the probability of each pair by two curves: (P,)."""
-        found = np.empty(len(self.mass))
-        found[self.mass > 0] = things.probability(self.of_things()[0])
-        found[self.mass == 0] = others.probability(self.of_others(word_weight)[0])
-        return found
-
-
-def _name_pairs(model: GroundedModel, named: NamedPictures) -> Block:
-    """Return the pairs of named pictures and all names that only name things."""
-    texts = {synset: text for synset, text in named.names.items() if model.traits(text).mass}
-    mass = np.array([model.traits(text).mass for text in texts.values()])
-    points = model.encode_captions(list(texts.values()))
-    violations = penalties_between("order", named.points, points).astype(np.float64)
-    return violations + mass_added(MASS_WEIGHT, mass), named.show(texts)
-
-
-def _untaught_pairs(model: GroundedModel, named: NamedPictures) -> Block:
-    """Return the pairs of pictures and names of what they show, as if no class were known.
-
-    Only names whose last word is untaught are paired: violations are by the learned part alone.
-    """
-    known = model.demands
-    nouns = known.nouns.union(known.classes, known.beside, known.senses)
-    ungrounded = replace(known, classes={}, beside={}, senses={}, nouns=nouns)
+def _judged_names(model: GroundedModel, named: NamedPictures) -> Judged:
+    """Return the pairs of named pictures and all names of classes, or above them."""
     texts = {
         synset: text
         for synset, text in named.names.items()
-        if ungrounded.untaught(text) == 1 and model.traits(text).mass
+        if any(unit.told and unit.told.classes for unit in model.demands.units(words(text)))
     }
-    points = GroundedTexts(model.base, model.learned_coordinates, ungrounded).encode_captions(
-        list(texts.values())
+    true = named.show(texts)
+    rows, columns = np.indices(true.shape)
+    return Judged(
+        named.points, list(texts.values()), rows.ravel(), columns.ravel(), true.ravel(), _ABSENT
     )
-    return penalties_between("order", named.points, points).astype(np.float64), named.show(texts)
 
 
 def _auc(missing: Floats, own: NDArray[np.bool_]) -> float:

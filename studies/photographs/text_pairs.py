@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hasse.lab.evaluation.calibrating import calibrate
-from hasse.models.calibration import Calibration
+from hasse.models.embedding_model import Points
 from hasse.models.grounding.grounded_model import GroundedModel
+from hasse.models.grounding.part_scores import PartScores
+from hasse.models.judge import Judge
 from hasse.service.verdict import SHOWS
 from hasse.studies.photographs.classes import EMPTY, article
+from hasse.studies.photographs.part_calibration import Judged, fit_scores
 from hasse.studies.photographs.things import Things
 
 TEXT_PAIRS = 1600  # to calibrate whether texts follow from texts
@@ -124,28 +126,33 @@ class Nouns:
         return draw.choice(near) if near else None
 
 
-def violations(model: GroundedModel, pairs: Sequence[TextPair]) -> NDArray[np.float64]:
-    """Return the violation of each pair: (P,)."""
-    premises = model.as_premises(model.encode_captions([one.premise for one in pairs]))
-    hypotheses = model.encode_captions([one.hypothesis for one in pairs])
-    missing: NDArray[np.float64] = np.maximum(hypotheses - premises, 0).astype(np.float64)
-    return np.asarray(np.square(missing).sum(1))
+def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> PartScores:
+    """Fit the scores of whether a text follows from another.
 
-
-def calibrate_texts(model: GroundedModel, pairs: Sequence[TextPair]) -> Calibration | None:
-    """Calibrate whether a text follows from another; None where all pairs are of one kind."""
-    found = violations(model, pairs)
-    true = np.array([one.follows for one in pairs])
-    named = np.array([model.traits(one.hypothesis).mass > 0 for one in pairs])
-    things = calibrate([(found[named], true[named])])
-    others = calibrate([(found[~named], true[~named])])
-    return None if things is None or others is None else replace(others, things=things)
+    Raises:
+        DatasetError: all pairs are of one kind.
+    """
+    texts = dict.fromkeys(one.hypothesis for one in pairs)
+    numbers = {text: number for number, text in enumerate(texts)}
+    judged = Judged(
+        _premises(model, pairs),
+        list(numbers),
+        np.arange(len(pairs)),
+        np.array([numbers[one.hypothesis] for one in pairs]),
+        np.array([one.follows for one in pairs]),
+    )
+    return fit_scores(model, [judged])
 
 
 def called_right(
-    model: GroundedModel, pairs: Sequence[TextPair], known: Calibration
+    model: GroundedModel, pairs: Sequence[TextPair], known: PartScores
 ) -> NDArray[np.bool_]:
     """Return of which pairs the verdict, that the second text follows or not, is right: (P,)."""
     texts = [one.hypothesis for one in pairs]
-    called = np.array(known.rounded_probabilities(texts, violations(model, pairs))) >= SHOWS
+    judge = Judge(model, known)
+    called = judge.probabilities(texts, _premises(model, pairs), ()) >= SHOWS
     return np.asarray(called == [one.follows for one in pairs])
+
+
+def _premises(model: GroundedModel, pairs: Sequence[TextPair]) -> Points:
+    return model.as_premises(model.encode_captions([one.premise for one in pairs]))

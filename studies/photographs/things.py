@@ -212,13 +212,11 @@ class Things:
         self,
         vocabulary: Iterable[str],
         without: Collection[str] = (),
-        taught: Collection[str] = (),
     ) -> Demands:
         """Return what the words of a vocabulary and phrases of WordNet demand.
 
         Args:
             without: lemmas that captions use in another sense, which demand nothing.
-            taught: words of captions of pictures that the model learned from.
         """
         known = list(vocabulary)
         rows: dict[Classes, int] = {}
@@ -243,7 +241,6 @@ class Things:
             frozenset(nouns),
             SKIPPED,
             frozenset(known),
-            frozenset(taught),
             senses,
             DOMAINS,
         )

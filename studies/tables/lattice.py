@@ -36,6 +36,7 @@ from hasse.lab.evaluation.ground_truth import known_ground_truth
 from hasse.lab.evaluation.ranking import average_precisions
 from hasse.lab.kernels.violations import pairwise_violation
 from hasse.models.analogy import is_single_word, reword_captions, substitute
+from hasse.models.calibration import Calibration
 from hasse.models.diagram import by_pictures, by_violation, transitive_closure
 from hasse.scenes import Scene, SceneTable, Statement, entails, sample_statements
 from hasse.scenes.concepts import THING_COLOURS, is_a, leaves
@@ -182,7 +183,7 @@ def pairs_in_captions(bench: Bench, asked: Sequence[Exchange]) -> list[dict[str,
     found = []
     for question in asked:
         pairs = {question.minus: question.plus}
-        if is_single_word(question.minus) and known is not None:
+        if is_single_word(question.minus) and isinstance(known, Calibration):
             like = bench.images[question.row]
             violations = pairwise_violation(like[None], points)[0].numpy()
             violations[image_ids == bench.dataset.images[question.row].id] = np.inf
@@ -238,7 +239,7 @@ def exchange(bench: Bench, questions: int) -> Measured:
 def diagram(bench: Bench, pictures: int) -> Measured:
     """Measure ways to put the captions that are true of a picture in order: (P,) each."""
     known = bench.checkpoint.calibration
-    if known.image is None or known.caption is None:
+    if not isinstance(known.image, Calibration) or not isinstance(known.caption, Calibration):
         return {}
     statements = {c.text: Statement.from_json(c.meaning or {}) for c in bench.dataset.captions}
     texts = list(statements)
@@ -286,7 +287,7 @@ def entailment(bench: Bench) -> Measured:
     others = ~np.eye(len(texts), dtype=np.bool_)
     scores, labels = violations[others], true[others]
     columns = [average_precisions(scores[None], labels[None])]
-    if (known := bench.checkpoint.calibration.caption) is not None:
+    if isinstance(known := bench.checkpoint.calibration.caption, Calibration):
         called = scores < known.threshold
         columns += [np.array([both.mean()]) for both in (labels[called], called[labels])]
     return {f"violation {OURS}": columns}

@@ -118,13 +118,10 @@ def table(checkpoint: Checkpoint, folder: Path, skip: int) -> dict[str, list[flo
     asked = [article(text) for text in texts]
     points = checkpoint.model.encode_captions(asked)
     found = penalties_between(checkpoint.model.config.score, images[rows], points)
-    known = checkpoint.calibration.image
-    if known is None:
+    judge = checkpoint.judge("image")
+    if judge is None:
         sys.exit(f"{checkpoint.folder} is not calibrated: calibrate it first")
-    columns = zip(asked, found.T, strict=True)
-    probability = np.stack(
-        [known.for_text(text).probability(column) for text, column in columns], 1
-    )
+    probability = judge.table(asked, images[rows], found)
     own = np.array(names)[:, None] == np.array(texts)
     return measure(probability, found.astype(np.float64), own)
 

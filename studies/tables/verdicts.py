@@ -19,6 +19,7 @@ import numpy as np
 from hasse.lab.checkpoints.learned_model import load
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.checkpoints.named_models import find
+from hasse.models.grounding.part_scores import PartScores
 from hasse.studies.labelled_pairs import Accuracy, print_accuracies
 from hasse.studies.photographs.classes import imagenet_synsets
 from hasse.studies.photographs.grounding import require_grounded
@@ -33,7 +34,7 @@ PAIRS = 400
 def rows(checkpoint: Checkpoint, pairs: Sequence[TextPair]) -> dict[str, Accuracy]:
     """Measure all pairs, and those of each kind."""
     known = checkpoint.calibration.caption
-    if known is None:
+    if not isinstance(known, PartScores):
         sys.exit(f"{checkpoint.folder} has no verdicts on two texts: calibrate it first")
     right = called_right(require_grounded(checkpoint), pairs, known)
     true = np.array([one.follows for one in pairs])

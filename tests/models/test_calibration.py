@@ -16,7 +16,6 @@ from hasse.lab.evaluation.calibrating import BINS, calibrate, calibrations, capt
 from hasse.lab.evaluation.ground_truth import Rows, known_ground_truth
 from hasse.models.calibration import Calibration, Calibrations, further_words
 from hasse.models.datasets import Caption, Dataset, Image
-from hasse.models.grounding.grounded_texts import TextTraits
 from hasse.models.score import SCORES, Score, penalties_between
 from hasse.scenes import Scene, Statement, compose, entails, sample_statements
 from hasse.scenes.truth import SceneTruth
@@ -123,34 +122,8 @@ def test_further_words_are_those_after_the_first_without_articles(text: str, cou
 def test_each_further_word_takes_from_the_probability() -> None:
     known = replace(CERTAIN, word_weight=0.1)
     texts = ["a dog", "a brown dog", "a brown dog runs"]
-    assert known.rounded_probabilities(texts, [0.1, 0.1, 0.1]) == [0.8, 0.5, 0.2]
-    assert known.for_text("a brown dog").threshold == pytest.approx(0.1)
+    assert known.of_texts(texts, [0.1, 0.1, 0.1]) == pytest.approx([0.8, 0.5, 0.2])
     assert Calibrations.from_json(Calibrations(known).to_json()).image == known
-
-
-def test_what_demands_little_has_to_be_violated_less() -> None:
-    masses = {"a dog": 1.0, "a poodle": 2.0, "a dog runs": 0.0}
-    things = replace(CERTAIN, mass_weight=0.1)
-    known = replace(CERTAIN, things=things, traits=lambda text: TextTraits(masses[text]))
-    # 0.2 and 0.1 are added to the violations of the first two, which lack 2 and 1 to a mass of 3.
-    assert known.rounded_probabilities(list(masses), [0.0, 0.0, 0.2]) == [0.5, 0.8, 0.5]
-    assert known.for_text("a dog").threshold == pytest.approx(0.0)
-    assert known.for_text("a poodle").threshold == pytest.approx(0.1)
-    assert Calibrations.from_json(Calibrations(known).to_json()).image == known
-
-
-def test_untaught_words_take_from_the_probability_by_their_share() -> None:
-    shares = {"a unicorn": 1.0, "a unicorn on a beach": 0.5, "a beach": 0.0}
-
-    def traits(text: str) -> TextTraits:
-        return TextTraits(untaught=shares[text])
-
-    known = replace(CERTAIN, things=CERTAIN, untaught_weight=0.1, traits=traits)
-    assert known.rounded_probabilities(list(shares), [0.1, 0.15, 0.1]) == [0.5, 0.5, 0.8]
-    assert known.for_text("a unicorn").threshold == pytest.approx(0.1)
-    read = Calibrations.from_json(Calibrations(known).to_json()).with_traits(traits).image
-    assert read is not None
-    assert read.rounded_probabilities(["a unicorn"], [0.1]) == [0.5]
 
 
 def test_kinds_of_pairs_count_equally_however_many_there_are() -> None:
@@ -166,6 +139,8 @@ def test_a_calibration_that_counted_words_otherwise_counts_as_none() -> None:
     former = CERTAIN.to_json() | {"length_weight": 0.03}
     assert Calibrations.from_json({"image": former, "caption": None}) == Calibrations()
     former["length_weight"] = 0.0
+    things = former | {"things": CERTAIN.to_json(), "untaught_weight": 0.2}
+    assert Calibrations.from_json({"image": things, "caption": things}) == Calibrations()
     assert Calibrations.from_json({"image": former, "caption": None}) == Calibrations(CERTAIN)
 
 
@@ -249,7 +224,7 @@ def test_photographs_calibrate_images_alone() -> None:
     points = np.eye(6, dtype=np.float32)
     found = calibrations(Dataset("numbers", images), points, points, "order")
     assert found.caption is None
-    assert found.image is not None
+    assert isinstance(found.image, Calibration)
     assert (found.image.pairs, found.image.true) == (36, 6)
     assert found.image.probability(0.0) > 0.9
     assert found.image.probability(1.0) < 0.1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hasse.models.calibration import Calibrations
+from hasse.models.calibration import Calibration, Calibrations
 from hasse.service.core.caption_order import CaptionOrder
 from tests.service.client import Client
 
@@ -22,6 +22,7 @@ def calibrate(client: Client, monkeypatch: pytest.MonkeyPatch, known: Calibratio
 def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:
     """Let a model call that true between captions which violates no more; None: nobody knows."""
     known = client.engine.checkpoint.calibration
-    assert known.caption is not None
-    told = None if threshold is None else replace(known.caption, threshold=threshold)
+    told = None
+    if threshold is not None:
+        told = Calibration((threshold, threshold + 1e-4), (1.0, 0.0), threshold, pairs=2, true=1)
     calibrate(client, monkeypatch, replace(known, caption=told))

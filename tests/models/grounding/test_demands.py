@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hasse.models.grounding.demands import BESIDE, WITHIN, Demands, Sense
+from hasse.models.grounding.demands import BESIDE, FAINT, WITHIN, Demands, Sense, TaughtWord
 
 ANIMAL, DOG, CAT, FOOD = range(4)
 TABLE = Demands(
@@ -19,7 +19,6 @@ TABLE = Demands(
     frozenset({"park", "man"}),
     frozenset({"a", "on", "the", "and", "no", "not", "without"}),
     frozenset({"animal", "dog", "cat", "food", "giraffe", "park", "man", "runs"}),
-    frozenset({"dogs", "park", "man", "runs"}),
     {"turkey": (Sense(0, False, "wild"), Sense(3, False, "table"))},
     {"wild": ("wild",), "eat": ("wild", "table"), "plate": ("table",)},
 )
@@ -78,24 +77,6 @@ def test_only_texts_of_things_alone_name_things() -> None:
     assert not TABLE.of("").names_things
 
 
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [
-        ("a giraffe", 1),
-        ("giraffes run on the man", 1 / 3),  # a form of "runs" was taught
-        ("a dog and a giraffe", 1 / 2),
-        ("the quagga and a man", 1 / 2),  # an unknown word
-        ("a cat", 0),  # the network has a class of it
-        ("", 0),
-    ],
-)
-def test_untaught_are_nouns_beside_the_classes_without_captions_and_unknown_words(
-    text: str, share: float
-) -> None:
-    assert TABLE.untaught(text) == pytest.approx(share)
-    assert replace(TABLE, taught=frozenset()).untaught(text) == 0
-
-
 def test_a_thing_in_a_longer_text_or_beside_the_classes_is_demanded_weakly() -> None:
     assert TABLE.of("a dog runs").row[DOG] == pytest.approx(WITHIN)
     assert TABLE.of("a giraffe").row[ANIMAL] == pytest.approx(BESIDE * WITHIN)
@@ -125,3 +106,54 @@ def test_a_table_with_a_sense_whose_row_is_not_there_is_refused() -> None:
     damaged = json.loads(TABLE.to_bytes()) | {"senses": {"turkey": [[4, False, "wild"]]}}
     with pytest.raises(ValueError, match="a row that is not there"):
         Demands.from_json(damaged, ())
+
+
+# Behind the four coordinates of classes: a rider, a person, to ride and red.
+RIDER, PERSON, RIDE, RED = range(4, 8)
+TAUGHT = replace(
+    TABLE,
+    size=8,
+    rows=(*TABLE.rows, (RIDER, PERSON), (RIDE,), (RED,), (ANIMAL, DOG, PERSON)),
+    classes={**TABLE.classes, "poodle": 7},
+    taught_words={
+        "rider": TaughtWord(RIDER, 4, by_classes=False, is_noun=True),
+        "rides": TaughtWord(RIDE, 5, by_classes=False, is_noun=False),
+        "red": TaughtWord(RED, 6, by_classes=False, is_noun=False),
+    },
+    learned=4,
+)
+
+
+def test_taught_word_alone_demands_itself_and_faintly_what_follows_from_it() -> None:
+    demand = TAUGHT.of("the rider")
+    assert demand.names_things
+    assert demand.row[RIDER] == 1
+    assert demand.row[PERSON] == np.float32(FAINT)
+
+
+def test_class_demands_taught_words_above_it_faintly() -> None:
+    row = TAUGHT.of("a poodle").row
+    assert row[[ANIMAL, DOG]].tolist() == [1, 1]
+    assert row[PERSON] == np.float32(FAINT)
+
+
+def test_taught_words_of_a_longer_text_are_demanded_faintly_and_change_nothing_else() -> None:
+    text = "a rider rides a red dog"
+    demand = TAUGHT.of(text)
+    assert not demand.names_things
+    assert demand.row[:4].tolist() == TABLE.of(text).row.tolist()
+    assert demand.row[[RIDER, RIDE, RED]] == pytest.approx(FAINT * WITHIN)
+
+
+@pytest.mark.parametrize("text", ["no rider", "a dog without a rider", "a plastic rider on grass"])
+def test_taught_word_that_is_not_there_is_not_demanded(text: str) -> None:
+    assert TAUGHT.of(text).row[RIDER] == 0
+
+
+def test_taught_words_survive_being_written() -> None:
+    read = Demands.from_json(json.loads(TAUGHT.to_bytes()), TAUGHT.words)
+    assert read == TAUGHT
+
+
+def test_taught_word_without_classes_has_no_place_in_a_picture() -> None:
+    assert TAUGHT.phrases("a rider on a dog") == TABLE.phrases("a dog")

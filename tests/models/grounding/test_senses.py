@@ -97,7 +97,8 @@ def test_a_word_whose_likeliest_sense_no_class_tells_demands_nothing(demands: De
 
 @pytest.mark.parametrize("text", ["a plate", "a mirror", "a plant", "water", "a toilet", "a field"])
 def test_a_word_that_no_class_is_like_demands_nothing(demands: Demands, text: str) -> None:
-    assert not demands.of(text).row.any()
+    by_classes = demands.of(text).row[: demands.size - demands.learned]
+    assert by_classes.max() < 0.1  # at most what follows from a taught word
 
 
 def _corn(demands: Demands) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from hasse.index.store import Index
 from hasse.index.types import CaptionRow, Points
 from hasse.models.calibration import Calibration, Calibrations, further_words
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.embedding_model import EmbeddingModel
 from hasse.models.vocabulary import Vocabulary
 from hasse.service.core.caption_order import DEPTH, CaptionOrder
 from hasse.service.verdict import SHOWS
@@ -44,10 +45,17 @@ class Captions:
         return [Answer(*found)] * len(points)
 
 
+@dataclass
+class Words:
+    """Stands for a model, of which only the words are read."""
+
+    vocabulary: Vocabulary
+
+
 def caption_order(calibration: Calibration | None = CURVE) -> CaptionOrder:
-    vocabulary = Vocabulary(["word"])
-    known = SimpleNamespace(calibration=Calibrations(calibration), vocabulary=vocabulary)
-    return CaptionOrder(cast(Checkpoint, known))
+    model = cast(EmbeddingModel, Words(Vocabulary(["word"])))
+    known = Calibrations(calibration)
+    return CaptionOrder(Checkpoint(model, "words", "", known, {}, Path()))
 
 
 def led(captions: Captions, k: int, calibration: Calibration | None = CURVE) -> list[int]:
@@ -64,7 +72,7 @@ def by_definition(captions: Captions, k: int) -> list[int]:
 
     def key(place: int, at: int) -> tuple[bool, float]:
         further, violation = further_words(captions.texts[at]), float(captions.violations[at])
-        probability = float(CURVE.for_text(captions.texts[at]).probability(violation))
+        probability = float(CURVE.of_texts([captions.texts[at]], [violation])[0])
         if place >= DEPTH or probability < SHOWS:
             return True, violation
         return False, violation - 0.02 * (further if probability >= 0.95 else min(5, further))

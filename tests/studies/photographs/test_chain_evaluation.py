@@ -12,7 +12,14 @@ import pytest
 from hasse.models.datasets import Caption, Dataset, DatasetError, Image
 from hasse.models.embedding_model import Points
 from hasse.studies.photographs.chain_calibration import ChainedImages, calibrate_chains
-from hasse.studies.photographs.chain_evaluation import Pairs, hierarchy, measure, pair, reliability
+from hasse.studies.photographs.chain_evaluation import (
+    Pairs,
+    coherence,
+    hierarchy,
+    measure,
+    pair,
+    reliability,
+)
 from hasse.studies.photographs.chain_report import DEEPEST, depths
 from hasse.studies.photographs.chains import Chain
 
@@ -63,6 +70,16 @@ def test_measure_of_perfect_truth_is_one() -> None:
 def test_measure_of_the_specific_as_truer_has_a_tau_of_minus_one() -> None:
     found = pairs()
     assert measure(found, found.levels.astype(float))["tau"]["value"] == -1
+
+
+def test_coherence_counts_general_texts_that_are_less_probable_than_specific_ones() -> None:
+    found = pairs()
+    falling = coherence(found, np.array([0.9, 0.8, 0.7])[found.levels])
+    assert falling["agreeing"]["value"] == falling["likely"]["value"] == 1
+    rising = coherence(found, np.array([0.2, 0.4, 0.6])[found.levels])
+    assert rising["agreeing"]["value"] == rising["likely"]["value"] == 0
+    near = coherence(found, np.array([0.6, 0.52, 0.56])[found.levels])
+    assert near["agreeing"]["value"] == near["likely"]["value"] == 1
 
 
 def test_measure_counts_ties_half_and_agrees_with_a_plain_count() -> None:
@@ -121,17 +138,15 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
     found = calibrate_chains(shown, encode=encode, score="order")
     assert found is not None
     assert found.word_weight > 0
-    general, specific = (found.for_text(text).probability(0.04) for text in ("dog", "a red dog"))
+    general, specific = found.of_texts(["dog", "a red dog"], [0.04, 0.04])
     assert general >= specific
-    assert found.for_text("dog").threshold > found.for_text("a red dog").threshold
-    assert found.for_text("dog").for_text("a red dog") == found.for_text("dog")
     # Of other images much is false at a violation at which all was true.
     shuffled = replace(shown, points=images[[1, 2, 0]])
     both = calibrate_chains(shown, shuffled, encode=encode, score="order")
     assert both is not None
     assert both.word_weight == found.word_weight
     assert (both.pairs, both.true) == (2 * found.pairs, 2 * found.true)
-    assert both.for_text("dog").probability(0.04) < found.for_text("dog").probability(0.04)
+    assert both.of_texts(["dog"], [0.04]) < found.of_texts(["dog"], [0.04])
 
 
 def test_reliability_compares_probabilities_with_what_is_true() -> None:
