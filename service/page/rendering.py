@@ -88,7 +88,16 @@ _EVIDENCES = (
     ("shows", "What they show"),
     ("says", "What is said about them"),
 )
+_SORTS = (
+    ("best", "Best first"),
+    ("newest", "Newest first"),
+    ("oldest", "Oldest first"),
+    ("added", "Last added first"),
+    ("rating", "Most stars first"),
+    ("folder", "By folder"),
+)
 _TEMPLATES.globals.update(
+    sorts=_SORTS,
     evidences=_EVIDENCES,
     where_words=WHERE_WORDS,
     address=address,

@@ -19,17 +19,18 @@ from hasse.service.questions import (
     table,
 )
 from hasse.service.questions.pipeline import Handler, run
+from hasse.service.questions.sorting import sorting
 from hasse.service.questions.table import AnswerType_co, Question, RequestType
 from hasse.service.telemetry.stages import Stages
 
 HANDLERS: Mapping[Question[Any, Any], Handler[Any]] = {
-    table.SEARCH_IMAGES: evidence.answer,
+    table.SEARCH_IMAGES: sorting(evidence.answer),
     table.SEARCH_IMAGES_BATCH: images.answer,
-    table.SEARCH_SIMILAR: like.answer_similar,
+    table.SEARCH_SIMILAR: sorting(like.answer_similar),
     table.SEARCH_CAPTIONS: captions.answer,
-    table.SEARCH_ALL_OF: joint.answer_all_of,
+    table.SEARCH_ALL_OF: sorting(joint.answer_all_of),
     table.SEARCH_COMMON: joint.answer_common,
-    table.SEARCH_LIKE: like.answer,
+    table.SEARCH_LIKE: sorting(like.answer),
     table.ENTAILS: entails.answer,
     table.ENTAILS_BATCH: entails.answer_batch,
     table.DIAGRAM: diagram.answer,

@@ -80,6 +80,8 @@
       const value = params.get(name) ?? search.dataset[name] ?? "";
       for (const form of [search, upload]) form.elements[name].value = value;
     }
+    // An order without a question is that of a timeline: a question begins with the best.
+    search.elements.sort.value = params.has("q") ? params.get("sort") ?? "" : "";
   }
 
   // A new view sets the search box, and its heading gets the focus that the clicked link lost.
@@ -193,8 +195,21 @@
   function watchEnds() {
     for (const end of answer.querySelectorAll(".next")) endObserver.observe(end);
   }
-  for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, watchEnds);
+  // A month that goes on in the next hits has one heading, and the scrubber shows the current year.
+  function joinHeadings() {
+    const headings = [...answer.querySelectorAll("#hits > .heading")];
+    headings.forEach((one, at) => at && one.textContent === headings[at - 1].textContent && one.remove());
+    const years = [...answer.querySelectorAll(".scrubber > ol > li > a")];
+    const top = headings.findLast((one) => one.isConnected && one.getBoundingClientRect().top < innerHeight / 2) ?? headings[0];
+    for (const year of years) {
+      if (top?.textContent.endsWith(year.textContent)) year.setAttribute("aria-current", "true");
+      else year.removeAttribute("aria-current");
+    }
+  }
+  for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, () => { watchEnds(); joinHeadings(); });
+  document.addEventListener("scroll", joinHeadings, { passive: true });
   watchEnds();
+  joinHeadings();
 
   centre();
   if (find("key")) find("key").value = sessionStorage.getItem("hasse-key") ?? "";
@@ -239,6 +254,7 @@
 
   document.addEventListener("click", ({ target }) => {
     if (!options.contains(target)) options.open = false;
+    for (const menu of answer.querySelectorAll(".sort[open]")) menu.open = menu.contains(target);
     const path = target.closest("button.path");
     if (path) copy(path);
   });
