@@ -212,7 +212,7 @@ def _unreadable(response: httpx.Response) -> UnreadableError:
 
 
 def file_of(picture: Picture) -> tuple[str, bytes]:
-    """Return a picture as a file name and the bytes of the file."""
+    """Return a picture as a file name and the bytes of the file; raises UnsendableError."""
     if isinstance(picture, bytes):
         return "picture", picture
     if not isinstance(picture, (str, os.PathLike)):
@@ -221,5 +221,14 @@ def file_of(picture: Picture) -> tuple[str, bytes]:
         with_png_mode.save(png, "PNG")  # PNG loses nothing
         return "picture.png", png.getvalue()
     path = Path(picture)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise unreadable_file(path, error) from None
     # A file name on a disk need not be UTF-8.
-    return os.fsencode(path.name).decode("utf-8", "replace"), path.read_bytes()
+    return os.fsencode(path.name).decode("utf-8", "replace"), content
+
+
+def unreadable_file(path: Path, error: OSError) -> UnsendableError:
+    """Return the error for a picture whose file cannot be read."""
+    return UnsendableError(f"{path} cannot be read ({error.strerror or error}): check the path")

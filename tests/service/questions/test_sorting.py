@@ -84,7 +84,7 @@ def test_hit_says_when_it_was_taken_and_whether_its_file_or_the_picture_says_so(
 
 @pytest.mark.parametrize("sort", ORDERS)
 def test_sorted_hits_are_those_that_show_or_say_it(client: Client, sort: str) -> None:
-    request = {"caption": "a dog", "k": 100, "image_ids": [1, 2, 3, *UNDATED]}
+    request: dict[str, Any] = {"caption": "a dog", "k": 100, "image_ids": [1, 2, 3, *UNDATED]}
     best = ask(client, **request)
     true = {
         hit["image_id"] for hit in best["hits"] if (hit["probability"] or 0) >= 0.2 or hit["says"]
