@@ -17,7 +17,7 @@ from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.images.decoding import open_file, open_picture
 from hasse.models.score import penalties_between
-from hasse.service.client.call import Picture, file_of, list_of, unreadable_file
+from hasse.service.client.call import Picture, file_of, list_of
 from hasse.service.core.device import pick_device
 from hasse.service.errors import validated
 from hasse.service.questions import describe as describing
@@ -79,10 +79,7 @@ class Model:
         limits = Settings().picture_limits
         if isinstance(picture, bytes | Image.Image):
             return open_picture(file_of(picture)[1], limits, size)
-        try:
-            return open_file(Path(picture), limits, size)
-        except OSError as error:
-            raise unreadable_file(Path(picture), error) from None
+        return open_file(Path(picture), limits, size)
 
     def violations(self, premises: Points, captions: Points) -> Points:
         """Return how far captions are from following: (P, N), (C, N) -> (P, C).

@@ -224,11 +224,7 @@ def file_of(picture: Picture) -> tuple[str, bytes]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise unreadable_file(path, error) from None
+        reason = error.strerror or error
+        raise UnsendableError(f"{path} cannot be read ({reason}): check the path") from None
     # A file name on a disk need not be UTF-8.
     return os.fsencode(path.name).decode("utf-8", "replace"), content
-
-
-def unreadable_file(path: Path, error: OSError) -> UnsendableError:
-    """Return the error for a picture whose file cannot be read."""
-    return UnsendableError(f"{path} cannot be read ({error.strerror or error}): check the path")

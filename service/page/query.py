@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, get_args
 from urllib.parse import urlencode
 
+from hasse.index.catalog.overview import PlaceCount
 from hasse.service.addresses import address
 from hasse.service.core.metadata import coordinates
 from hasse.service.errors import ServiceError
@@ -144,16 +145,19 @@ class PageQuery:
         values = {name: getattr(self, name) for name in FILTERS}
         return {name: value for name, value in values.items() if value}
 
-    @property
-    def chips(self) -> list[tuple[str, PageQuery]]:
-        """The filters that are set, each in words and with the query without it."""
+    def chips(self, places: Iterable[PlaceCount] = ()) -> list[tuple[str, PageQuery]]:
+        """Return the filters that are set, each in words and with the query without it.
+
+        `places` are those with a name; a place that is near none of them has coordinates.
+        """
         chips = []
         filters = dict(self.filters)
         if period := period_name(self.taken_from, self.taken_before):
             del filters["taken_from"], filters["taken_before"]
             chips.append((f"taken in {period}", self.narrowed(taken_from="", taken_before="")))
         for name, value in filters.items():
-            words = FILTERS[name].format(_WORDS.get(name, str)(value))
+            shown = _near_words(value, places) if name == "near" else _WORDS.get(name, str)(value)
+            words = FILTERS[name].format(shown)
             chips.append((words, self.narrowed(**{name: ""})))
         return chips
 
@@ -296,13 +300,23 @@ def period_name(start: str, end: str) -> str:
     return f"{first:%B} {first.year}" if months == 1 else ""
 
 
-def _near_words(near: str) -> str:
+def _near_words(near: str, places: Iterable[PlaceCount]) -> str:
     latitude, longitude, kilometres = place_of(near)
+    for place in places:
+        if place.name and abs(place.latitude - latitude) + abs(place.longitude - longitude) < 0.01:
+            return f"{place_words(place)} ({kilometres:g} km)"
     return f"{coordinates(latitude, longitude)} ({kilometres:g} km)"
 
 
+def place_words(place: PlaceCount) -> str:
+    """Return the settlement and the country of a place, or its coordinates."""
+    names = place.name.split(", ")
+    if not place.name:
+        return coordinates(place.latitude, place.longitude)
+    return f"{names[0]}, {names[-1]}" if len(names) > 1 else names[0]
+
+
 _WORDS: Mapping[str, Callable[[str], str]] = {
-    "near": _near_words,
     "rating": lambda stars: "★" * int(stars),
     "has_captions": {"yes": "with", "no": "without"}.__getitem__,
 }

@@ -47,8 +47,8 @@ _MODES = (
 )
 _KEYS = (
     ("/", "search"),
-    ("Esc", "back to the first page, or close what is open"),
-    ("← →", "the picture before, the next picture"),
+    ("Esc", "close what is open, leave the search field"),
+    ("← → ↑ ↓", "from picture to picture"),
     ("Enter", "see a picture large"),
     ("Z", "zoom"),
     ("I", "what is known of the picture"),
