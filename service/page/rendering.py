@@ -48,7 +48,8 @@ _MODES = (
 _KEYS = (
     ("/", "search"),
     ("Esc", "close what is open, leave the search field"),
-    ("← → ↑ ↓", "from picture to picture"),
+    ("← →", "the picture before, the next picture"),
+    ("↑ ↓", "the picture above, the picture below"),
     ("Enter", "see a picture large"),
     ("Z", "zoom"),
     ("I", "what is known of the picture"),

@@ -135,7 +135,7 @@
     }
     const hasFurtherHits = detail.requestConfig.elt.closest(".next") && detail.xhr.responseText.includes('<li class="card');
     if (hasFurtherHits) replaceAddress(detail.pathInfo.requestPath);
-    const key = detail.elt.elements?.key?.value;
+    const key = detail.requestConfig.elt.elements?.key?.value;
     if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
     if (key && detail.xhr.status === 403) document.dispatchEvent(new Event("hasse:refused"));
     if (detail.elt.id !== "add" || !detail.successful) return;

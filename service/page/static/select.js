@@ -79,9 +79,12 @@
     sender.remove();
   }
 
+  // The key that writing takes; null where none is needed, or none is typed.
+  const askKey = () => sessionStorage.getItem("hasse-key") ?? (bar.dataset.key ? prompt("Your key") : null);
+
   // Returns what went wrong, or "".
   async function send(url, method, body) {
-    const key = sessionStorage.getItem("hasse-key") ?? (bar.dataset.key && prompt("Your key"));
+    const key = askKey();
     const headers = { ...(key && { "X-API-Key": key }), ...(body && { "Content-Type": "application/json" }) };
     try {
       const reply = await fetch(url, { method, headers, body: body && JSON.stringify(body), keepalive: true });
@@ -138,7 +141,9 @@
     hideRemoved();
   }
   function remove() {
-    const ids = chosen().map(idOf);
+    const [ids, key] = [chosen().map(idOf), askKey()]; // a page that is left cannot ask
+    if (bar.dataset.key && !key) return;
+    if (key) sessionStorage.setItem("hasse-key", key);
     stop();
     removed = [...removed, ...ids];
     hideRemoved();
