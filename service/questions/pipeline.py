@@ -32,6 +32,7 @@ from hasse.service.questions.requests import (
     EmbedQuery,
     EntailsQuery,
     ImageOptions,
+    ImageQuery,
     LikeQuery,
     Part,
     QuestionRequest,
@@ -145,6 +146,20 @@ def cost_of(request: QuestionRequest) -> int:
     if isinstance(request, SortedOptions) and request.sort != "best":
         hits = K_MAXIMUM
     return parts * hits + (_DRAWING_COST if replaces_words else 0)
+
+
+def sorted_by(
+    sort: Callable[[Engine, Any, Stages, Handler[Any]], Awaitable[AnswerBuilder]],
+    best: Handler[Any],
+) -> Handler[Any]:
+    """Return the handler that gives requests to `best`, or to `sort` for another order."""
+
+    async def answer(engine: Engine, request: Any, stages: Stages) -> AnswerBuilder:
+        if request.sort == "best" and (not isinstance(request, ImageQuery) or request.caption):
+            return await best(engine, request, stages)
+        return await sort(engine, request, stages, best)
+
+    return answer
 
 
 async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:

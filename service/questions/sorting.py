@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any
 
 import sqlalchemy as sql
 
@@ -20,33 +20,29 @@ from hasse.service.questions.requests import SORTED_MAXIMUM, ImageQuery, SortedO
 from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import is_hit
 
-Sorted = TypeVar("Sorted", bound=SortedOptions)
+
+async def answer(
+    engine: Engine, request: SortedOptions, stages: Stages, best: Handler[Any]
+) -> AnswerBuilder:
+    """Return the hits of `best` that are true, sorted; without a caption, all selected images."""
+    if isinstance(request, ImageQuery) and not request.caption:
+        return await _list(engine, request, stages)
+    update = {"sort": "best", "offset": 0, "k": engine.settings.k_maximum}
+    build = await best(engine, request.model_copy(update=update), stages)
+    fields = await run_in_thread(build)
+    hits = _true_hits(fields["hits"])
+
+    def sort() -> list[int]:
+        with engine.index.catalog.reading() as connection:
+            return ordered_ids(connection, _order(request), [IMAGES.c.id.in_(hits)])
+
+    page = (await engine.in_catalog(sort))[request.offset : request.offset + request.k]
+    ranked = enumerate((hits[id_] for id_ in page), request.offset + 1)
+    return lambda: fields | {"hits": [hit | {"rank": rank} for rank, hit in ranked]}
 
 
-def sorting(handler: Handler[Sorted]) -> Handler[Sorted]:
-    """Return a handler that sorts the hits of `handler` as the request says."""
-
-    async def answer(engine: Engine, request: Sorted, stages: Stages) -> AnswerBuilder:
-        if isinstance(request, ImageQuery) and not request.caption:
-            return await _list(engine, request, stages)
-        if request.sort == "best":
-            return await handler(engine, request, stages)
-        update = {"sort": "best", "offset": 0, "k": engine.settings.k_maximum}
-        build = await handler(engine, request.model_copy(update=update), stages)
-        fields = await run_in_thread(build)
-        hits = _true_hits(fields["hits"])
-        order = request.sort
-
-        def sort() -> list[int]:
-            with engine.index.catalog.reading() as connection:
-                return ordered_ids(connection, order, [IMAGES.c.id.in_(hits)])
-
-        end = request.offset + request.k
-        page = (await engine.in_catalog(sort))[request.offset : end]
-        ranked = enumerate((hits[id_] for id_ in page), request.offset + 1)
-        return lambda: fields | {"hits": [hit | {"rank": rank} for rank, hit in ranked]}
-
-    return answer
+def _order(request: SortedOptions) -> Order:
+    return "newest" if request.sort == "best" else request.sort
 
 
 async def listed_ids(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerBuilder:
@@ -100,11 +96,10 @@ async def _list(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerBu
 
 def _select(engine: Engine, request: ImageQuery) -> tuple[list[int], int]:
     """Return the ids of a page, and the number of all images that the request selects."""
-    order: Order = "newest" if request.sort == "best" else request.sort
     query = search_key(engine, "image", request).query
     with engine.index.catalog.reading() as connection:
         conditions = engine.index.listed(query, connection)
-        ids = ordered_ids(connection, order, conditions, request.offset, request.k)
+        ids = ordered_ids(connection, _order(request), conditions, request.offset, request.k)
         total = connection.execute(sql.select(sql.func.count(IMAGES.c.id)).where(*conditions))
         return ids, total.scalar_one()
 
