@@ -7,6 +7,7 @@ This package is the only Python API that is promised. Each name is imported when
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         UnsendableError,
     )
     from hasse.service.client.options import Options
+
+    __version__: str
 
 __all__ = [
     "AccessError",
@@ -64,6 +67,8 @@ _MODULES = {
 if not TYPE_CHECKING:  # a type checker would take every other name for one that is there
 
     def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return version("hasse-search")
         if name not in __all__:
             raise AttributeError(f"module 'hasse' has no attribute '{name}'")
         return getattr(import_module(_MODULES.get(name, "hasse.service.client.errors")), name)

@@ -46,6 +46,7 @@ class Reader:
         self._narrowing = Narrowing(folder, catalog)
         self.with_same = self._narrowing.with_same
         self.versions = self._narrowing.versions
+        self.later_versions = self._narrowing.later_versions
         self._refreshing = threading.Lock()
         self._loader = loader
         self._notifications = Notifications(folder)
@@ -200,6 +201,12 @@ class Narrowing:
         if not self._has_versions(query, generation):
             return {}
         return self._versions.all_versions(generation, _for_images(query.selection), ids)
+
+    def later_versions(self, query: Query, generation: int) -> list[int]:
+        """Return the images that are no hits of their own; see `Versions.later`."""
+        if not self._has_versions(query, generation):
+            return []
+        return self._versions.later(generation, _for_images(query.selection))
 
     def _has_versions(self, query: Query, generation: int) -> bool:
         """Return whether a query excludes versions of pictures; most collections have none."""

@@ -28,6 +28,8 @@ from numpy.typing import ArrayLike
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import catalog_url
 from hasse.index.catalog.locations import Locations
+from hasse.index.catalog.lookups import without_ids
+from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.validation import checked_ids
 from hasse.index.creation import create_index, open_catalog
 from hasse.index.errors import BadQueryError, IndexLockedError, MissingGpuExtraError, NotLoadedError
@@ -56,6 +58,8 @@ from hasse.index.types import (
 )
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
     from hasse.index.search.gpu_scan import Accelerator
     from hasse.index.search.search import CompiledSearch
 
@@ -248,6 +252,12 @@ class Index:
         The one that stands for them comes first, and then the largest.
         """
         return self._reader.versions(query, self.generation, image_ids)
+
+    def listed(self, query: Query, connection: Connection) -> list[ColumnElement[bool]]:
+        """Return the SQL conditions on the images that a query selects, each picture once."""
+        conditions = (query.selection or Selection()).conditions(connection, self.folder)
+        later = self._reader.later_versions(query, self.generation)
+        return [*conditions, without_ids(later)] if later else conditions
 
     def violations(self, image_ids: Sequence[int], point: Points) -> dict[int, np.float32]:
         """Return the violations of those of some images that there are with a caption's point (N,).

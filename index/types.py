@@ -64,7 +64,8 @@ class ImageRow(NamedTuple):
     `path` is the one of its `PathRow`s that is read. `sha256` is the hash of the picture's bytes;
     "" if they were not read. `added` is the time when the image became searchable, in milliseconds
     since 1970; the catalog sets it. `taken` is the local time when the picture was taken, in
-    milliseconds since 1970 as if it were UTC.
+    milliseconds since 1970 as if it were UTC. Whole seconds are a date in the picture, others that
+    of its file.
     """
 
     id: int
@@ -180,16 +181,17 @@ class DescribedImage(NamedTuple):
 
 
 class ImageHitRow(NamedTuple):
-    """An image in an answer: its name, its size in pixels, its captions and its files.
+    """An image in an answer: its name, its size in pixels, its date, its captions and its files.
 
-    `captions` are pairs of a text and `written_by`, as in `CaptionRow`; `paths` are pairs of a path
-    and the followed folder it lies in, as in `PathRow`.
+    `taken` is that of `ImageRow`. `captions` are pairs of a text and `written_by`, as in
+    `CaptionRow`; `paths` are pairs of a path and the followed folder it lies in, as in `PathRow`.
     """
 
     id: int
     file_name: str
     width: int | None
     height: int | None
+    taken: int | None
     captions: list[list[str | None]]
     paths: list[list[str]]
 

@@ -28,6 +28,7 @@ from hasse.service.page import add_image, combine, narrow, picture_actions
 from hasse.service.page import lattice as lattice_pages
 from hasse.service.page import search as search_pages
 from hasse.service.page import searches as saved_search_pages
+from hasse.service.page.errors import unknown_address
 from hasse.service.page.static_files import StaticFiles
 from hasse.service.questions.sample import Samples
 from hasse.service.routes import agents, collection, docs, exporting, operations, searches, writing
@@ -89,6 +90,7 @@ def create_app(
     )
     app.state.services = services
     problems.install(app)
+    app.add_exception_handler(404, unknown_address)
     # Added to the application itself, because routes of an included router are matched twice.
     app.router.routes.extend(SEARCH_ROUTES)
     app.include_router(collection.router, dependencies=[requires("read")])

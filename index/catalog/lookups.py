@@ -7,7 +7,8 @@ statement once, not for each list of ids, makes it four times as fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sql
@@ -75,6 +76,12 @@ def _in_ids(column: Column[Any]) -> sql.ColumnElement[bool]:
     return column.bool_op("IN")(_Each(sql.bindparam("ids", type_=Text)))
 
 
+def without_ids(image_ids: Sequence[int]) -> sql.ColumnElement[bool]:
+    """Return the condition that an image is none of these; there may be any number of them."""
+    ids = sql.bindparam(None, json.dumps(image_ids), type_=Text, unique=True)
+    return IMAGES.c.id.bool_op("NOT IN")(_Each(ids))
+
+
 def _rows_by(column: Column[Any], *columns: sql.ColumnElement[Any]) -> Select[Any]:
     """Return the statement for the rows whose `column` is one of `:ids`."""
     return sql.select(sql.cast(_Arrays(_Array(*columns)), Text)).where(_in_ids(column))
@@ -103,7 +110,7 @@ def _image_hits() -> Select[Any]:
     An answer has ten of them: reading only the columns it needs takes two thirds of the time.
     """
     of = IMAGES.c
-    facts = of.id, of.file_name, of.width, of.height
+    facts = of.id, of.file_name, of.width, of.height, of.taken
     return _rows_by(of.id, *facts, _captions_of_image(), _paths_of_image(of.id))
 
 

@@ -90,9 +90,13 @@ class Versions:
             if first in groups.later
         }
 
+    def later(self, generation: int, selection: Selection) -> list[int]:
+        """Return the ids of all images that are later versions of others."""
+        return list(self._groups(generation, selection).firsts)
+
     def exist(self, generation: int) -> bool:
         """Return whether any picture has several versions."""
-        return bool(self._groups(generation, Selection()).later)
+        return bool(self.later(generation, Selection()))
 
     def _read(self, _generation: int, selection: Selection) -> _Groups:
         several = sql.select(VERSIONS.c.picture).where(IS_LATER_VERSION)

@@ -12,6 +12,7 @@ import typer
 
 from hasse.lab.commands.long_running import CONTINUE_MESSAGE, consistent_options, stoppable
 from hasse.lab.commands.options import DatasetFolder, OnCluster
+from hasse.models.networks.efficientnet_lite import LITE
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.options import Encoding
@@ -31,7 +32,7 @@ BackboneName = Annotated[
     str,
     typer.Option(
         help="torchvision/NAME, timm/NAME or open_clip/NAME: torchvision/vgg19 is the paper's, "
-        "timm/tf_efficientnet_lite2 comes with its weights. docs/encoders.md compares them."
+        "the default comes with its weights. docs/encoders.md compares them."
     ),
 ]
 Weights = Annotated[
@@ -96,7 +97,7 @@ def features(
     *,
     dataset: DatasetFolder,
     out: FeatureFolder,
-    backbone: BackboneName = "torchvision/vgg19",
+    backbone: BackboneName = LITE,
     weights: Weights = None,
     download_weights: DownloadWeights = False,
     crops: Crops = "1",
@@ -117,6 +118,7 @@ def features(
 
     \b
     Examples:
+      hasse lab features data/mine --out data/mine-features
       hasse lab features data/coco --backbone torchvision/resnet50 \\
           --download-weights --out data/coco-features
       hasse lab features data/flickr8k --backbone torchvision/vgg19 \\
@@ -196,7 +198,6 @@ def _default_weights(backbone: str, *, download: bool) -> Path | None:
         CommandError: the weights must be downloaded, and `download` is false.
     """
     from hasse.lab.encoders import registry
-    from hasse.models.networks.efficientnet_lite import LITE
 
     if download:
         return registry.download_weights(backbone, tell)

@@ -21,7 +21,7 @@ lab = Commands(
     \b
     A model of your own, from captioned pictures:
       hasse lab data import folder ~/Pictures --out data/mine
-      hasse lab features data/mine --download-weights --out data/mine-features
+      hasse lab features data/mine --out data/mine-features
       hasse lab train data/mine --features data/mine-features \\
           --out data/mine-model
       hasse lab index build data/mine --model data/mine-model \\

@@ -84,7 +84,8 @@ def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -
 def date_taken(source: Path | bytes) -> int | None:
     """Return the date in a picture's metadata, as `dates.date_in`, else that of its file, or None.
 
-    The date of a file is in the local time of this machine.
+    The date of a file is in the local time of this machine. Its milliseconds are never 0, unlike
+    those of metadata, so that it can be told apart.
 
     Raises:
         OSError: as `open_picture`.
@@ -97,7 +98,7 @@ def date_taken(source: Path | bytes) -> int | None:
         return None
     try:
         seconds, nanoseconds = divmod(source.stat().st_mtime_ns, 10**9)
-        return 1000 * timegm(time.localtime(seconds)) + nanoseconds // 10**6
+        return 1000 * timegm(time.localtime(seconds)) + max(1, nanoseconds // 10**6)
     except (OSError, OverflowError, ValueError):
         return None
 

@@ -212,7 +212,7 @@ def _unreadable(response: httpx.Response) -> UnreadableError:
 
 
 def file_of(picture: Picture) -> tuple[str, bytes]:
-    """Return a picture as a file name and the bytes of the file."""
+    """Return a picture as a file name and the bytes of the file; raises UnsendableError."""
     if isinstance(picture, bytes):
         return "picture", picture
     if not isinstance(picture, (str, os.PathLike)):
@@ -221,5 +221,10 @@ def file_of(picture: Picture) -> tuple[str, bytes]:
         with_png_mode.save(png, "PNG")  # PNG loses nothing
         return "picture.png", png.getvalue()
     path = Path(picture)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or error
+        raise UnsendableError(f"{path} cannot be read ({reason}): check the path") from None
     # A file name on a disk need not be UTF-8.
-    return os.fsencode(path.name).decode("utf-8", "replace"), path.read_bytes()
+    return os.fsencode(path.name).decode("utf-8", "replace"), content

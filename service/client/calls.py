@@ -22,7 +22,12 @@ from hasse.service.client.call import (
     read_nothing,
     reader_of,
 )
-from hasse.service.client.options import DistinctOptions, EvidenceOptions, ImageOptions
+from hasse.service.client.options import (
+    DistinctOptions,
+    EvidenceOptions,
+    ImageOptions,
+    SortedOptions,
+)
 from hasse.service.questions import table
 from hasse.service.questions.answers import (
     AllOfAnswer,
@@ -82,9 +87,15 @@ class Questions:
     """The methods of both clients and of an open index that ask a question."""
 
     @_Method
-    def search_images(self, caption: str, **options: Unpack[EvidenceOptions]) -> Ask[ImageAnswer]:
-        """Return the images that a caption is true of, or whose texts say it, the best first."""
-        return ask(table.SEARCH_IMAGES, caption=caption, **options)
+    def search_images(
+        self, caption: str | None = None, **options: Unpack[EvidenceOptions]
+    ) -> Ask[ImageAnswer]:
+        """Return the images that a caption is true of, or whose texts say it, the best first.
+
+        Without a caption, all images that the options select are hits, the newest first.
+        """
+        words = {} if caption is None else {"caption": caption}
+        return ask(table.SEARCH_IMAGES, **words, **options)
 
     @_Method
     def search_images_together(
@@ -103,7 +114,7 @@ class Questions:
 
     @_Method
     def search_similar(
-        self, picture: Picture, similar: Likeness = "alike", **options: Unpack[ImageOptions]
+        self, picture: Picture, similar: Likeness = "alike", **options: Unpack[SortedOptions]
     ) -> Ask[ImageAnswer]:
         """Return the images like a picture, more specific than it, or more general."""
         return ask(table.SEARCH_SIMILAR, image=picture_of(picture), similar=similar, **options)
@@ -116,7 +127,7 @@ class Questions:
 
     @_Method
     def search_all_of(
-        self, parts: Iterable[Part], **options: Unpack[ImageOptions]
+        self, parts: Iterable[Part], **options: Unpack[SortedOptions]
     ) -> Ask[AllOfAnswer]:
         """Return the images that several captions, or what images show, are true of at once."""
         return ask(table.SEARCH_ALL_OF, all_of=list_of(parts), **options)
@@ -137,7 +148,7 @@ class Questions:
         *,
         also: Iterable[Part] = (),
         less: Iterable[Part] = (),
-        **options: Unpack[ImageOptions],
+        **options: Unpack[SortedOptions],
     ) -> Ask[ImageAnswer]:
         """Return images like `like` and `also`, unlike `less`, with `plus` instead of `minus`."""
         parts = {"also": also, "less": less, "plus": plus, "minus": minus}

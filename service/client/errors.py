@@ -32,7 +32,7 @@ class UnreadableError(ClientError):
 
 
 class UnsendableError(ClientError):
-    """HTTP cannot carry the request: a lone surrogate, a NaN, too long an address."""
+    """It cannot be sent: a lone surrogate, a NaN, too long an address, a file that is missing."""
 
 
 class ProblemError(ClientError):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
-from hasse.service.questions.requests import Evidence, Mode, Versions
+from hasse.service.questions.requests import Evidence, Mode, Sort, Versions
 
 
 class Options(TypedDict, total=False):
@@ -40,7 +40,13 @@ class ImageOptions(Options, total=False):
     versions: Versions
 
 
-class EvidenceOptions(ImageOptions, total=False):
+class SortedOptions(ImageOptions, total=False):
+    """How to search for images, and how to sort them."""
+
+    sort: Sort
+
+
+class EvidenceOptions(SortedOptions, total=False):
     """How to search for images by a caption."""
 
     evidence: Evidence

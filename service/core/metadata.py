@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hasse.index.text.sources import TextSource
 from hasse.index.types import ImageRow, Metadata
+from hasse.service.core.searching import dated_by
 
 _NEAR_KILOMETRES = 10  # radius of the filter for pictures taken nearby
 
@@ -67,7 +68,8 @@ def _facts(
     if moment := _moment(row.taken):
         day = moment.date()
         dates = {"taken_from": f"{day}", "taken_before": f"{day + timedelta(1)}"}
-        yield Fact("Taken", f"{moment.day} {moment:%B} {moment.year}, {moment:%H:%M}", dates)
+        label = "Taken" if dated_by(row.taken) == "picture" else "Date of the file"
+        yield Fact(label, f"{moment.day} {moment:%B} {moment.year}, {moment:%H:%M}", dates)
     if metadata.camera:
         yield Fact("Camera", metadata.camera, {"camera": metadata.camera})
     lens = [text for text in texts.get("camera", ()) if text != metadata.camera]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -207,6 +207,8 @@ def image_hit_fields(
                 "paths": paths,
                 "width": row.width,
                 "height": row.height,
+                "taken": local_time(row.taken),
+                "dated_by": dated_by(row.taken),
                 "violation": violation,
                 "probability": probability,
                 "shows": None
@@ -225,6 +227,21 @@ def image_hit_fields(
             }
         )
     return hits
+
+
+def dated_by(taken: int | None) -> Literal["picture", "file"] | None:
+    """Return where `ImageRow.taken` is from."""
+    if taken is None:
+        return None
+    return "file" if taken % 1000 else "picture"
+
+
+def local_time(taken: int | None) -> str | None:
+    """Return the time of `ImageRow.taken` as "2026-11-20T09:00:00"; None for one out of range."""
+    if taken is None:
+        return None
+    moment = np.datetime64(taken // 1000, "s")
+    return str(moment) if 0 < moment.astype("datetime64[Y]").astype(int) + 1970 < 10_000 else None
 
 
 def shortest_decimal(violation: np.float32) -> float:

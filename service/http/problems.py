@@ -30,7 +30,8 @@ def problem(error: ServiceError, request_id: str) -> Response:
     return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
 
 
-async def _handle(request: Request, error: Exception) -> Response:
+async def handle(request: Request, error: Exception) -> Response:
+    """Return the problem document of an error; raises an error that is none of its kinds."""
     headers: Mapping[str, str] = {}
     if isinstance(error, HTTPException):
         headers = error.headers or {}
@@ -72,4 +73,4 @@ def _methods_at(request: Request) -> list[str]:
 def install(app: FastAPI) -> None:
     """Answer every error of an application with a problem document."""
     for kind in (ServiceError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _handle)
+        app.add_exception_handler(kind, handle)

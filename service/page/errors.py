@@ -13,7 +13,7 @@ from starlette.responses import Response
 from hasse.service.addresses import address
 from hasse.service.core.readiness import Phase
 from hasse.service.errors import ServiceError
-from hasse.service.http.problems import CHALLENGE
+from hasse.service.http.problems import CHALLENGE, handle
 from hasse.service.http.services import services_of
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
@@ -53,6 +53,9 @@ _MESSAGES: Mapping[str, ErrorMessage] = {
     ),
     "body_timeout": ErrorMessage("The picture did not arrive", "The connection was too slow."),
 }
+
+
+_NO_PAGE = ErrorMessage("There is no such page", "The address may be mistyped, or out of date.")
 
 
 def message_for(error: ServiceError, settings: Settings) -> ErrorMessage:
@@ -101,7 +104,20 @@ class PageRoute(APIRoute):
         return handle_errors
 
 
-async def _error_page(request: Request, error: ServiceError) -> Response:
+async def unknown_address(request: Request, error: Exception) -> Response:
+    """Answer a request for an address without a route: with a page if a browser asks."""
+    if "text/html" not in request.headers.get("Accept", ""):
+        return await handle(request, error)
+    try:
+        services_of(request.app).access.admit(request.headers, "search")
+    except ServiceError as refused:
+        return await handle(request, refused)
+    return await _error_page(request, ServiceError("not_found", ""), _NO_PAGE)
+
+
+async def _error_page(
+    request: Request, error: ServiceError, message: ErrorMessage | None = None
+) -> Response:
     services = services_of(request.app)
     # The handler stores the fields of a posted form in the state of the request.
     fields = getattr(request.state, "fields", request.query_params)
@@ -118,7 +134,7 @@ async def _error_page(request: Request, error: ServiceError) -> Response:
             "loading.html", "Hasse", "Hasse is still loading.", {"again": here}, url, error=error
         )
     else:
-        message = message_for(error, services.settings)
+        message = message or message_for(error, services.settings)
         link = here if message.retry else address("/")
         context = {"message": message, "link": link}
         view = View("error.html", context=context, url=url, error=error)

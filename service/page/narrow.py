@@ -13,10 +13,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hasse.index.catalog.overview import Overview, PlaceCount
-from hasse.service.core.metadata import coordinates, near
+from hasse.service.core.metadata import near
 from hasse.service.http.services import ServicesHere
 from hasse.service.page.errors import PageRoute
-from hasse.service.page.query import PageQuery
+from hasse.service.page.query import PageQuery, place_words
 from hasse.service.page.rendering import KEEP_URL, View, render
 
 router = APIRouter(route_class=PageRoute)
@@ -135,7 +135,7 @@ def draw_map(places: Sequence[PlaceCount]) -> WorldMap | None:
     unit = width / 100
     dots = [
         Place(
-            _place_words(place),
+            place_words(place),
             near(place.latitude, place.longitude),
             place.images,
             round(x, 3),
@@ -165,11 +165,3 @@ def _frame(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, 
     height = max(_MINIMUM_DEGREES, 1.3 * (max(ys) - min(ys)), 0.65 * (max(xs) - min(xs)))
     middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
     return middle[0] - height, middle[1] - height / 2, 2 * height, height
-
-
-def _place_words(place: PlaceCount) -> str:
-    """Return the settlement and the country of a place, or its coordinates."""
-    names = place.name.split(", ")
-    if not place.name:
-        return coordinates(place.latitude, place.longitude)
-    return f"{names[0]}, {names[-1]}" if len(names) > 1 else names[0]

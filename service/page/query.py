@@ -8,16 +8,25 @@ from datetime import date
 from typing import Any, get_args
 from urllib.parse import urlencode
 
+from hasse.index.catalog.overview import PlaceCount
 from hasse.service.addresses import address
 from hasse.service.core.metadata import coordinates
 from hasse.service.errors import ServiceError
-from hasse.service.questions.requests import REACH_MAXIMUM, Evidence, Likeness, Mode
+from hasse.service.questions.requests import (
+    OFFSET_MAXIMUM,
+    REACH_MAXIMUM,
+    Evidence,
+    Likeness,
+    Mode,
+    Sort,
+)
 from hasse.service.schemas import image_id_of, place_of
 from hasse.service.settings import Settings
 
 DEFAULT_SIZE = 48  # hits of a page; further ones follow while one scrolls
 DEFAULT_MODE: Mode = "certified"
 DEFAULT_EVIDENCE: Evidence = "any"
+DEFAULT_SORT: Sort = "best"  # without a question: the newest first
 # The fields of filters, and the text that shows a filter.
 FILTERS: Mapping[str, str] = {
     "path_prefix": "in {}",
@@ -25,8 +34,10 @@ FILTERS: Mapping[str, str] = {
     "taken_before": "taken before {}",
     "camera": "by {}",
     "near": "near {}",
+    "rating": "{} or more",
     "has_captions": "{} captions of people",
 }
+_STARS = ("1", "2", "3", "4", "5")
 _CAPTIONED = {"yes": True, "no": False}
 _PATH_CHARACTERS = 1000
 _CAMERA_CHARACTERS = 200
@@ -48,19 +59,22 @@ class PageQuery:
     taken_before: str = ""
     camera: str = ""
     near: str = ""  # latitude, longitude and kilometres
+    rating: str = ""  # the fewest stars
     has_captions: str = ""  # "yes", "no" or ""
+    sort: Sort = DEFAULT_SORT
 
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
         """Read an address or a form; an invalid option becomes the default."""
-        mode, similar, evidence = (fields.get(name, "") for name in ("mode", "similar", "evidence"))
+        names = "mode", "similar", "evidence", "sort"
+        mode, similar, evidence, sort = (fields.get(name, "") for name in names)
         captioned = fields.get("has_captions", "")
         size = _number(fields.get("k", ""), DEFAULT_SIZE)
         return cls(
             text=" ".join(fields.get("q", "").split()),
             similar=next((value for value in get_args(Likeness) if value == similar), None),
             k=min(max(1, size), settings.k_maximum),
-            offset=min(_number(fields.get("offset", ""), 0), REACH_MAXIMUM - 1),
+            offset=min(_number(fields.get("offset", ""), 0), OFFSET_MAXIMUM),
             mode=next((value for value in get_args(Mode) if value == mode), DEFAULT_MODE),
             evidence=next((value for value in get_args(Evidence) if value == evidence), "any"),
             path_prefix=_plain(fields.get("path_prefix", ""), _PATH_CHARACTERS),
@@ -68,7 +82,9 @@ class PageQuery:
             taken_before=_date(fields.get("taken_before", "")),
             camera=_plain(fields.get("camera", ""), _CAMERA_CHARACTERS),
             near=_place(fields.get("near", "")),
+            rating=fields["rating"] if fields.get("rating", "") in _STARS else "",
             has_captions=captioned if captioned in _CAPTIONED else "",
+            sort=next((value for value in get_args(Sort) if value == sort), DEFAULT_SORT),
         )
 
     def about(self, image: str) -> PageQuery:
@@ -99,8 +115,29 @@ class PageQuery:
             "taken_before": until,
             "camera": self.camera or None,
             "near": self.near or None,
+            "rating": int(self.rating) if self.rating else None,
             "has_captions": _CAPTIONED.get(self.has_captions),
         }
+
+    @property
+    def image_options(self) -> dict[str, Any]:
+        """The fields that all requests for images have in common."""
+        return {**self.options, "sort": self.sort}
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the hits of a question have another order than that of the answer."""
+        return self.sort != DEFAULT_SORT
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the hits of this query are in the order of their dates."""
+        return self.sort in ("newest", "oldest") or (self.lists and not self.is_sorted)
+
+    @property
+    def lists(self) -> bool:
+        """Whether this query has no question: all pictures of its filters are listed."""
+        return not self.text and self.image_id is None
 
     @property
     def filters(self) -> dict[str, str]:
@@ -108,16 +145,19 @@ class PageQuery:
         values = {name: getattr(self, name) for name in FILTERS}
         return {name: value for name, value in values.items() if value}
 
-    @property
-    def chips(self) -> list[tuple[str, PageQuery]]:
-        """The filters that are set, each in words and with the query without it."""
+    def chips(self, places: Iterable[PlaceCount] = ()) -> list[tuple[str, PageQuery]]:
+        """Return the filters that are set, each in words and with the query without it.
+
+        `places` are those with a name; a place that is near none of them has coordinates.
+        """
         chips = []
         filters = dict(self.filters)
         if period := period_name(self.taken_from, self.taken_before):
             del filters["taken_from"], filters["taken_before"]
             chips.append((f"taken in {period}", self.narrowed(taken_from="", taken_before="")))
         for name, value in filters.items():
-            words = FILTERS[name].format(_WORDS.get(name, str)(value))
+            shown = _near_words(value, places) if name == "near" else _WORDS.get(name, str)(value)
+            words = FILTERS[name].format(shown)
             chips.append((words, self.narrowed(**{name: ""})))
         return chips
 
@@ -135,11 +175,16 @@ class PageQuery:
 
     def page_url(self, offset: int) -> str:
         """Return the address of the same hits from `offset` on; "" beyond what can be reached."""
-        return replace(self, offset=offset).url() if offset < REACH_MAXIMUM else ""
+        reach = OFFSET_MAXIMUM if self.lists else REACH_MAXIMUM
+        return replace(self, offset=offset).url() if offset < reach else ""
+
+    def sort_url(self, sort: Sort) -> str:
+        """Return the address of the same pictures in another order."""
+        return replace(self, sort=sort, offset=0).url()
 
     def text_url(self, text: str) -> str:
         """Return the address of the pictures that a caption is true of."""
-        return replace(self, text=text, image_id=None, offset=0).url()
+        return replace(self, text=text, image_id=None, offset=0, sort=DEFAULT_SORT).url()
 
     def evidence_url(self, evidence: Evidence) -> str:
         """Return the address of this query by another kind of evidence."""
@@ -147,7 +192,8 @@ class PageQuery:
 
     def image_url(self, image_id: int) -> str:
         """Return the address of the captions that are true of a stored image."""
-        return replace(self, text="", image_id=image_id, similar=None, offset=0).url()
+        query = replace(self, text="", image_id=image_id, similar=None, offset=0)
+        return replace(query, sort=DEFAULT_SORT).url()
 
     def diagram_url(self, text: str = "", image_id: int | None = None) -> str:
         """Return the address of the diagram of a caption or a stored image."""
@@ -207,6 +253,8 @@ class PageQuery:
             fields.append(("mode", self.mode))
         if self.text and self.evidence != DEFAULT_EVIDENCE:
             fields.append(("evidence", self.evidence))
+        if self.sort != DEFAULT_SORT:
+            fields.append(("sort", self.sort))
         fields += self.filters.items()
         return address(f"{path}?{urlencode(fields)}" if fields else path)
 
@@ -252,12 +300,23 @@ def period_name(start: str, end: str) -> str:
     return f"{first:%B} {first.year}" if months == 1 else ""
 
 
-def _near_words(near: str) -> str:
+def _near_words(near: str, places: Iterable[PlaceCount]) -> str:
     latitude, longitude, kilometres = place_of(near)
+    for place in places:
+        if place.name and abs(place.latitude - latitude) + abs(place.longitude - longitude) < 0.01:
+            return f"{place_words(place)} ({kilometres:g} km)"
     return f"{coordinates(latitude, longitude)} ({kilometres:g} km)"
 
 
+def place_words(place: PlaceCount) -> str:
+    """Return the settlement and the country of a place, or its coordinates."""
+    names = place.name.split(", ")
+    if not place.name:
+        return coordinates(place.latitude, place.longitude)
+    return f"{names[0]}, {names[-1]}" if len(names) > 1 else names[0]
+
+
 _WORDS: Mapping[str, Callable[[str], str]] = {
-    "near": _near_words,
+    "rating": lambda stars: "★" * int(stars),
     "has_captions": {"yes": "with", "no": "without"}.__getitem__,
 }

@@ -47,8 +47,9 @@ _MODES = (
 )
 _KEYS = (
     ("/", "search"),
-    ("Esc", "back to the first page, or close what is open"),
+    ("Esc", "close what is open, leave the search field"),
     ("← →", "the picture before, the next picture"),
+    ("↑ ↓", "the picture above, the picture below"),
     ("Enter", "see a picture large"),
     ("Z", "zoom"),
     ("I", "what is known of the picture"),
@@ -88,7 +89,16 @@ _EVIDENCES = (
     ("shows", "What they show"),
     ("says", "What is said about them"),
 )
+_SORTS = (
+    ("best", "Best first"),
+    ("newest", "Newest first"),
+    ("oldest", "Oldest first"),
+    ("added", "Last added first"),
+    ("rating", "Most stars first"),
+    ("folder", "By folder"),
+)
 _TEMPLATES.globals.update(
+    sorts=_SORTS,
     evidences=_EVIDENCES,
     where_words=WHERE_WORDS,
     address=address,

@@ -14,7 +14,7 @@ from hasse.service.core.engine import Engine
 from hasse.service.errors import invalid
 from hasse.service.http.services import ServicesHere
 from hasse.service.page.add_image import EMPTY_FORM
-from hasse.service.page.browse import browse
+from hasse.service.page.browse import browse, groups_of
 from hasse.service.page.errors import PageRoute, is_draft
 from hasse.service.page.query import PageQuery
 from hasse.service.page.rendering import KEEP_URL, View, render
@@ -68,11 +68,17 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     elif query.image_id is not None:
         shown = await _stored_picture(engine, query, query.image_id)
         view = await _picture_view(engine, query, query.image_id, shown)
-    elif query.filters:
+    elif query.filters or query.is_sorted:
         view = await browse(engine, query)
     else:
         sample = await services.samples.of(engine)
-        numbers = {"outermost": sample.overview.outermost, "years": sample.overview.years}
+        years = sample.overview.years
+        # A folder with the name of a year would repeat the link to that year.
+        dates = {year for year, _ in years}
+        folders = [
+            pair for pair in sample.overview.outermost if pair[0].split("/")[-2] not in dates
+        ]
+        numbers = {"outermost": folders, "years": years}
         names = {"search_names": services.samples.search_names}
         view = View("home.html", context={"sample": sample, **numbers, **names, **EMPTY_FORM})
     return await render(request, query, view)
@@ -130,7 +136,13 @@ async def _stored_picture(engine: Engine, query: PageQuery, image_id: int) -> Sh
 def _next_url(query: PageQuery, answer: ImageAnswer) -> str:
     """Return the address of the hits after those of an answer, or "" if there are none."""
     end = query.offset + len(answer.hits)
-    return query.page_url(end) if answer.hits and end < answer.searched else ""
+    if (
+        not answer.hits
+        or end >= answer.searched
+        or (query.is_sorted and len(answer.hits) < query.k)
+    ):
+        return ""
+    return query.page_url(end)
 
 
 async def _images_view(
@@ -142,13 +154,14 @@ async def _images_view(
         raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be combined with +")
     answer: ImageAnswer
     if len(parts) > 1 and saved_search is None:
-        all_of = AllOfQuery(all_of=[*parts], **query.options)
+        all_of = AllOfQuery(all_of=[*parts], **query.image_options)
         answer = await ask(engine, table.SEARCH_ALL_OF, all_of, stages)
     else:
         if saved_search is None:
-            by_caption = ImageQuery(caption=query.text, evidence=query.evidence, **query.options)
+            options = {"evidence": query.evidence, **query.image_options}
+            by_caption = ImageQuery(caption=query.text, **options)
         else:
-            page = {"k": query.k, "offset": query.offset, "mode": query.mode}
+            page = {name: getattr(query, name) for name in ("k", "offset", "mode", "sort")}
             by_caption = saved_search.request.model_copy(update=page)
         answer = await ask(engine, table.SEARCH_IMAGES, by_caption, stages)
     proof = proof_of(answer, "picture", stages)
@@ -162,6 +175,7 @@ async def _images_view(
         announcement=f"{count(len(answer.hits), 'picture')}. {heading}. {proof.sentence}.",
         context={
             "ranked": ranked,
+            "groups": groups_of(answer.hits, query.sort),
             "heading": heading,
             "more": _next_url(query, answer),
             "proof": proof,
@@ -193,7 +207,7 @@ async def _picture_view(
         similar_pictures = await ask(engine, table.SEARCH_SIMILAR, alike)
         return _captions_view(shown, captions, written, similar_pictures.hits, stages)
     kind = query.similar
-    similar = SimilarQuery(image=picture, similar=kind, **query.options)
+    similar = SimilarQuery(image=picture, similar=kind, **query.image_options)
     answer = await ask(engine, table.SEARCH_SIMILAR, similar, stages)
     proof = proof_of(answer, "picture", stages)
     return View(
@@ -205,6 +219,7 @@ async def _picture_view(
             "kinds": KINDS,
             "kind": kind,
             "ranked": Ranked.of(answer.hits),
+            "groups": groups_of(answer.hits, query.sort),
             "more": _next_url(query, answer) if picture is query.image_id else "",
             "proof": proof,
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -57,6 +57,15 @@ class ImageHit(Answer):
     paths: list[str] = Field(description="All its files: copies of one picture are one image.")
     width: int | None = Field(description="Pixels of the displayed picture; null if not known.")
     height: int | None
+    taken: str | None = Field(
+        description=(
+            "When it was taken, in local time of the place, as in 2026-11-20T09:00:00; null if not "
+            "known."
+        )
+    )
+    dated_by: Literal["picture", "file"] | None = Field(
+        description="Where this date is from: the picture, or its file if the picture has none."
+    )
     violation: float | None = Field(
         description="0: the caption is true of it. Null if the model knows no word of the caption."
     )

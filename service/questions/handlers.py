@@ -16,20 +16,21 @@ from hasse.service.questions import (
     images,
     joint,
     like,
+    sorting,
     table,
 )
-from hasse.service.questions.pipeline import Handler, run
+from hasse.service.questions.pipeline import Handler, run, sorted_by
 from hasse.service.questions.table import AnswerType_co, Question, RequestType
 from hasse.service.telemetry.stages import Stages
 
 HANDLERS: Mapping[Question[Any, Any], Handler[Any]] = {
-    table.SEARCH_IMAGES: evidence.answer,
+    table.SEARCH_IMAGES: sorted_by(sorting.answer, evidence.answer),
     table.SEARCH_IMAGES_BATCH: images.answer,
-    table.SEARCH_SIMILAR: like.answer_similar,
+    table.SEARCH_SIMILAR: sorted_by(sorting.answer, like.answer_similar),
     table.SEARCH_CAPTIONS: captions.answer,
-    table.SEARCH_ALL_OF: joint.answer_all_of,
+    table.SEARCH_ALL_OF: sorted_by(sorting.answer, joint.answer_all_of),
     table.SEARCH_COMMON: joint.answer_common,
-    table.SEARCH_LIKE: like.answer,
+    table.SEARCH_LIKE: sorted_by(sorting.answer, like.answer),
     table.ENTAILS: entails.answer,
     table.ENTAILS_BATCH: entails.answer_batch,
     table.DIAGRAM: diagram.answer,

@@ -24,6 +24,7 @@ from hasse.service.core.engine import Engine
 from hasse.service.core.searching import SearchKey, SearchResult
 from hasse.service.errors import invalid, no_image
 from hasse.service.questions.requests import (
+    K_MAXIMUM,
     REACH_MAXIMUM,
     DescribeQuery,
     DiagramQuery,
@@ -31,11 +32,13 @@ from hasse.service.questions.requests import (
     EmbedQuery,
     EntailsQuery,
     ImageOptions,
+    ImageQuery,
     LikeQuery,
     Part,
     QuestionRequest,
     SearchOptions,
     SimilarQuery,
+    SortedOptions,
 )
 from hasse.service.schemas import is_instant, milliseconds, place_of
 from hasse.service.telemetry.stages import Stages, traced
@@ -115,7 +118,8 @@ def caption_fields(request: QuestionRequest, before: str = "") -> Iterator[tuple
     for name in request.parts:
         value = getattr(request, name)
         if isinstance(value, str):
-            yield before + name, value
+            if value:
+                yield before + name, value
         elif isinstance(value, list):
             # An uploaded picture has a field of its own and does not count here.
             stored = [part for part in value if not isinstance(part, bytes)]
@@ -139,7 +143,23 @@ def cost_of(request: QuestionRequest) -> int:
         return _DRAWING_COST
     replaces_words = isinstance(request, LikeQuery) and request.plus and request.minus
     hits = request.k if isinstance(request, SearchOptions) else 1
+    if isinstance(request, SortedOptions) and request.sort != "best":
+        hits = K_MAXIMUM
     return parts * hits + (_DRAWING_COST if replaces_words else 0)
+
+
+def sorted_by(
+    sort: Callable[[Engine, Any, Stages, Handler[Any]], Awaitable[AnswerBuilder]],
+    best: Handler[Any],
+) -> Handler[Any]:
+    """Return the handler that gives requests to `best`, or to `sort` for another order."""
+
+    async def answer(engine: Engine, request: Any, stages: Stages) -> AnswerBuilder:
+        if request.sort == "best" and (not isinstance(request, ImageQuery) or request.caption):
+            return await best(engine, request, stages)
+        return await sort(engine, request, stages, best)
+
+    return answer
 
 
 async def encode(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:

@@ -16,6 +16,8 @@ from hasse.service.schemas import CaptionText, ImageId, Instant, Near, Request
 
 K_MAXIMUM = 1000
 REACH_MAXIMUM = 10_000  # last rank of a page of hits: bounds the cost of a page
+OFFSET_MAXIMUM = 10_000_000  # of pictures without a question
+SORTED_MAXIMUM = 100  # hits without a probability that are sorted otherwise than by rank
 CANDIDATES_MAXIMUM = 1_000_000
 IMAGE_IDS_MAXIMUM = 1000
 BATCH_MAXIMUM = 32
@@ -27,6 +29,7 @@ DESCRIBE_K_MAXIMUM = 100
 
 Mode = Literal["certified", "exact", "fast"]
 Versions = Literal["one", "all"]
+Sort = Literal["best", "newest", "oldest", "added", "rating", "folder"]
 Evidence = Literal["any", "shows", "says"]
 Likeness = Literal["alike", "more_specific", "more_general"]
 
@@ -99,8 +102,11 @@ class SearchOptions(QuestionRequest):
     offset: int = Field(
         default=0,
         ge=0,
-        le=REACH_MAXIMUM - 1,
-        description=f"Number of best hits to skip; pages end at hit {REACH_MAXIMUM:,}.",
+        le=OFFSET_MAXIMUM,
+        description=(
+            f"Number of best hits to skip. Pages end at hit {REACH_MAXIMUM:,}; only those without "
+            "a caption go on."
+        ),
     )
     split: str | None = Field(
         default=None,
@@ -121,8 +127,8 @@ class SearchOptions(QuestionRequest):
     taken_from: Instant | None = Field(
         default=None,
         description=(
-            "Search only pictures taken at this time or later, in local time of the place: the "
-            "date in the picture, or else that of its file. The time zone is ignored."
+            "Search only pictures taken at this time or later, by the clock of the place; a time "
+            "zone is ignored."
         ),
     )
     taken_before: Instant | None = Field(
@@ -141,7 +147,7 @@ class SearchOptions(QuestionRequest):
         default=None,
         max_length=200,
         pattern=r"^[^\u0000]*$",
-        description="Search only pictures of cameras with this text in their name.",
+        description="Search only pictures of cameras with this in the name.",
     )
     rating: int | None = Field(
         default=None,
@@ -152,8 +158,8 @@ class SearchOptions(QuestionRequest):
     near: Near | None = Field(
         default=None,
         description=(
-            "Search only pictures taken near a place: its latitude, longitude and a distance in "
-            "kilometres, as in 52.52,13.40,5."
+            "Search only pictures taken near a place: latitude, longitude and kilometres, as in "
+            "52.52,13.40,5."
         ),
     )
     has_place: bool | None = Field(
@@ -196,18 +202,30 @@ class ImageOptions(SearchOptions):
     )
 
 
-class ImageQuery(ImageOptions):
+class SortedOptions(ImageOptions):
+    """Options of a search for images that can be sorted."""
+
+    sort: Sort = Field(
+        default="best",
+        description=(
+            "By fit (best), date taken (newest, oldest), date added (added), stars (rating) or "
+            "folder. All but best leave out what does not fit."
+        ),
+    )
+
+
+class ImageQuery(SortedOptions):
     """Find the images that a caption is true of, or whose texts contain its words.
 
     Quotation marks require an exact text. -word and "without ..." leave out images that show it or
-    whose texts contain it.
+    whose texts contain it. Without a caption, all selected images are hits, the newest first.
     """
 
     model_config = _example(caption="a dog runs on the beach", k=10, mode="certified")
     parts = ("caption",)
     needs_known_words = False
 
-    caption: CaptionText
+    caption: CaptionText = ""
     evidence: Evidence = Field(
         default="any",
         description=(
@@ -231,7 +249,7 @@ class ImagesQuery(ImageOptions):
     )
 
 
-class SimilarQuery(ImageOptions):
+class SimilarQuery(SortedOptions):
     """Find images like a picture."""
 
     parts = ("image",)
@@ -254,7 +272,7 @@ class CaptionQuery(DistinctOptions):
     image: Picture
 
 
-class AllOfQuery(ImageOptions):
+class AllOfQuery(SortedOptions):
     """Find images that every part is true of. An image as a part means everything it shows."""
 
     model_config = _example(all_of=["a dog", "a beach", "a sunny day"], k=10)
@@ -272,7 +290,7 @@ class CommonQuery(DistinctOptions):
     common: Parts = Field(description=f"The parts. {PART_HELP}")
 
 
-class LikeQuery(ImageOptions):
+class LikeQuery(SortedOptions):
     """Find images like one or several, with something added or removed."""
 
     model_config = _example(like="a dog on a beach", plus=["a cat"], minus=["a dog"], k=10)

@@ -18,6 +18,7 @@ from hasse.service.errors import ServiceError, invalid
 from hasse.service.questions import evidence
 from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.requests import ImageQuery
+from hasse.service.questions.sorting import listed_ids
 from hasse.service.telemetry.stages import Stages
 
 SAVED_MAXIMUM = 100  # a list runs all of them
@@ -128,7 +129,8 @@ async def _run(engine: Engine, saved: SavedSearch) -> SavedSearchResult:
 
 
 async def _find(engine: Engine, request: ImageQuery) -> tuple[int, ...]:
-    answer: Fields = await run(engine, evidence.answer_ids, request, Stages(), dict)
+    handler = evidence.answer_ids if request.caption else listed_ids
+    answer: Fields = await run(engine, handler, request, Stages(), dict)
     return tuple(answer["image_ids"])
 
 

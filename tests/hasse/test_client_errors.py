@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -225,6 +226,15 @@ def test_request_that_http_cannot_carry_is_unsendable(ask: Callable[[Client], ob
     hasse = Client(transport=httpx.MockTransport(lambda _: LIVE))
     with hasse, pytest.raises(UnsendableError, match="cannot carry this request"):
         ask(hasse)
+
+
+@pytest.mark.parametrize("picture", ["nowhere.jpg", Path("nowhere.jpg")])
+def test_picture_file_that_is_missing_is_an_error_with_its_path(picture: str | Path) -> None:
+    with (
+        Client(transport=httpx.MockTransport(lambda _: LIVE)) as hasse,
+        pytest.raises(HasseError, match=r"nowhere.jpg cannot be read \(No such file"),
+    ):
+        hasse.search_similar(picture)
 
 
 def test_error_can_be_pickled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,8 @@ def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> No
         assert told.entailed is index.entails(premise, "a cat").entailed
     with pytest.raises(hasse.HasseError):
         model.encode_pictures([b"text"])
+    with pytest.raises(hasse.HasseError, match=r"nowhere\.jpg: file not found"):
+        model.encode_pictures(["nowhere.jpg"])
     damaged = folder.parent / "page.jpg"
     damaged.write_text("<html>")
     with pytest.raises(hasse.HasseError, match=r"page\.jpg: not a picture"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ def test_package_exports_all_its_names() -> None:
         assert getattr(hasse, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'search'"):
         getattr(hasse, "search")  # noqa: B009
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert hasse.__version__ == version("hasse-search")
 
 
 def test_package_is_typed() -> None:

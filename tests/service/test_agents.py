@@ -45,7 +45,7 @@ def test_agents_find_only_tools_that_read(client: Client) -> None:
     tools = {tool.name: tool for tool in client.run(listed())}
     assert set(tools) == {"search", "captions", "entails", "describe", "picture"}
     assert all(tool.annotations.read_only_hint for tool in tools.values())
-    assert tools["search"].input_schema["required"] == ["caption"]
+    assert tools["entails"].input_schema["required"] == ["premise", "hypothesis"]
 
 
 def test_search_of_an_agent_answers_as_http_does_with_proof_and_verdicts(client: Client) -> None:
@@ -84,7 +84,7 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
 @pytest.mark.parametrize(
     ("tool", "arguments", "sentence"),
     [
-        ("search", {}, "caption"),
+        ("search", {"caption": ""}, "caption"),
         ("search", {"caption": "a dog", "k": 0}, "k"),
         ("search", {"caption": "zorp", "evidence": "shows"}, "zorp"),
         ("picture", {"image_id": 7}, "7"),

@@ -36,7 +36,7 @@ def captions(
     if len(parts) > PARTS_MAXIMUM:
         raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
     parsed = [parse_part(text) for text in parts]
-    fields = selecting.request_fields(fields, within)
+    fields = selecting.request_fields(library.settings(), fields, within)
     if len(parsed) == 1 and not isinstance(parsed[0], str):
         question = FilledQuestion(table.SEARCH_CAPTIONS, fields | {"image": parsed[0]})
     else:

@@ -49,7 +49,7 @@ def like(
     """
     start = parse_picture(picture)
     parts = _parse_changes([restore_dash(word) for word in changes or []])
-    fields = selecting.request_fields(fields, within)
+    fields = selecting.request_fields(library.settings(), fields, within)
     if any(parts.values()):
         question = FilledQuestion(table.SEARCH_LIKE, fields | {"like": start} | parts)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -50,7 +49,7 @@ def save_search(
     settings: Settings,
     name: str,
     question: FilledQuestion,
-    within: Path | None,
+    within: str | None,
     display: DisplayOptions,
 ) -> None:
     """Answer a search, and save it by a name."""

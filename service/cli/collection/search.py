@@ -38,35 +38,39 @@ def search(
     display: selecting.DisplayOptions,
     library: LibraryOptions,
 ) -> None:
-    """Find the pictures that show or say what the words do. No service needs to run.
+    """Find the pictures that show or say what the words do.
 
-    A word after a dash is left out of the pictures.
+    A word after a dash is left out. Without words, the other options select.
 
     \b
     Examples:
       hasse search dog on a beach
       hasse search beach -people --since 2024-07
-      hasse search a dog --in ~/Pictures/2024 --open
+      hasse search --in Italy --rating 4 --sort newest --open
       hasse search a child -n 100 --paths
       hasse search beach -people --save beach; hasse search @beach
     """
     if words and words[0].startswith("@"):
         run_saved(library.settings(), " ".join(words)[1:].strip(), display)
         return
-    if any(word.strip() for word in words or []) == bool(all_of):
+    has_words = any(word.strip() for word in words or [])
+    selects = within is not None or selecting.selects(fields)
+    if has_words == bool(all_of) and (has_words or not selects):
         raise CommandError("say what the pictures show, as in 'hasse search dog on a beach'")
-    fields = selecting.request_fields(fields, within)
+    settings = library.settings()
+    fields = selecting.request_fields(settings, fields, within)
     if all_of:
         if len(all_of) > PARTS_MAXIMUM:
             raise CommandError(f"give at most {PARTS_MAXIMUM} parts")
         parts = [parse_text_or_picture(restore_dash(text)) for text in all_of]
         question = FilledQuestion(table.SEARCH_ALL_OF, fields | {"all_of": parts})
     else:
-        question = FilledQuestion(table.SEARCH_IMAGES, fields | {"caption": _caption(words or [])})
+        words_fields = {"caption": _caption(words or [])} if has_words else {}
+        question = FilledQuestion(table.SEARCH_IMAGES, fields | words_fields)
     if save is None:
-        selecting.show_hits(library.settings(), question, within, display)
+        selecting.show_hits(settings, question, within, display)
     else:
-        save_search(library.settings(), save, question, within, display)
+        save_search(settings, save, question, within, display)
 
 
 def _caption(words: list[str]) -> str:

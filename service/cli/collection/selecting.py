@@ -15,6 +15,7 @@ import typer
 
 from hasse.service.cli.collection.asking import FilledQuestion, answer_question
 from hasse.service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
+from hasse.service.cli.collection.names import resolve_names
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.fields import OptionsOf
 from hasse.service.cli.terminal.options import FileOptions
@@ -37,8 +38,10 @@ _FLAGS = {
     "written": ("--written/--by-people",),
 }
 Within = Annotated[
-    Path | None,
-    typer.Option("--in", metavar="FOLDER", help="Search only files in this folder and below."),
+    str | None,
+    typer.Option(
+        "--in", metavar="FOLDER", help="Search only a folder: its path, or name in the library."
+    ),
 ]
 Open = Annotated[
     bool, typer.Option("--open", help="Open the first five hits in the system's viewer.")
@@ -73,7 +76,7 @@ def options_of(request: type[SearchOptions], field: str) -> OptionsOf:
 
 
 def show_hits(
-    settings: Settings, question: FilledQuestion, within: Path | None, display: DisplayOptions
+    settings: Settings, question: FilledQuestion, within: str | None, display: DisplayOptions
 ) -> None:
     """Answer a question, and print its hits."""
     display.check()
@@ -81,14 +84,12 @@ def show_hits(
 
 
 def show_answer(
-    answer: Any, settings: Settings, within: Path | None, display: DisplayOptions
+    answer: Any, settings: Settings, within: str | None, display: DisplayOptions
 ) -> None:
     """Print the hits of an answer."""
     protocol = protocol_of(os.environ) if display.preview else None
     if within is not None and not answer.searched:
-        no_folder = f"there is no folder {within}: check the path"
-        no_picture = f"no picture of the library lies in {within} and fits the other options"
-        tell(no_picture if within.exists() else no_folder)
+        tell(f"no picture of the library lies in {within} and fits the other options")
     if display.as_json:
         typer.echo(answer.model_dump_json(indent=2))
     elif display.paths:
@@ -111,8 +112,10 @@ def _print_previews(paths: Sequence[str], protocol: Protocol, pixels: int) -> No
             typer.echo(f"{path} cannot be shown: {error}", err=True)
 
 
-def request_fields(fields: dict[str, Any], within: Path | None) -> dict[str, Any]:
-    """Return the fields of a request: options with their dates completed, and the folder."""
+def request_fields(
+    settings: Settings, fields: dict[str, Any], within: str | None
+) -> dict[str, Any]:
+    """Return the fields of a request: options with dates completed, a folder and a place found."""
     dates = {
         name: _complete_date(name, value)
         for name, value in fields.items()
@@ -120,9 +123,13 @@ def request_fields(fields: dict[str, Any], within: Path | None) -> dict[str, Any
         and name in SearchOptions.model_fields
         and is_instant(SearchOptions.model_fields[name])
     }
-    if within is None:
-        return fields | dates
-    return fields | dates | {"path_prefix": f"{str(within.resolve()).rstrip('/')}/"}
+    return resolve_names(settings, fields | dates, within)
+
+
+def selects(fields: dict[str, Any]) -> bool:
+    """Return whether an option selects or sorts pictures, so that no words are needed."""
+    names = set(fields) - {"k", "mode", "candidates", "evidence", "versions", "max_violation"}
+    return any(fields[name] not in (None, "best") for name in names)
 
 
 def _complete_date(name: str, text: str) -> str:

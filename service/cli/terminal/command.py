@@ -17,7 +17,7 @@ _ADVANCED = frozenset(
     (
         *("added_before", "added_from", "all_of", "batch_size", "candidates"),
         *("device", "evidence", "follow_links", "has_captions", "has_place"),
-        *("leave_out_missing", "max_violation", "mode", "model", "null", "preview", "rating"),
+        *("leave_out_missing", "max_violation", "mode", "model", "null", "preview"),
         *("similar", "split", "versions", "workers"),
     )
 )

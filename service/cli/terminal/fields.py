@@ -98,5 +98,7 @@ def _option(info: FieldInfo, flags: tuple[str, ...]) -> Any:
     for constraint in info.metadata:
         bounds |= {"min": constraint.ge} if hasattr(constraint, "ge") else {}
         bounds |= {"max": constraint.le} if hasattr(constraint, "le") else {}
-    metavar = "DATE" if is_instant(info) else None
+    # The help of a field names its values.
+    is_choice = get_origin(info.annotation) is Literal
+    metavar = "DATE" if is_instant(info) else "NAME" if is_choice else None
     return typer.Option(*flags, help=info.description, metavar=metavar, **bounds)

@@ -57,14 +57,6 @@
     field.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
-  function goHome() {
-    box.value = "";
-    shownPicture()?.remove();
-    for (const form of [search, upload]) for (const name of FILTERS) form.elements[name].value = "";
-    htmx.trigger(search, "submit");
-    box.focus();
-  }
-
   // Scroll a diagram that is wider than the screen to its current caption.
   function centre() {
     const [sheet, here] = [answer.querySelector(".sheet"), answer.querySelector(".hasse [aria-current]")];
@@ -80,15 +72,34 @@
       const value = params.get(name) ?? search.dataset[name] ?? "";
       for (const form of [search, upload]) form.elements[name].value = value;
     }
+    // An order without a question is that of a timeline: a question begins with the best.
+    search.elements.sort.value = params.has("q") ? params.get("sort") ?? "" : "";
   }
+
+  // The address that `hasse serve` prints has the key of its run, which this browser keeps.
+  const given = /^#key=(.+)$/.exec(location.hash)?.[1];
+  if (given) {
+    localStorage.setItem("hasse-key", given);
+    history.replaceState(history.state, "", location.pathname + location.search);
+  }
+  const kept = given ?? localStorage.getItem("hasse-key");
+  if (given || (kept && !sessionStorage.getItem("hasse-key"))) sessionStorage.setItem("hasse-key", kept);
+  function fillKeys() {
+    const key = sessionStorage.getItem("hasse-key");
+    document.body.classList.toggle("keyed", Boolean(key) && key === localStorage.getItem("hasse-key"));
+    for (const field of answer.querySelectorAll("input[name=key]")) field.value ||= key ?? "";
+  }
+  document.addEventListener("hasse:refused", () => { // such as the key of an earlier run
+    for (const store of [sessionStorage, localStorage]) store.removeItem("hasse-key");
+    fillKeys();
+  });
 
   // A new view sets the search box, and its heading gets the focus that the clicked link lost.
   function settle(keepBox) {
     const shown = view();
     if (!shown) return;
     if (!keepBox) box.value = shown.dataset.query ?? box.value;
-    const key = find("key"); // remembered by this tab only, until it is closed
-    if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
+    fillKeys();
     if (find("pictures") && picker.files.length) addFiles(picker.files);
     if (!find("claim") && !find("tabs")) clearPicture(); // these two forms send the picture again
     centre();
@@ -124,8 +135,9 @@
     }
     const hasFurtherHits = detail.requestConfig.elt.closest(".next") && detail.xhr.responseText.includes('<li class="card');
     if (hasFurtherHits) replaceAddress(detail.pathInfo.requestPath);
-    const key = detail.elt.elements?.key?.value;
+    const key = detail.requestConfig.elt.elements?.key?.value;
     if (key && detail.successful) sessionStorage.setItem("hasse-key", key);
+    if (key && detail.xhr.status === 403) document.dispatchEvent(new Event("hasse:refused"));
     if (detail.elt.id !== "add" || !detail.successful) return;
     detail.elt.reset();
     if (key) find("key").value = key;
@@ -193,11 +205,24 @@
   function watchEnds() {
     for (const end of answer.querySelectorAll(".next")) endObserver.observe(end);
   }
-  for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, watchEnds);
+  // A month that goes on in the next hits has one heading, and the scrubber shows the current year.
+  function joinHeadings() {
+    const headings = [...answer.querySelectorAll("#hits > .heading")];
+    headings.forEach((one, at) => at && one.textContent === headings[at - 1].textContent && one.remove());
+    const years = [...answer.querySelectorAll(".scrubber > ol > li > a")];
+    const top = headings.findLast((one) => one.isConnected && one.getBoundingClientRect().top < innerHeight / 2) ?? headings[0];
+    for (const year of years) {
+      if (top?.textContent.endsWith(year.textContent)) year.setAttribute("aria-current", "true");
+      else year.removeAttribute("aria-current");
+    }
+  }
+  for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, () => { watchEnds(); joinHeadings(); });
+  document.addEventListener("scroll", joinHeadings, { passive: true });
   watchEnds();
+  joinHeadings();
 
   centre();
-  if (find("key")) find("key").value = sessionStorage.getItem("hasse-key") ?? "";
+  fillKeys();
   document.addEventListener("htmx:historyCacheMissLoadError", () => location.reload());
 
   options.addEventListener("change", ({ target }) => {
@@ -239,6 +264,7 @@
 
   document.addEventListener("click", ({ target }) => {
     if (!options.contains(target)) options.open = false;
+    for (const menu of answer.querySelectorAll(".sort[open]")) menu.open = menu.contains(target);
     const path = target.closest("button.path");
     if (path) copy(path);
   });
@@ -276,6 +302,7 @@
     upload.querySelector(".choose img")?.remove();
     const preview = new Image();
     preview.alt = "";
+    preview.addEventListener("error", () => preview.remove()); // this browser cannot show a HEIC
     preview.src = URL.createObjectURL(small);
     upload.querySelector(".choose").prepend(preview);
     const transfer = new DataTransfer();
@@ -293,22 +320,24 @@
     target.reportValidity();
   });
 
-  // Arrow keys move in the diagram: up and down to the nearest node of the next row, or sideways.
-  function moveFocus(node, key) {
+  // Arrow keys move in a diagram and among pictures: to the nearest of the next row, or sideways.
+  function moveFocus(node, key, nodes) {
     const position = (link) => {
-      const { left, top, width } = link.querySelector("rect").getBoundingClientRect();
+      const { left, top, width } = (link.querySelector("rect") ?? link).getBoundingClientRect();
       return { x: left + width / 2, y: top };
     };
     const here = position(node);
     const [along, direction] = { ArrowUp: ["y", -1], ArrowDown: ["y", 1], ArrowLeft: ["x", -1], ArrowRight: ["x", 1] }[key];
     const across = along === "y" ? "x" : "y";
     const distance = ([, there]) => 1000 * Math.abs(there[along] - here[along]) + Math.abs(there[across] - here[across]);
-    const [next] = [...node.ownerSVGElement.querySelectorAll("a")]
+    const [next] = nodes
       .map((link) => [link, position(link)])
       .filter(([, there]) => (there[along] - here[along]) * direction > 1)
       .filter(([, there]) => along === "y" || Math.abs(there.y - here.y) < 1)
       .sort((a, b) => distance(a) - distance(b));
-    next?.[0].focus();
+    // A row of pictures goes on in the next one.
+    const beyond = along === "x" && node.matches(".shot") ? nodes[nodes.indexOf(node) + direction] : null;
+    (next?.[0] ?? beyond)?.focus();
   }
 
   document.addEventListener("keydown", (event) => {
@@ -323,15 +352,18 @@
       box.select();
     } else if (event.key.startsWith("Arrow") && event.target.closest(".hasse a")) {
       event.preventDefault();
-      moveFocus(event.target.closest(".hasse a"), event.key);
-    } else if (event.key === "Escape" && (options.open || !writing || writing === box)) {
+      moveFocus(event.target.closest(".hasse a"), event.key, [...answer.querySelectorAll(".hasse a")]);
+    } else if (event.key.startsWith("Arrow") && event.target.closest("#answer .card .shot")) {
       event.preventDefault();
-      if (options.open) {
-        options.open = false;
-        options.querySelector("summary").focus();
-      } else if (box.value || view()?.dataset.view !== "home") {
-        goHome();
-      }
+      const shots = [...answer.querySelectorAll(".card .shot")].filter((shot) => shot.checkVisibility());
+      moveFocus(event.target, event.key, shots);
+    } else if (["ArrowLeft", "ArrowRight"].includes(event.key) && !writing && !event.target.closest("summary, button, video")) {
+      [...answer.querySelectorAll(".card .shot")].find((shot) => shot.getBoundingClientRect().top > 0)?.focus();
+    } else if (event.key === "Escape" && (options.open || writing === box)) {
+      event.preventDefault(); // a search field would lose its words
+      if (options.open) options.querySelector("summary").focus();
+      else box.blur();
+      options.open = false;
     }
   });
 

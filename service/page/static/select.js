@@ -79,13 +79,17 @@
     sender.remove();
   }
 
+  // The key that writing takes; null where none is needed, or none is typed.
+  const askKey = () => sessionStorage.getItem("hasse-key") ?? (bar.dataset.key ? prompt("Your key") : null);
+
   // Returns what went wrong, or "".
   async function send(url, method, body) {
-    const key = sessionStorage.getItem("hasse-key") ?? (bar.dataset.key && prompt("Your key"));
+    const key = askKey();
     const headers = { ...(key && { "X-API-Key": key }), ...(body && { "Content-Type": "application/json" }) };
     try {
-      const reply = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
-      if (key && ![401, 403].includes(reply.status)) sessionStorage.setItem("hasse-key", key);
+      const reply = await fetch(url, { method, headers, body: body && JSON.stringify(body), keepalive: true });
+      if (key && [401, 403].includes(reply.status)) document.dispatchEvent(new Event("hasse:refused"));
+      else if (key) sessionStorage.setItem("hasse-key", key);
       return reply.ok || reply.status === 404 ? "" : (await reply.json()).detail;
     } catch {
       return "Hasse does not answer";
@@ -114,18 +118,47 @@
     if (!form.hidden) form.elements.text.focus();
   }
 
-  async function remove() {
-    const wanted = chosen();
-    if (!confirm(`Remove ${wanted.length} from the library? Files in your folders stay.`)) return;
-    let problem = "";
-    for (const card of wanted) {
-      const failed = await send(`${bar.dataset.images}${idOf(card)}`, "DELETE");
-      if (failed) problem = failed;
-      else card.remove();
-    }
-    tell();
-    if (problem) count.textContent = problem;
+  // Pictures are removed when a minute has gone by without an undo, or the page is left.
+  const undo = find("undo");
+  let [removed, timer] = [[], 0]; // the ids, which are not shown meanwhile
+  function hideRemoved() {
+    for (const card of answer.querySelectorAll(".card[data-path]")) card.hidden = removed.includes(idOf(card));
   }
+  async function carryOut(leaves) {
+    clearTimeout(timer);
+    undo.hidden = true;
+    const ids = removed;
+    const sent = [];
+    for (const id of ids) {
+      const reply = send(`${bar.dataset.images}${id}`, "DELETE");
+      sent.push(leaves ? reply : await reply); // a page that is left cannot wait
+    }
+    const problems = await Promise.all(sent);
+    const problem = problems.find(Boolean);
+    if (problem) Object.assign(find("toast"), { textContent: problem, hidden: false });
+    for (const [at, id] of ids.entries()) if (!problems[at]) find(`i${id}`)?.remove();
+    removed = removed.filter((id) => !ids.includes(id));
+    hideRemoved();
+  }
+  function remove() {
+    const [ids, key] = [chosen().map(idOf), askKey()]; // a page that is left cannot ask
+    if (bar.dataset.key && !key) return;
+    if (key) sessionStorage.setItem("hasse-key", key);
+    stop();
+    removed = [...removed, ...ids];
+    hideRemoved();
+    clearTimeout(timer);
+    timer = setTimeout(() => carryOut(false), 60_000);
+    undo.querySelector("span").textContent = `${removed.length.toLocaleString("en")} removed from the library. Files in your folders stay.`;
+    undo.hidden = false;
+  }
+  undo.querySelector("button").addEventListener("click", () => {
+    clearTimeout(timer);
+    removed = [];
+    undo.hidden = true;
+    hideRemoved();
+  });
+  addEventListener("pagehide", () => removed.length && carryOut(true));
 
   const DOING = {
     more: () => searchBy("like", "image"),
@@ -171,6 +204,7 @@
   }, true);
   const settle = () => {
     if (!answer.querySelector(".chosen")) stop();
+    hideRemoved();
     start.hidden = !answer.querySelector(".card[data-path]");
   };
   document.addEventListener("htmx:historyRestore", stop);

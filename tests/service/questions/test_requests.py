@@ -42,6 +42,7 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         "has_place": "true",
         "has_captions": "true",
         "versions": "all",
+        "sort": "newest",
     }
     assert data.keys() | {"like"} == LikeQuery.model_fields.keys()
     response = client.post("/search/like", files={"image": png(3)}, data=data)

@@ -420,3 +420,9 @@ def test_commands_with_a_picture_import_nothing_heavy_once_its_network_is_export
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "likely" in ran.stdout
+
+
+def test_search_without_words_lists_what_the_options_select(collection: Path) -> None:
+    shown = hasse("search", "--library", collection, "--sort", "newest", "-n", 3, "--json")
+    assert [hit["image_id"] for hit in json.loads(shown.out)["hits"]] == [1011, 1010, 1009]
+    assert hasse("search", "--library", collection, "-n", 3).status == 1

@@ -21,6 +21,7 @@ from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.networks.efficientnet_lite import LITE
 from hasse.service.cli.collection import additions
 from hasse.service.cli.serving import demo as demo_command
+from hasse.service.cli.serving.serve import is_private
 from hasse.service.cli.terminal.configuration import parse_pairs
 from hasse.service.settings import Settings
 from hasse.service.writing.indexing import identity_of
@@ -251,7 +252,9 @@ def test_demo_with_index_of_another_model_leaves_it_unchanged(
     assert not collection.with_name(f"{collection.name}-scenes").exists()
 
 
-def test_serve_answers_and_ctrl_c_exits_with_status_0(tmp_path: Path) -> None:
+def test_serve_answers_and_takes_the_key_it_prints_and_ctrl_c_exits_with_status_0(
+    tmp_path: Path,
+) -> None:
     library = make_collection(tmp_path, backbone=LITE)
     process = subprocess.Popen(
         [
@@ -273,11 +276,17 @@ def test_serve_answers_and_ctrl_c_exits_with_status_0(tmp_path: Path) -> None:
     with process:
         try:
             lines = [process.stdout.readline()]
-            while "http://" not in lines[-1]:
+            while "#key=" not in lines[-1]:
                 assert lines[-1], process.stderr and process.stderr.read()
                 lines.append(process.stdout.readline())
-            address = next(word for word in lines[-1].split() if word.startswith("http://"))
+            address, _, key = lines[-1].split()[1].partition("/#key=")
             assert httpx.get(f"{address}/readyz", timeout=120).status_code == 200
+            body = {"image_ids": [1000], "keywords": ["Rex"]}
+            for headers, status in (({}, 401), ({"X-API-Key": key}, 204)):
+                written = httpx.post(
+                    f"{address}/annotations", json=body, headers=headers, timeout=120
+                )
+                assert written.status_code == status, written.text
             process.send_signal(signal.SIGINT)
             _, rest = process.communicate(timeout=120)
         finally:
@@ -291,3 +300,23 @@ def test_parse_pairs_accepts_dashes_and_capitals_in_names() -> None:
         "refresh_seconds": "0.5",
         "log_level": "info",
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "private"),
+    [
+        ({}, True),
+        ({"host": "localhost"}, True),
+        ({"host": "::1"}, True),
+        ({"host": "0.0.0.0"}, False),  # noqa: S104
+        ({"host": "photos.example.org"}, False),
+        ({"open_writes": True}, False),
+        ({"write_keys": f"me:{'0' * 64}"}, False),
+        ({"read_keys": f"me:{'0' * 64}"}, False),
+        ({"trusted_proxies": "127.0.0.1"}, False),
+    ],
+)
+def test_only_a_service_of_one_machine_without_keys_makes_one_for_its_run(
+    fields: dict[str, object], private: bool
+) -> None:
+    assert is_private(Settings(**fields)) is private

@@ -58,7 +58,7 @@ def writable_url(settings: Settings) -> Iterator[str]:
         yield url
 
 
-def test_keyboard_reaches_everything_with_visible_focus(page: Page) -> None:
+def test_keyboard_reaches_everything_with_visible_focus(page: Page, url: str) -> None:
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_in_viewport()
     page.keyboard.press("/")
@@ -66,11 +66,11 @@ def test_keyboard_reaches_everything_with_visible_focus(page: Page) -> None:
     assert page.locator("#q").evaluate("box => getComputedStyle(box).outlineStyle") == "solid"
     page.keyboard.type("a/b")
     expect(page.locator("#q")).to_have_value("a/b")
-    page.locator(".view").evaluate("view => view.classList.add('former')")
     page.keyboard.press("Escape")
-    expect(page.locator("#q")).to_have_value("")
-    expect(page.locator(".view:not(.former)")).to_be_visible()  # what is replaced loses its focus
-    expect(page.locator("h1")).to_contain_text("Find pictures")
+    expect(page.locator("#q")).not_to_be_focused()
+    expect(page.locator("#q")).to_have_value("a/b")
+    page.goto(url)
+    page.keyboard.press("/")
     reached = []
     for _ in range(6):
         page.keyboard.press("Tab")
@@ -83,8 +83,31 @@ def test_keyboard_reaches_everything_with_visible_focus(page: Page) -> None:
     page.locator(".chips a").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".view.results")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.locator("h1")).to_contain_text("Find pictures")
+    words = page.locator("#q").input_value()
+    for _ in range(2):
+        page.keyboard.press("Escape")
+    expect(page.locator(".view.results")).to_be_visible()
+    assert page.locator("#q").input_value() == words
+
+
+def test_arrows_move_among_pictures_and_question_mark_shows_the_keys_in_the_viewer(
+    page: Page, url: str
+) -> None:
+    page.goto(f"{url}/?sort=newest")
+    shots = page.locator(".card .shot")
+    page.keyboard.press("ArrowRight")
+    expect(shots.nth(0)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(shots.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    lower = page.evaluate("document.activeElement.getBoundingClientRect().top")
+    assert lower > page.evaluate("document.querySelector('.shot').getBoundingClientRect().bottom")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page.locator("#viewer")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
 
 
 def test_page_has_landmarks_and_names_for_screen_readers(page: Page) -> None:

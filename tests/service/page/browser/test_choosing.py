@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from io import BytesIO
 from zipfile import ZipFile
 
+import pytest
 from PIL import Image
 from playwright.sync_api import Page, Request, expect
 
+from hasse import Client
 from hasse.service.app import create_app
+from hasse.service.http.access import fingerprint, new_key
 from hasse.service.settings import Settings
 from tests.service.collection import make_collection, picture
 from tests.service.page.browser.actions import NEEDS_BROWSER, address, serving
@@ -98,7 +102,6 @@ def test_chosen_pictures_are_annotated_downloaded_and_removed(page: Page, tmp_pa
     settings = Settings(library=library, device="cpu", open_writes=True)
     with serving(create_app(settings)) as url:
         other = page.context.new_page()
-        other.on("dialog", lambda dialog: dialog.accept())
         other.goto(f"{url}/?q=a+dog")
         other.get_by_role("button", name="Choose").click()
         other.locator(".card .shot").first.click()
@@ -120,11 +123,52 @@ def test_chosen_pictures_are_annotated_downloaded_and_removed(page: Page, tmp_pa
         other.get_by_role("button", name="Choose").click()
         other.locator(".card .shot").first.click()
         other.get_by_role("button", name="Remove").click()
-        expect(other.locator(".says")).to_have_count(2)
+        expect(other.locator(".says:visible")).to_have_count(2)
+        other.get_by_role("button", name="Undo").click()
+        expect(other.locator(".says:visible")).to_have_count(3)
+        expect(other.locator("#undo")).to_be_hidden()
+        other.get_by_role("button", name="Choose").click()
+        other.locator(".card .shot").first.click()
+        other.get_by_role("button", name="Remove").click()
+        expect(other.locator("#undo")).to_contain_text("1 removed")
         assert address(other) == "/?q=Rex"
-        other.reload()
-        expect(other.locator(".says")).to_have_count(2)
+        other.goto(f"{url}/page/narrow")  # what a minute had to take back is done now
+        with Client(url) as hasse:
+            while len(hasse.search_images("Rex", evidence="says").hits) > 2:
+                time.sleep(0.05)
         other.close()
+
+
+def test_browser_that_opens_the_address_with_the_key_may_write_and_no_other(
+    page: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    library, key = make_collection(tmp_path_factory.mktemp("keyed")), new_key()
+    settings = Settings(library=library, device="cpu", write_keys=f"this-run:{fingerprint(key)}")
+    with serving(create_app(settings)) as url:
+        other = page.context.new_page()
+        other.goto(f"{url}/?image=1003")
+        expect(other.get_by_label("Your key")).to_be_visible()
+        other.goto(f"{url}/#key={key}")
+        assert address(other) == "/"
+        assert "key" not in other.evaluate("location.hash")
+        other.close()
+        mine = page.context.new_page()  # another tab of the same browser
+        mine.goto(f"{url}/?image=1003")
+        expect(mine.get_by_label("Your key")).to_be_hidden()
+        mine.get_by_label("A caption or a keyword of it").fill("our dog Rex")
+        mine.get_by_role("button", name="Add caption").click()
+        expect(mine.locator(".own li").first).to_be_visible()
+        expect(mine.locator(".own")).to_contain_text("our dog Rex")
+        mine.evaluate(
+            "[sessionStorage, localStorage].map((kept) => kept.setItem('hasse-key', 'old'))"
+        )
+        mine.goto(f"{url}/?image=1003")
+        mine.get_by_label("A caption or a keyword of it").fill("our cat")
+        mine.get_by_role("button", name="Add caption").click()
+        expect(mine.locator(".view.error")).to_be_visible()
+        mine.goto(f"{url}/?image=1003")  # a key that is refused is asked for again
+        expect(mine.get_by_label("Your key")).to_be_visible()
+        mine.close()
 
 
 def test_large_picture_is_reduced_before_it_is_sent(page: Page) -> None:
