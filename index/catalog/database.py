@@ -33,6 +33,10 @@ CATALOG_URL = "catalog.url"
 # SQLite's cache of each connection, negative in KiB. The rows of a batch of searches lie on more
 # pages than its default of 2 MB holds.
 _CACHE = -16_384
+_VOCABULARY = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.documents_vocabulary "
+    "USING fts5vocab(main, documents_words, 'col')"
+)
 # Limits on waiting for a PostgreSQL server: for a connection and for a sign that it is still there.
 _SERVER_TIMEOUTS = {
     "connect_timeout": 5,
@@ -53,6 +57,25 @@ _SMALLEST = sql.text(
 LOCK_SECONDS = 10.0  # how long a statement waits for a lock of another connection
 
 
+class _Statements(threading.local):
+    """Number of statements of a thread."""
+
+    count = 0
+
+
+_STATEMENTS = _Statements()
+
+
+def count_statement(*_: Any) -> None:
+    """Count a statement that this thread has sent to a database."""
+    _STATEMENTS.count += 1
+
+
+def statement_count() -> int:
+    """Return how many reading statements this thread has sent to databases."""
+    return _STATEMENTS.count
+
+
 class Database:
     """Connections to one database. Reads and writes have a connection pool each."""
 
@@ -71,6 +94,7 @@ class Database:
         else:
             self._writer = _server_engine(self.url, lock_seconds)
             self._reader = _server_engine(self.url, lock_seconds)
+        sql.event.listen(self._reader, "after_cursor_execute", count_statement)
         self.dialect = self._reader.dialect
         self._driver: Any = self.dialect.loaded_dbapi
         self._session = threading.local()
@@ -92,6 +116,17 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a read transaction, in which all reads see one instant."""
         with self._report_damage(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def searching(self) -> Iterator[Connection]:
+        """Open a read transaction whose statements use indexes, whatever the server's statistics.
+
+        A server that has not analysed its tables yet, or that guesses, would read whole tables.
+        """
+        with self.reading() as connection:
+            if self.is_server:
+                connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
             yield connection
 
     @contextmanager
@@ -164,6 +199,7 @@ class Database:
         with self._report_damage(), closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(lookup, {"ids": ids})
+            count_statement()
             row = cursor.fetchone()
             cursor.close()
         return tuple(row or ())
@@ -337,6 +373,8 @@ def _file_engine(url: sql.URL, begin: str, file: OpenedFile, lock_seconds: float
         )
         for pragma in settings:
             cursor.execute(f"PRAGMA {pragma}")
+        # The words of the text index; SQLite reads them from the index itself.
+        cursor.execute(_VOCABULARY)
         cursor.close()
 
     @sql.event.listens_for(engine, "begin")

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, METADATA, WRITTEN
-from hasse.index.catalog.text_search import documents_with
+from hasse.index.catalog.text_statements import documents_with
 from hasse.index.catalog.validation import text_fault
 from hasse.index.errors import BadQueryError
 from hasse.index.types import Ids, Kind
@@ -104,7 +104,7 @@ class Selection:
             statement = statement.join(IMAGES)
             if not self.written:
                 statement = statement.where(CAPTIONS.c.id.not_in(sql.select(WRITTEN.c.caption_id)))
-        with catalog.reading() as connection:
+        with catalog.searching() as connection:
             statement = statement.where(*self.conditions(connection, folder))
             return np.fromiter(connection.execute(statement).scalars(), np.int64)
 

@@ -1,7 +1,7 @@
 """Parses a query into words, quoted phrases and exclusions. Any text is a valid query.
 
-Texts and queries are folded in the same way before words are compared. Case, accents, the width of
-letters, ß and ligatures do not matter. All characters except letters and numbers separate words.
+Texts and queries are folded in the same way before words are compared. Case, accents, vowel marks,
+the width of letters, ß and ligatures do not matter. All characters except letters and numbers separate words.
 Chinese and Japanese have no spaces: each of their characters is a word, and a longer word is a
 phrase.
 """
@@ -19,7 +19,12 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "þ": "th"}
 )
-_ACCENTS = re.compile("[\u0300-\u036f]")
+# Accents, and the vowel marks of Hebrew, Arabic and Syriac, which people leave out; the Arabic
+# tatweel only lengthens a word. Vowel signs of other scripts, such as Hindi's, are letters.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640"
+    "\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a]"
+)
 # Han with its extensions, Hiragana and Katakana. Ranges are enough, because digits and signs are
 # folded before.
 _SINGLE_CHARACTER_WORDS = re.compile(
@@ -106,6 +111,11 @@ def fold(text: str) -> str:
         plain = _SINGLE_CHARACTER_WORDS.sub(r" \g<0> ", plain)
         words = "".join(map(_letter_or_space, plain)).split()
     return " ".join([word[:_WORD_CHARACTERS] for word in words])
+
+
+def is_hangul(letter: str) -> bool:
+    """Return whether a letter is a Korean syllable."""
+    return "\uac00" <= letter <= "\ud7a3"
 
 
 def _letter_or_space(character: str) -> str:

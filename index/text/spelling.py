@@ -1,11 +1,19 @@
-"""Words that differ from a misspelt one by one letter."""
+"""Other words for one that no text contains: near spellings, and plural and singular."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Iterator
 
+_SHORTEST_SINGULAR = 3
 _BLOCK = 64  # approximate size of a block of letters of another alphabet
+
+
+def inflections(word: str) -> list[str]:
+    """Return the regular plurals of an English word, and its singular if it may be a plural."""
+    singulars = [word.removesuffix(ending) for ending in ("s", "es") if word.endswith(ending)]
+    others = [one for one in singulars if len(one) >= _SHORTEST_SINGULAR and one[-1] != "s"]
+    return [f"{word}s", f"{word}es", *others]
 
 
 def off_by_one(word: str) -> Iterator[str]:

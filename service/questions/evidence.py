@@ -172,14 +172,22 @@ async def find(
     return said, shown
 
 
-def merge(said: TextMatches, shown: Shown | None, *, all_say: bool = False) -> list[Hit]:
+def merge(
+    said: TextMatches,
+    shown: Shown | None,
+    unlikely: Collection[int] = (),
+    *,
+    all_say: bool = False,
+) -> list[Hit]:
     """Return the hits of both kinds, the best first.
 
     Images with all words come first, then images with all words that the model does not know, each
     by violation. The others are fused by rank (reciprocal rank fusion: Cormack, Clarke and
     Buettcher, SIGIR 2009): a hit at rank r of one kind of evidence gets 1 / (60 + r), and one of
-    both kinds the sum. With a search by content, an image without a violation is no hit. `all_say`
-    means that the search was restricted to images whose texts match.
+    both kinds the sum. Texts that only resemble the words come before the images in `unlikely`,
+    which do not show the caption, and after all others. With a search by content, an image without
+    a violation is no hit. `all_say` means that the search was restricted to images whose texts
+    match.
     """
     best: Violations = {} if shown is None else shown.best
     violations: Violations = {} if shown is None else best | shown.others
@@ -190,10 +198,12 @@ def merge(said: TextMatches, shown: Shown | None, *, all_say: bool = False) -> l
 
     ahead = dict.fromkeys((*by_violation(said.all_words), *by_violation(said.unknown_words)))
     rest = _fused(*([id_ for id_ in ids if id_ not in ahead] for ids in (best, said.partial)))
-    saying = {*said.all_words, *said.unknown_words, *said.partial}
+    saying = {*said.all_words, *said.unknown_words, *said.partial, *said.resembling}
+    last = [id_ for id_ in rest if id_ in unlikely and id_ not in saying]
+    others = [id_ for id_ in rest if id_ not in last and id_ not in said.resembling]
     return [
         Hit(id_, violations.get(id_), all_say or id_ in saying)
-        for id_ in chain(ahead, rest)
+        for id_ in dict.fromkeys((*ahead, *others, *said.resembling, *last))
         if shown is None or id_ in violations
     ]
 
@@ -257,7 +267,7 @@ async def _find_said(
     knows = engine.vocabulary.knows
 
     def match() -> TextMatches:
-        with index.catalog.reading() as connection:
+        with index.catalog.searching() as connection:
             selection = key.selection
             conditions = selection.conditions(connection, index.folder) if selection else ()
             matches = match_texts(connection, question.query, knows, limit, counts, conditions)
