@@ -81,7 +81,7 @@ def _points(rng: np.random.Generator, rows: int, dimension: int) -> Any:
 
 
 def _queries(index: Index) -> list[str]:
-    """Return queries of two words of one caption, common and rare ones, a tenth of them misspelt."""
+    """Return queries of two words of one caption, common and rare ones, a tenth misspelt."""
     rng = np.random.default_rng(1)
     ids = rng.choice(index.info().captions, _QUERIES, replace=False).tolist()
     rows = index.catalog.captions(ids).values()

@@ -22,6 +22,7 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from hasse.index.catalog.database_errors import sqlite_path, to_index_error
 from hasse.index.catalog.database_file import OpenedFile
 from hasse.index.catalog.schema import META
+from hasse.index.catalog.statements import count_statement
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from hasse.models.errors import pip_install
 
@@ -55,25 +56,6 @@ _SMALLEST = sql.text(
     "AND classid = hashtext(current_schema() || ' hasse generations')::oid"
 )
 LOCK_SECONDS = 10.0  # how long a statement waits for a lock of another connection
-
-
-class _Statements(threading.local):
-    """Number of statements of a thread."""
-
-    count = 0
-
-
-_STATEMENTS = _Statements()
-
-
-def count_statement(*_: Any) -> None:
-    """Count a statement that this thread has sent to a database."""
-    _STATEMENTS.count += 1
-
-
-def statement_count() -> int:
-    """Return how many reading statements this thread has sent to databases."""
-    return _STATEMENTS.count
 
 
 class Database:

@@ -2,9 +2,9 @@
 
 A document has two columns: `human` (captions, names, metadata, text in the picture) and `written`
 (captions by models). SQLite indexes documents by FTS5, once by words and once by trigrams;
-PostgreSQL by full text and, where it can be installed, pg_trgm. `documents_vocabulary` has the words
-of `human`; SQLite reads them from its index. Triggers or the server update these indexes in the
-transaction that changes the table.
+PostgreSQL by full text and, where it can be installed, pg_trgm. `documents_vocabulary` has the
+words of `human`; SQLite reads them from its index. Triggers or the server update these indexes in
+the transaction that changes the table.
 """
 
 from __future__ import annotations
@@ -56,29 +56,18 @@ END""",
     VALUES ('delete', old.image_id, old.human);
 END""",
 )
-# The terms of documents, and how many documents contain each.
-_TERMS = (
-    "SELECT term, count(*) AS doc FROM (SELECT DISTINCT image_id, "
-    "unnest(string_to_array(human, ' ')) AS term FROM {}) AS terms WHERE term <> '|' GROUP BY term"
-)
+# Only adds: a word that is not said any more is counted before it is used. A count of documents for
+# each word would be updated by each document, and a transaction keeps all versions of a row.
+_ADD_TERMS = """INSERT INTO documents_vocabulary
+  SELECT DISTINCT unnest(string_to_array(human, ' ')) FROM {} ON CONFLICT DO NOTHING"""
 _VOCABULARY = (
-    'CREATE TABLE documents_vocabulary (term TEXT COLLATE "C" PRIMARY KEY, doc BIGINT NOT NULL)',
-    "INSERT INTO documents_vocabulary " + _TERMS.format("documents"),
-    f"""CREATE FUNCTION add_terms() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-  INSERT INTO documents_vocabulary AS known {_TERMS.format("changed")}
-    ON CONFLICT (term) DO UPDATE SET doc = known.doc + excluded.doc;
-  RETURN NULL; END $$""",
-    f"""CREATE FUNCTION remove_terms() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-  WITH gone AS MATERIALIZED ({_TERMS.format("changed")}),
-    last AS (DELETE FROM documents_vocabulary AS known USING gone
-      WHERE known.term = gone.term AND known.doc <= gone.doc)
-  UPDATE documents_vocabulary AS known SET doc = known.doc - gone.doc FROM gone
-    WHERE known.term = gone.term AND known.doc > gone.doc;
-  RETURN NULL; END $$""",
-    "CREATE TRIGGER terms_added AFTER INSERT ON documents REFERENCING NEW TABLE AS changed "
+    'CREATE TABLE documents_vocabulary (term TEXT COLLATE "C" PRIMARY KEY)',
+    _ADD_TERMS.format("documents"),
+    "CREATE FUNCTION add_terms() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+    + _ADD_TERMS.format("added")
+    + "; RETURN NULL; END $$",
+    "CREATE TRIGGER terms_added AFTER INSERT ON documents REFERENCING NEW TABLE AS added "
     "FOR EACH STATEMENT EXECUTE FUNCTION add_terms()",
-    "CREATE TRIGGER terms_removed AFTER DELETE ON documents REFERENCING OLD TABLE AS changed "
-    "FOR EACH STATEMENT EXECUTE FUNCTION remove_terms()",
 )
 _POSTGRESQL = (
     *_VOCABULARY,
@@ -115,7 +104,7 @@ def _drop_indexes(_table: sql.Table, connection: Connection, **_: object) -> Non
             connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
     else:
         connection.exec_driver_sql("DROP TABLE IF EXISTS documents_vocabulary")
-        connection.exec_driver_sql("DROP FUNCTION IF EXISTS add_terms, remove_terms")
+        connection.exec_driver_sql("DROP FUNCTION IF EXISTS add_terms")
 
 
 def add_vocabulary(database: Database) -> None:

@@ -43,7 +43,7 @@ class Selection:
         near: latitude and longitude in degrees, and the radius in kilometres.
         has_captions: whether the image has human captions.
         phrases: folded texts that must all be in the image's texts.
-        excluded_phrases: folded texts that must not.
+        excluded_phrases: folded texts of which none must be.
     """
 
     split: str | None = None
@@ -108,6 +108,11 @@ class Selection:
             statement = statement.where(*self.conditions(connection, folder))
             return np.fromiter(connection.execute(statement).scalars(), np.int64)
 
+    def newest(self, connection: Connection, folder: Path, limit: int) -> list[int]:
+        """Return the newest selected images, at most `limit`; `folder` is that of the index."""
+        ids = sql.select(IMAGES.c.id).where(*self.conditions(connection, folder))
+        return list(connection.execute(ids.order_by(IMAGES.c.id.desc()).limit(limit)).scalars())
+
     def conditions(self, connection: Connection, folder: Path) -> list[sql.ColumnElement[bool]]:
         """Return the SQL conditions on `IMAGES`; `folder` is the folder of the index."""
         clauses = [*self._by_facts(), *self._by_metadata()]
@@ -161,8 +166,8 @@ class Selection:
     def _by_texts(self, dialect: str) -> Iterator[sql.ColumnElement[bool]]:
         for text in self.phrases:
             yield IMAGES.c.id.in_(documents_with(dialect, text))
-        for text in self.excluded_phrases:
-            yield IMAGES.c.id.not_in(documents_with(dialect, text))
+        if self.excluded_phrases:
+            yield IMAGES.c.id.not_in(documents_with(dialect, *self.excluded_phrases))
 
 
 def captioned_images() -> sql.Select[tuple[int]]:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 from sqlalchemy import Connection
 
-from hasse.index.catalog.database import count_statement
 from hasse.index.catalog.schema import IMAGES
+from hasse.index.catalog.statements import count_statement
 from hasse.index.catalog.text_statements import (
     Column,
     Form,
@@ -150,15 +150,13 @@ def match_texts(
     terms = _resolve(lookup, query.terms, [knows(term.written) for term in query.terms])
     exact = [term.pattern for term in terms if not term.only_resembles]
     unknown = [term.pattern for term in terms if not term.known]
-    exact_unknown = [pattern for pattern in unknown if pattern in exact]
     patterns = [term.pattern for term in terms]
-    is_whole = len(terms) == len(query.terms)
-    is_exact = len(exact) == len(terms)
+    is_exact = exact == patterns
+    whole_patterns = exact if is_exact and len(terms) == len(query.terms) else []
     rare = [pattern for pattern in exact if counts.documents[pattern] < _COMMON]
     whole, unknown_words, resembling, written, *by_pattern = lookup.newest(
-        (patterns if is_whole and is_exact else (), "human"),
-        # If the model knows no word, these are the same.
-        (() if is_whole and unknown == patterns or unknown != exact_unknown else unknown, "human"),
+        (whole_patterns, "human"),
+        (unknown if is_exact and unknown != whole_patterns else (), "human"),
         (() if is_exact else unknown, "human"),
         ([(term.folded, "word") for term in query.terms], "written"),
         *(([pattern], "human") for pattern in rare if len(query.terms) > 1),
@@ -214,8 +212,12 @@ class _DocumentLookup:
             self._counted.update((pattern, count) for pattern, count in counts if count)
         return [self._counted.get(pattern, 0) for pattern in patterns]
 
+    def is_counted(self, word: str) -> bool:
+        """Return whether a document with a word was counted."""
+        return (word, "word") in self._counted
+
     def said(self, words: Sequence[str]) -> set[str]:
-        """Return those words that any document contains."""
+        """Return those words that any document contains, or that one has contained."""
         (said,) = self._row(said_words(self._dialect, words))
         return set(json.loads(said or "[]"))
 
@@ -305,7 +307,8 @@ def _resolve(
         return [term for term in known_terms if term not in resolved and is_tried(term)]
 
     resolve("word", {term: term.folded for term in terms})
-    for form in ("beginning", "part"):
+    forms: tuple[Form, ...] = ("beginning", "part")
+    for form in forms:
         beginnings = unresolved(lambda term: not known_terms[term] and _is_beginning(term.folded))
         resolve(form, {term: term.folded for term in beginnings})
     known_words = unresolved(lambda term: known_terms[term])
@@ -314,8 +317,10 @@ def _resolve(
     others |= {term: list(off_by_one(term.folded)) for term in misspelt[:_MOST_CORRECTED]}
     if words := [*chain.from_iterable(others.values())]:
         said = lookup.said(words)
-        first = {term: next((one for one in each if one in said), "") for term, each in others.items()}
-        resolve("word", {term: word for term, word in first.items() if word})
+        lookup.counts([(word, "word") for word in words if word in said])
+        for term, each in others.items():
+            if word := next((word for word in each if lookup.is_counted(word)), None):
+                resolved[term] = ResolvedTerm(term, word, "word", known_terms[term])
     return [resolved[term] for term in terms if term in resolved]
 
 

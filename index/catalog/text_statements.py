@@ -30,8 +30,10 @@ _RECENT_FIRST = (
     "older AS MATERIALIZED ({found} AND (SELECT count(*) FROM recent) < {limit}) "
     "SELECT id FROM recent UNION SELECT id FROM older"
 )
-_RECENT = f"FROM (SELECT * FROM documents ORDER BY image_id DESC LIMIT {_NEWEST}) AS documents"
+_RECENT = "FROM (SELECT * FROM documents ORDER BY image_id DESC LIMIT {}) AS documents"
 _LISTED = {"sqlite": "json_group_array(id)", "postgresql": "CAST(json_agg(id) AS TEXT)"}
+_LIST = "(SELECT {} FROM ({}) AS list)"
+_COUNT = "(SELECT count(*) FROM ({} LIMIT {}) AS c{})"
 _SAID = {
     "sqlite": "SELECT json_group_array(term) FROM temp.documents_vocabulary "
     "WHERE col = 'human' AND term IN (SELECT value FROM json_each(:words))",
@@ -62,9 +64,11 @@ class Statement(NamedTuple):
         return _NAME.sub(r"%(\1)s", self.text) if dialect == "postgresql" else self.text
 
 
-def documents_with(dialect: str, text: str) -> sql.TextualSelect:
-    """Return the statement for the ids of the documents with a folded text."""
-    return find(dialect, [(text, "word")], "human").subquery(dialect)
+def documents_with(dialect: str, *texts: str) -> sql.TextualSelect:
+    """Return the statement for the ids of the documents with one of some folded texts."""
+    each = [find(dialect, [(text, "word")], "human", f"t{at}_") for at, text in enumerate(texts)]
+    values = {name: value for one in each for name, value in one.values.items()}
+    return Statement(" UNION ".join(one.text for one in each), values).subquery(dialect)
 
 
 def listed(dialect: str) -> sql.ColumnClause[Any]:
@@ -73,7 +77,7 @@ def listed(dialect: str) -> sql.ColumnClause[Any]:
 
 
 def said_words(dialect: str, words: Sequence[str]) -> Statement:
-    """Return the statement for the JSON list of those words that any document contains."""
+    """Return the statement for the JSON list of those words that the vocabulary has."""
     return Statement(_SAID[dialect], {"words": json.dumps(words)})
 
 
@@ -82,8 +86,7 @@ def count_each(dialect: str, patterns: Sequence[TextPattern], limit: int) -> Sta
     parts, values = [], dict[str, str | int]()
     for at, pattern in enumerate(patterns):
         statement = find(dialect, [pattern], "human", f"t{at}_")
-        found = f"({statement.ids(dialect)} LIMIT {limit})"
-        parts.append(f"(SELECT count(*) FROM {found} AS c{at})")
+        parts.append(_COUNT.format(statement.ids(dialect), limit, at))
         values |= statement.values
     return Statement(f"SELECT {', '.join(parts)}", values)
 
@@ -99,12 +102,12 @@ def newest_first(
         text = found.ids(dialect)
     else:  # in descending order, SQLite takes twice as long for documents with several words
         if dialect == "postgresql":
-            recent = found.text.replace("FROM documents", _RECENT, 1)
+            recent = found.text.replace("FROM documents", _RECENT.format(_NEWEST), 1)
             found = found._replace(
                 text=_RECENT_FIRST.format(recent=recent, found=found.text, limit=limit)
             )
         text = f"{found.text} ORDER BY id DESC LIMIT {limit}"
-    ids = f"(SELECT {_LISTED[dialect]} FROM ({text}) AS list)"
+    ids = _LIST.format(_LISTED[dialect], text)
     return _IF_GENERATED.format(ids) if column == "written" else ids
 
 

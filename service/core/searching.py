@@ -213,6 +213,7 @@ def image_hit_fields(
                 if violation is None
                 else {"violation": violation, "probability": probability},
                 "says": [],
+                "may_show": [],
                 "captions": [text for text, writer in row.captions if writer is None],
                 "written_captions": [text for text, writer in row.captions if writer is not None],
                 "versions": [
