@@ -38,6 +38,7 @@ _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.documents_vocabulary "
     "USING fts5vocab(main, documents_words, 'col')"
 )
+_BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_nestloop = off"
 # Limits on waiting for a PostgreSQL server: for a connection and for a sign that it is still there.
 _SERVER_TIMEOUTS = {
     "connect_timeout": 5,
@@ -104,11 +105,12 @@ class Database:
     def searching(self) -> Iterator[Connection]:
         """Open a read transaction whose statements use indexes, whatever the server's statistics.
 
-        A server that has not analysed its tables yet, or that guesses, would read whole tables.
+        A server that has not analysed its tables yet, or that guesses, would read whole tables, or
+        compare each row of one list with each of another.
         """
         with self.reading() as connection:
             if self.is_server:
-                connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+                connection.exec_driver_sql(_BY_INDEX)
             yield connection
 
     @contextmanager

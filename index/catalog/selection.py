@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, METADATA, WRITTEN
-from hasse.index.catalog.text_statements import documents_with
+from hasse.index.catalog.text_statements import says
 from hasse.index.catalog.validation import text_fault
 from hasse.index.errors import BadQueryError
 from hasse.index.types import Ids, Kind
@@ -165,9 +165,9 @@ class Selection:
 
     def _by_texts(self, dialect: str) -> Iterator[sql.ColumnElement[bool]]:
         for text in self.phrases:
-            yield IMAGES.c.id.in_(documents_with(dialect, text))
+            yield says(dialect, IMAGES.c.id, text)
         if self.excluded_phrases:
-            yield IMAGES.c.id.not_in(documents_with(dialect, *self.excluded_phrases))
+            yield sql.not_(says(dialect, IMAGES.c.id, *self.excluded_phrases))
 
 
 def captioned_images() -> sql.Select[tuple[int]]:

@@ -64,11 +64,19 @@ class Statement(NamedTuple):
         return _NAME.sub(r"%(\1)s", self.text) if dialect == "postgresql" else self.text
 
 
-def documents_with(dialect: str, *texts: str) -> sql.TextualSelect:
-    """Return the statement for the ids of the documents with one of some folded texts."""
+def says(dialect: str, image_id: sql.ColumnElement[int], *texts: str) -> sql.ColumnElement[bool]:
+    """Return the condition that the document of an image has one of some folded texts.
+
+    SQLite finds them once for IN. PostgreSQL joins; where it expects many, it would search for each
+    image in a list for IN.
+    """
     each = [find(dialect, [(text, "word")], "human", f"t{at}_") for at, text in enumerate(texts)]
     values = {name: value for one in each for name, value in one.values.items()}
-    return Statement(" UNION ".join(one.text for one in each), values).subquery(dialect)
+    found = Statement(" UNION ".join(one.text for one in each), values).subquery(dialect)
+    if dialect == "sqlite":
+        return image_id.in_(found)
+    ids = found.subquery()
+    return sql.exists().where(ids.c.id == image_id)
 
 
 def listed(dialect: str) -> sql.ColumnClause[Any]:

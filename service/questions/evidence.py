@@ -15,6 +15,7 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.statements import statement_count
 from hasse.index.catalog.text_search import ResolvedTerm, TextMatches, match_texts
 from hasse.index.search.query import RowCounts
 from hasse.index.text.query import Term, TextQuery, fold
@@ -322,10 +323,18 @@ async def _in_catalog(
     engine: Engine, question: Question, look_up: Callable[[], Result], stages: Stages
 ) -> Result:
     """Call `look_up`, in a thread of the catalog if it reads texts."""
+
+    def counted() -> Result:
+        sent = statement_count()
+        try:
+            return look_up()
+        finally:
+            stages.statements += statement_count() - sent
+
     if not question.by_text:
-        return look_up()
+        return counted()
     with stages.measure("text"):
-        return await engine.in_catalog(look_up)
+        return await engine.in_catalog(counted)
 
 
 def _merged(

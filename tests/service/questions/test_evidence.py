@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -201,6 +202,25 @@ def test_excluded_word_removes_pictures_that_say_its_kinds_and_forms(service: Cl
         hits = search(service, f"a park {query}", k=50).hits
         captions = " ".join(caption for hit in hits for caption in hit.captions)
         assert not {"person", "people", "child"} & set(captions.split())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "a dog",
+        "a dgo in teh paark wiht felxi",
+        "ostsee sunsset canom weekendd birthdaj -people without a cat",
+        '"cat Felix" sleping on a soffa',
+        " ".join(f"wrod{at} felxi{at}" for at in range(30)),
+        "no people",
+    ],
+)
+def test_question_has_at_most_twelve_statements(service: Client, query: str) -> None:
+    for evidence in ("any", "says"):
+        sent = service.post("/search/images", json={"caption": query, "evidence": evidence})
+        statements = re.search(r'statements;desc="(\d+)"', sent.headers["Server-Timing"])
+        assert statements is not None
+        assert 0 < int(statements[1]) <= 12
 
 
 def test_words_of_a_text_with_signs_are_not_unknown(service: Client) -> None:
