@@ -98,10 +98,10 @@ class TextMatches:
         """Return the matches with each image replaced by the first of its versions."""
         kinds = (self.all_words, self.unknown_words, self.partial, self.resembling)
         versions_of = versions([*chain.from_iterable(kinds)])
-        firsts = (
+        all_words, unknown_words, partial, resembling = (
             tuple(dict.fromkeys(versions_of.get(id_, (id_,))[0] for id_ in ids)) for ids in kinds
         )
-        return TextMatches(*firsts, terms=self.terms)
+        return TextMatches(all_words, unknown_words, partial, resembling, self.terms)
 
 
 class DocumentCounts(NamedTuple):
@@ -163,12 +163,16 @@ def match_texts(
     )
     missing = len(query.terms) - len(terms)
     some = _rank_some(patterns, dict(zip(rare, by_pattern, strict=False)), missing, counts)
-    ranked = dict.fromkeys(whole)
-    kinds = []
-    for ids in (unknown_words, (*written, *some[:limit]), resembling):
-        kinds.append(tuple(id_ for id_ in dict.fromkeys(ids) if id_ not in ranked)[:limit])
-        ranked |= dict.fromkeys(ids)
-    return TextMatches(whole, *kinds, terms=tuple(terms))
+    names = _without(unknown_words, whole)
+    partial = _without((*written, *some[:limit]), whole, names)
+    last = _without(resembling, whole, names, partial)
+    return TextMatches(whole, names, partial[:limit], last, tuple(terms))
+
+
+def _without(ids: Iterable[int], *others: Iterable[int]) -> tuple[int, ...]:
+    """Return ids, each once, that are in none of the others."""
+    listed = {*chain.from_iterable(others)}
+    return tuple(id_ for id_ in dict.fromkeys(ids) if id_ not in listed)
 
 
 def find_terms(texts: Sequence[str], terms: Sequence[ResolvedTerm]) -> list[set[int]]:
@@ -238,7 +242,7 @@ class _DocumentLookup:
             columns = (self._selected_list(statement) for *_, statement in statements)
             row: Sequence[Any] = self._connection.execute(sql.select(*columns)).one()
         else:
-            parts = (self._list(*arguments) for _, *arguments in statements)
+            parts = (self._list(*one) for one in (arguments[1:] for arguments in statements))
             values = {name: value for *_, one in statements for name, value in one.values.items()}
             row = self._row(Statement(f"SELECT {', '.join(parts)}", values))
         for (at, *_), ids in zip(statements, row, strict=True):

@@ -251,11 +251,13 @@ def _suggestion(
     for word in unknown[:_MOST_SUGGESTED]:
         if fold(word) not in corrected and (near := nearest(word, engine.vocabulary.words)):
             corrected[fold(word)] = near
-    written = question.request.caption
-    for word in question.query.caption.split() if corrected else ():
+    asked = question.request.caption
+    written = asked
+    for word in question.query.caption.split():
         if (new := corrected.get(fold(word))) is not None:
-            written = written.replace(word, re.sub(r"\w.*\w", lambda _, new=new: new, word), 1)
-    return written if corrected else None
+            whole_word = rf"(?<!\S){re.escape(word)}(?!\S)"
+            written = re.sub(whole_word, re.sub(r"\w.*\w", new, word), written, count=1)
+    return None if written == asked else written
 
 
 async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Shown | None:
@@ -351,7 +353,7 @@ def _merged(
             further = _with_all_words(shown.texts, said.terms)
             said = replace(said, all_words=(*said.all_words, *further))
         others, may_show = _violations_of_matches(engine, question, said, shown)
-        shown = replace(shown, others=others, may_show=shown.may_show | may_show)
+        shown = replace(shown, others=others, may_show={**shown.may_show, **may_show})
         if said.resembling:
             violations = list(shown.best.values())
             judged = caption_probabilities(engine, question.query.caption, violations)
