@@ -8,7 +8,9 @@ from hasse.index import durable
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, catalog_url
+from hasse.index.catalog.documents import add_vocabulary
 from hasse.index.catalog.generation_file import refuse_newer
+from hasse.index.catalog.schema import FORMAT
 from hasse.index.errors import (
     IndexExistsError,
     MissingIndexError,
@@ -63,6 +65,8 @@ def open_catalog(folder: Path) -> Catalog:
                 "build one"
             )
         refuse_newer(catalog.url, catalog.generation())
+        if catalog.format() == FORMAT:
+            add_vocabulary(catalog)
     except BaseException:
         catalog.close()
         raise

@@ -25,6 +25,11 @@ Points = NDArray[np.float32]
 class Words(Protocol):
     """The vocabulary of a model."""
 
+    @property
+    def words(self) -> Sequence[str]:
+        """The known words, frequent ones first; empty if they are not listed."""
+        ...
+
     def knows(self, text: str) -> bool:
         """Return whether any word is known; the model cannot tell texts without one apart."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -55,7 +56,10 @@ class Tokenizer:
 
     Attributes:
         settings: how the encoder wants its texts.
+        words: none, since tokens are parts of words.
     """
+
+    words: Sequence[str] = ()
 
     def __init__(self, content: bytes, settings: TokenSettings) -> None:
         """Read the content of a `tokenizer.json`.

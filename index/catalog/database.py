@@ -22,6 +22,7 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from hasse.index.catalog.database_errors import sqlite_path, to_index_error
 from hasse.index.catalog.database_file import OpenedFile
 from hasse.index.catalog.schema import META
+from hasse.index.catalog.statements import count_statement
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from hasse.models.errors import pip_install
 
@@ -33,6 +34,11 @@ CATALOG_URL = "catalog.url"
 # SQLite's cache of each connection, negative in KiB. The rows of a batch of searches lie on more
 # pages than its default of 2 MB holds.
 _CACHE = -16_384
+_VOCABULARY = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.documents_vocabulary "
+    "USING fts5vocab(main, documents_words, 'col')"
+)
+_BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_nestloop = off"
 # Limits on waiting for a PostgreSQL server: for a connection and for a sign that it is still there.
 _SERVER_TIMEOUTS = {
     "connect_timeout": 5,
@@ -71,6 +77,7 @@ class Database:
         else:
             self._writer = _server_engine(self.url, lock_seconds)
             self._reader = _server_engine(self.url, lock_seconds)
+        sql.event.listen(self._reader, "after_cursor_execute", count_statement)
         self.dialect = self._reader.dialect
         self._driver: Any = self.dialect.loaded_dbapi
         self._session = threading.local()
@@ -92,6 +99,18 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a read transaction, in which all reads see one instant."""
         with self._report_damage(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def searching(self) -> Iterator[Connection]:
+        """Open a read transaction whose statements use indexes, whatever the server's statistics.
+
+        A server that has not analysed its tables yet, or that guesses, would read whole tables, or
+        compare each row of one list with each of another.
+        """
+        with self.reading() as connection:
+            if self.is_server:
+                connection.exec_driver_sql(_BY_INDEX)
             yield connection
 
     @contextmanager
@@ -164,6 +183,7 @@ class Database:
         with self._report_damage(), closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(lookup, {"ids": ids})
+            count_statement()
             row = cursor.fetchone()
             cursor.close()
         return tuple(row or ())
@@ -337,6 +357,8 @@ def _file_engine(url: sql.URL, begin: str, file: OpenedFile, lock_seconds: float
         )
         for pragma in settings:
             cursor.execute(f"PRAGMA {pragma}")
+        # The words of the text index; SQLite reads them from the index itself.
+        cursor.execute(_VOCABULARY)
         cursor.close()
 
     @sql.event.listens_for(engine, "begin")

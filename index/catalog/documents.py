@@ -2,8 +2,9 @@
 
 A document has two columns: `human` (captions, names, metadata, text in the picture) and `written`
 (captions by models). SQLite indexes documents by FTS5, once by words and once by trigrams;
-PostgreSQL by full text and, where it can be installed, pg_trgm. Triggers or the server update these
-indexes in the transaction that changes the table.
+PostgreSQL by full text and, where it can be installed, pg_trgm. `documents_vocabulary` has the
+words of `human`; SQLite reads them from its index. Triggers or the server update these indexes in
+the transaction that changes the table.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 import sqlalchemy as sql
 from sqlalchemy import Column, Connection
 
+from hasse.index.catalog.database import Database
 from hasse.index.catalog.schema import (
     CAPTIONS,
     DOCUMENTS,
@@ -54,7 +56,21 @@ END""",
     VALUES ('delete', old.image_id, old.human);
 END""",
 )
+# Only adds: a word that is not said any more is counted before it is used. A count of documents for
+# each word would be updated by each document, and a transaction keeps all versions of a row.
+_ADD_TERMS = """INSERT INTO documents_vocabulary
+  SELECT DISTINCT unnest(string_to_array(human, ' ')) FROM {} ON CONFLICT DO NOTHING"""
+_VOCABULARY = (
+    'CREATE TABLE documents_vocabulary (term TEXT COLLATE "C" PRIMARY KEY)',
+    _ADD_TERMS.format("documents"),
+    "CREATE FUNCTION add_terms() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN\n"
+    + _ADD_TERMS.format("added")
+    + "; RETURN NULL; END $$",
+    "CREATE TRIGGER terms_added AFTER INSERT ON documents REFERENCING NEW TABLE AS added "
+    "FOR EACH STATEMENT EXECUTE FUNCTION add_terms()",
+)
 _POSTGRESQL = (
+    *_VOCABULARY,
     *(
         f"CREATE INDEX ix_documents_{column} ON documents "
         f"USING gin (array_to_tsvector(string_to_array({column}, ' ')))"
@@ -86,6 +102,23 @@ def _drop_indexes(_table: sql.Table, connection: Connection, **_: object) -> Non
     if connection.dialect.name == "sqlite":
         for name in ("documents_words", "documents_trigrams"):
             connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+    else:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS documents_vocabulary")
+        connection.exec_driver_sql("DROP FUNCTION IF EXISTS add_terms")
+
+
+def add_vocabulary(database: Database) -> None:
+    """Add the words of documents to a catalog of PostgreSQL that 0.3.0 has made."""
+    missing = sql.text("SELECT to_regclass('documents_vocabulary') IS NULL")
+    if not database.is_server:
+        return
+    with database.reading() as connection:
+        if not connection.execute(missing).scalar_one():
+            return
+    with database.writing() as connection:
+        if connection.execute(missing).scalar_one():  # nobody else has added it meanwhile
+            for statement in _VOCABULARY:
+                connection.exec_driver_sql(statement)
 
 
 def refresh(connection: Connection, image_ids: Iterable[int]) -> None:

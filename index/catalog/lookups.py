@@ -43,9 +43,10 @@ class _Arrays(FunctionElement[Any]):
     inherit_cache = True
 
 
-class _Each(FunctionElement[Any]):
-    """The numbers of a JSON array, each a row."""
+class _IsIn(FunctionElement[bool]):
+    """Whether a number is in a JSON array. PostgreSQL looks each of an array up in an index."""
 
+    type = sql.Boolean()
     inherit_cache = True
 
 
@@ -53,33 +54,35 @@ _SYNTAX = {
     "sqlite": {
         _Array: "json_array(%s)",
         _Arrays: "json_group_array(%s)",
-        _Each: "(SELECT value FROM json_each(%s))",
+        _IsIn: "%s IN (SELECT value FROM json_each(%s))",
     },
     "postgresql": {
         _Array: "json_build_array(%s)",
         _Arrays: "coalesce(json_agg(%s), '[]'::json)",
-        _Each: "(SELECT value::bigint FROM json_array_elements_text(CAST(%s AS JSON)))",
+        _IsIn: "%s = ANY(ARRAY("
+        "SELECT value::bigint FROM json_array_elements_text(CAST(%s AS JSON))))",
     },
 }
 
 
 @compiles(_Array)
 @compiles(_Arrays)
-@compiles(_Each)
+@compiles(_IsIn)
 def _compiled(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
-    arguments: str = compiler.process(element.clause_expr.element, **options)
-    return _SYNTAX[compiler.dialect.name][type(element)] % arguments
+    arguments = [compiler.process(one, **options) for one in element.clauses]
+    values = tuple(arguments) if isinstance(element, _IsIn) else ", ".join(arguments)
+    return _SYNTAX[compiler.dialect.name][type(element)] % values
 
 
 def _in_ids(column: Column[Any]) -> sql.ColumnElement[bool]:
     """Return the condition that `column` is one of `:ids`."""
-    return column.bool_op("IN")(_Each(sql.bindparam("ids", type_=Text)))
+    return _IsIn(column, sql.bindparam("ids", type_=Text))
 
 
 def without_ids(image_ids: Sequence[int]) -> sql.ColumnElement[bool]:
     """Return the condition that an image is none of these; there may be any number of them."""
     ids = sql.bindparam(None, json.dumps(image_ids), type_=Text, unique=True)
-    return IMAGES.c.id.bool_op("NOT IN")(_Each(ids))
+    return ~_IsIn(IMAGES.c.id, ids)
 
 
 def _rows_by(column: Column[Any], *columns: sql.ColumnElement[Any]) -> Select[Any]:

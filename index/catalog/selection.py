@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.locations import Locations
 from hasse.index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, METADATA, WRITTEN
-from hasse.index.catalog.text_search import documents_with
+from hasse.index.catalog.text_statements import says
 from hasse.index.catalog.validation import text_fault
 from hasse.index.errors import BadQueryError
 from hasse.index.types import Ids, Kind
@@ -43,7 +43,7 @@ class Selection:
         near: latitude and longitude in degrees, and the radius in kilometres.
         has_captions: whether the image has human captions.
         phrases: folded texts that must all be in the image's texts.
-        excluded_phrases: folded texts that must not.
+        excluded_phrases: folded texts of which none must be.
     """
 
     split: str | None = None
@@ -104,9 +104,14 @@ class Selection:
             statement = statement.join(IMAGES)
             if not self.written:
                 statement = statement.where(CAPTIONS.c.id.not_in(sql.select(WRITTEN.c.caption_id)))
-        with catalog.reading() as connection:
+        with catalog.searching() as connection:
             statement = statement.where(*self.conditions(connection, folder))
             return np.fromiter(connection.execute(statement).scalars(), np.int64)
+
+    def newest(self, connection: Connection, folder: Path, limit: int) -> list[int]:
+        """Return the newest selected images, at most `limit`; `folder` is that of the index."""
+        ids = sql.select(IMAGES.c.id).where(*self.conditions(connection, folder))
+        return list(connection.execute(ids.order_by(IMAGES.c.id.desc()).limit(limit)).scalars())
 
     def conditions(self, connection: Connection, folder: Path) -> list[sql.ColumnElement[bool]]:
         """Return the SQL conditions on `IMAGES`; `folder` is the folder of the index."""
@@ -160,9 +165,9 @@ class Selection:
 
     def _by_texts(self, dialect: str) -> Iterator[sql.ColumnElement[bool]]:
         for text in self.phrases:
-            yield IMAGES.c.id.in_(documents_with(dialect, text))
-        for text in self.excluded_phrases:
-            yield IMAGES.c.id.not_in(documents_with(dialect, text))
+            yield says(dialect, IMAGES.c.id, text)
+        if self.excluded_phrases:
+            yield sql.not_(says(dialect, IMAGES.c.id, *self.excluded_phrases))
 
 
 def captioned_images() -> sql.Select[tuple[int]]:

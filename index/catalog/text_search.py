@@ -7,40 +7,39 @@ images first. So both give the same answers.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log1p
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 from sqlalchemy import Connection
 
 from hasse.index.catalog.schema import IMAGES
-from hasse.index.text.query import Term, TextQuery, fold
-from hasse.index.text.spelling import off_by_one
+from hasse.index.catalog.statements import count_statement
+from hasse.index.catalog.text_statements import (
+    Column,
+    Form,
+    Statement,
+    TextPattern,
+    count_each,
+    find,
+    listed,
+    newest_first,
+    said_words,
+    spaces,
+)
+from hasse.index.text.query import Term, TextQuery, fold, is_hangul
+from hasse.index.text.spelling import inflections, off_by_one
 
-Form: TypeAlias = Literal["word", "beginning", "part"]
-Column: TypeAlias = Literal["human", "written"]
-
-FORMS: tuple[Form, ...] = ("word", "beginning", "part")
 _SHORTEST_PART = 3  # characters of a beginning or a part of a word: one trigram
+_SHORTEST_HANGUL = 2  # syllables: each is a letter or two more in other scripts
 _SHORTEST_CORRECTED = 4
+_MOST_CORRECTED = 4  # words of a query: each has hundreds of near spellings
 _COMMON = 1_000  # documents: more frequent words distinguish pictures no better
 _SHARE = 0.4  # minimum share of the weight of a query that a document must have
-_NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a parameter of a statement
-_ID = sql.column("id", sql.BigInteger)
-_BY_WORDS = "SELECT rowid AS id FROM documents_words"
-_BY_TRIGRAMS = "SELECT rowid AS id FROM documents_trigrams"
 _CACHE_LIMIT = 20_000  # counts: queries rarely have more different words
-_LIST = "(SELECT {} FROM ({}) AS list{})"
-_IF_GENERATED = "CASE WHEN EXISTS (SELECT 1 FROM written) THEN {} END"  # captions
-_LISTED = {"sqlite": "json_group_array(id)", "postgresql": "CAST(json_agg(id) AS TEXT)"}
-_COUNT = "(SELECT count(*) FROM ({} LIMIT {}) AS c{})"
-
-
-TextPattern: TypeAlias = tuple[str, Form]  # a folded text, and the form to match in documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class ResolvedTerm:
     """A term of a query in the form that documents contain.
 
     Attributes:
-        text: the folded term; a correction of it if no document contains the term.
+        text: the folded term; if no document contains the term, another form or a correction of it.
         form: whether it matches words, beginnings of words, or parts of words.
         known: whether the model knows the term.
     """
@@ -60,8 +59,13 @@ class ResolvedTerm:
 
     @property
     def is_corrected(self) -> bool:
-        """Whether `text` is a correction."""
-        return self.text != self.term.folded
+        """Whether `text` is a correction; a word that the model knows is spelt right."""
+        return self.text != self.term.folded and not self.known
+
+    @property
+    def only_resembles(self) -> bool:
+        """Whether documents have another word that only resembles the term."""
+        return self.is_corrected or self.form == "part"
 
     @property
     def pattern(self) -> TextPattern:
@@ -76,26 +80,28 @@ class TextMatches:
     Attributes:
         all_words: images with all words.
         unknown_words: images with all words that the model does not know.
-        partial: images with weaker matches: parts of words, generated captions, or only some of the
-            words; the best first.
+        partial: images with weaker matches: generated captions, or only some of the words; the best
+            first.
+        resembling: images with words that only resemble those of the query.
         terms: the terms that any document contains.
     """
 
     all_words: tuple[int, ...] = ()
     unknown_words: tuple[int, ...] = ()
     partial: tuple[int, ...] = ()
+    resembling: tuple[int, ...] = ()
     terms: tuple[ResolvedTerm, ...] = ()
 
     def merge_versions(
         self, versions: Callable[[Iterable[int]], Mapping[int, Sequence[int]]]
     ) -> TextMatches:
         """Return the matches with each image replaced by the first of its versions."""
-        kinds = (self.all_words, self.unknown_words, self.partial)
+        kinds = (self.all_words, self.unknown_words, self.partial, self.resembling)
         versions_of = versions([*chain.from_iterable(kinds)])
-        all_words, unknown_words, partial = (
+        all_words, unknown_words, partial, resembling = (
             tuple(dict.fromkeys(versions_of.get(id_, (id_,))[0] for id_ in ids)) for ids in kinds
         )
-        return TextMatches(all_words, unknown_words, partial, self.terms)
+        return TextMatches(all_words, unknown_words, partial, resembling, self.terms)
 
 
 class DocumentCounts(NamedTuple):
@@ -142,56 +148,41 @@ def match_texts(
         return TextMatches()
     lookup = _DocumentLookup(connection, limit, counts, selected)
     terms = _resolve(lookup, query.terms, [knows(term.written) for term in query.terms])
-    patterns = [term.pattern for term in terms]
+    exact = [term.pattern for term in terms if not term.only_resembles]
     unknown = [term.pattern for term in terms if not term.known]
-    is_whole = len(terms) == len(query.terms)
-    rare = [pattern for pattern in patterns if counts.documents[pattern] < _COMMON]
-    whole, unknown_words, written, *by_pattern = lookup.newest(
-        (patterns if is_whole else (), "human"),
-        # If the model knows no word, these are the same.
-        (() if is_whole and unknown == patterns else unknown, "human"),
+    patterns = [term.pattern for term in terms]
+    is_exact = exact == patterns
+    whole_patterns = exact if is_exact and len(terms) == len(query.terms) else []
+    rare = [pattern for pattern in exact if counts.documents[pattern] < _COMMON]
+    whole, unknown_words, resembling, written, *by_pattern = lookup.newest(
+        (whole_patterns, "human"),
+        (unknown if is_exact and unknown != whole_patterns else (), "human"),
+        (() if is_exact else unknown, "human"),
         ([(term.folded, "word") for term in query.terms], "written"),
         *(([pattern], "human") for pattern in rare if len(query.terms) > 1),
     )
-    is_strong = all(term.form == "word" or not term.known for term in terms)
-    all_words, parts = (whole, ()) if is_strong else ((), whole)
     missing = len(query.terms) - len(terms)
     some = _rank_some(patterns, dict(zip(rare, by_pattern, strict=False)), missing, counts)
-    strong = dict.fromkeys(all_words)
-    unknown_words = tuple(id_ for id_ in unknown_words if id_ not in strong)
-    strong |= dict.fromkeys(unknown_words)
-    weak = dict.fromkeys((*parts, *written, *some[:limit]))
-    partial = tuple(id_ for id_ in weak if id_ not in strong)
-    return TextMatches(all_words, unknown_words, partial[:limit], tuple(terms))
+    names = _without(unknown_words, whole)
+    partial = _without((*written, *some[:limit]), whole, names)
+    last = _without(resembling, whole, names, partial)
+    return TextMatches(whole, names, partial[:limit], last, tuple(terms))
+
+
+def _without(ids: Iterable[int], *others: Iterable[int]) -> tuple[int, ...]:
+    """Return ids, each once, that are in none of the others."""
+    listed = {*chain.from_iterable(others)}
+    return tuple(id_ for id_ in dict.fromkeys(ids) if id_ not in listed)
 
 
 def find_terms(texts: Sequence[str], terms: Sequence[ResolvedTerm]) -> list[set[int]]:
     """Return for each text the positions in `terms` of the terms that it contains."""
-    spaces = [_spaces(term.form) for term in terms]
+    around = [spaces(term.form) for term in terms]
     folded = [
-        f"{before}{term.text}{after}" for term, (before, after) in zip(terms, spaces, strict=True)
+        f"{before}{term.text}{after}" for term, (before, after) in zip(terms, around, strict=True)
     ]
     padded = [f" {words} " for words in map(fold, texts)]
     return [{at for at, term in enumerate(folded) if term in words} for words in padded]
-
-
-def documents_with(dialect: str, text: str) -> sql.TextualSelect:
-    """Return the statement for the ids of the documents with a folded text."""
-    return _statement(dialect, [(text, "word")], "human").subquery()
-
-
-class _Statement(NamedTuple):
-    """A statement for ids of documents, and the values of its parameters."""
-
-    text: str
-    values: dict[str, str | int]
-
-    def subquery(self) -> sql.TextualSelect:
-        """Return the statement as a subquery with unique parameter names."""
-        bound: list[sql.BindParameter[Any]] = [
-            sql.bindparam(name, value, unique=True) for name, value in self.values.items()
-        ]
-        return sql.text(self.text).bindparams(*bound).columns(_ID)
 
 
 class _DocumentLookup:
@@ -219,16 +210,20 @@ class _DocumentLookup:
     def counts(self, patterns: Sequence[TextPattern]) -> list[int]:
         """Return the number of documents for each pattern, up to `_COMMON`."""
         missing = [pattern for pattern in patterns if pattern not in self._counted]
-        parts, values = [], dict[str, str | int]()
-        for at, pattern in enumerate(missing):
-            statement = _statement(self._dialect, [pattern], "human", f"t{at}_")
-            parts.append(_COUNT.format(statement.text, _COMMON, at))
-            values |= statement.values
-        if parts:
-            row = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
+        if missing:
+            row = self._row(count_each(self._dialect, missing, _COMMON))
             counts = zip(missing, row, strict=True)
             self._counted.update((pattern, count) for pattern, count in counts if count)
         return [self._counted.get(pattern, 0) for pattern in patterns]
+
+    def is_counted(self, word: str) -> bool:
+        """Return whether a document with a word was counted."""
+        return (word, "word") in self._counted
+
+    def said(self, words: Sequence[str]) -> set[str]:
+        """Return those words that any document contains, or that one has contained."""
+        (said,) = self._row(said_words(self._dialect, words))
+        return set(json.loads(said or "[]"))
 
     def newest(self, *lists: tuple[Sequence[TextPattern], Column]) -> list[tuple[int, ...]]:
         """Return, for each list of patterns, the newest selected documents that match them all.
@@ -236,7 +231,7 @@ class _DocumentLookup:
         An empty list has no documents. One statement finds all.
         """
         statements = [
-            (at, patterns, column, _statement(self._dialect, patterns, column, f"t{at}_"))
+            (at, patterns, column, find(self._dialect, patterns, column, f"t{at}_"))
             for at, (patterns, column) in enumerate(lists)
             if patterns
         ]
@@ -247,44 +242,27 @@ class _DocumentLookup:
             columns = (self._selected_list(statement) for *_, statement in statements)
             row: Sequence[Any] = self._connection.execute(sql.select(*columns)).one()
         else:
-            parts = (self._list(*arguments) for arguments in statements)
+            parts = (self._list(*one) for one in (arguments[1:] for arguments in statements))
             values = {name: value for *_, one in statements for name, value in one.values.items()}
-            row = self._row(_Statement(f"SELECT {', '.join(parts)}", values))
+            row = self._row(Statement(f"SELECT {', '.join(parts)}", values))
         for (at, *_), ids in zip(statements, row, strict=True):
             newest[at] = tuple(sorted(json.loads(ids or "[]"), reverse=True)[: self._limit])
         return newest
 
-    def first_of(self, words: Sequence[str]) -> str | None:
-        """Return the first of some words that any document contains."""
-        for word in words:
-            statement = _statement(self._dialect, [(word, "word")], "human")
-            if self._row(statement._replace(text=f"{statement.text} LIMIT 1")):
-                return word
-        return None
+    def _list(self, patterns: Sequence[TextPattern], column: Column, statement: Statement) -> str:
+        few = column == "human" and len(patterns) > 1
+        few &= any(self._counted.get(pattern, _COMMON) < _COMMON for pattern in patterns)
+        return newest_first(self._dialect, statement, column, self._limit, are_few=few)
 
-    def _list(
-        self, at: int, patterns: Sequence[TextPattern], column: Column, statement: _Statement
-    ) -> str:
-        text = statement.text
-        are_few = any(self._counted.get(pattern, _COMMON) < _COMMON for pattern in patterns)
-        # In descending order, SQLite takes twice as long for documents with several words.
-        if column == "written" or len(patterns) == 1 or not are_few:
-            text = f"{text} ORDER BY id DESC LIMIT {self._limit}"
-        ids = _LIST.format(_LISTED[self._dialect], text, at)
-        return _IF_GENERATED.format(ids) if column == "written" else ids
-
-    def _selected_list(self, statement: _Statement) -> sql.ScalarSelect[Any]:
-        ids = statement.subquery().subquery()
+    def _selected_list(self, statement: Statement) -> sql.ScalarSelect[Any]:
+        ids = statement.subquery(self._dialect).subquery()
         chosen = sql.exists().where(IMAGES.c.id == ids.c.id, *self._selected)
         newest = sql.select(ids.c.id).where(chosen).order_by(ids.c.id.desc()).limit(self._limit)
-        listed: sql.ColumnClause[Any] = sql.literal_column(_LISTED[self._dialect])
-        return sql.select(listed).select_from(newest.subquery()).scalar_subquery()
+        return sql.select(listed(self._dialect)).select_from(newest.subquery()).scalar_subquery()
 
-    def _row(self, statement: _Statement) -> Sequence[Any]:
-        text = statement.text
-        if self._dialect == "postgresql":
-            text = _NAME.sub(r"%(\1)s", text)
-        self._cursor.execute(text, statement.values)
+    def _row(self, statement: Statement) -> Sequence[Any]:
+        self._cursor.execute(statement.for_driver(self._dialect), statement.values)
+        count_statement()
         row: Sequence[Any] = self._cursor.fetchone() or ()
         return row
 
@@ -314,93 +292,46 @@ def _rank_some(
 def _resolve(
     lookup: _DocumentLookup, terms: Sequence[Term], known: Sequence[bool]
 ) -> list[ResolvedTerm]:
-    """Return the terms that any document contains, each in its form there."""
-    counts = lookup.counts([(term.folded, "word") for term in terms])
-    resolved = (
-        ResolvedTerm(term, term.folded, "word", knows)
-        if count
-        else _resolve_otherwise(lookup, term, knows)
-        for term, knows, count in zip(terms, known, counts, strict=True)
-    )
-    return [term for term in resolved if term is not None]
+    """Return the terms that any document contains, each in its form there.
 
-
-def _resolve_otherwise(lookup: _DocumentLookup, term: Term, known: bool) -> ResolvedTerm | None:
-    """Resolve a term that is no word in any document, as the beginning or a part of a word.
-
-    If no document contains it at all, a word that differs by one letter replaces it.
+    A term that the model knows is spelt right: documents contain it or an inflection of it. A term
+    that neither the model nor any text knows may be the beginning or a part of a word, or misspelt.
+    One statement looks up all terms in each form.
     """
-    if len(term.folded) >= _SHORTEST_PART:
-        for form in FORMS[1:]:
-            if any(lookup.counts([(term.folded, form)])):
-                return ResolvedTerm(term, term.folded, form, known)
-    if len(term.folded) >= _SHORTEST_CORRECTED and " " not in term.folded:
-        near = lookup.first_of(list(off_by_one(term.folded)))
-        if near is not None and any(lookup.counts([(near, "word")])):
-            return ResolvedTerm(term, near, "word", known)
-    return None
+    resolved: dict[Term, ResolvedTerm] = {}
+    known_terms = dict(zip(terms, known, strict=True))
+
+    def resolve(form: Form, texts: Mapping[Term, str]) -> None:
+        counts = lookup.counts([(text, form) for text in texts.values()])
+        for (term, text), count in zip(texts.items(), counts, strict=True):
+            if count:
+                resolved[term] = ResolvedTerm(term, text, form, known_terms[term])
+
+    def unresolved(is_tried: Callable[[Term], bool]) -> list[Term]:
+        return [term for term in known_terms if term not in resolved and is_tried(term)]
+
+    resolve("word", {term: term.folded for term in terms})
+    forms: tuple[Form, ...] = ("beginning", "part")
+    for form in forms:
+        beginnings = unresolved(lambda term: not known_terms[term] and _is_beginning(term.folded))
+        resolve(form, {term: term.folded for term in beginnings})
+    known_words = unresolved(lambda term: known_terms[term])
+    misspelt = unresolved(lambda term: not known_terms[term] and _may_be_misspelt(term.folded))
+    others = {term: inflections(term.folded) for term in known_words}
+    others |= {term: list(off_by_one(term.folded)) for term in misspelt[:_MOST_CORRECTED]}
+    if words := [*chain.from_iterable(others.values())]:
+        said = lookup.said(words)
+        lookup.counts([(word, "word") for word in words if word in said])
+        for term, each in others.items():
+            if word := next((word for word in each if lookup.is_counted(word)), None):
+                resolved[term] = ResolvedTerm(term, word, "word", known_terms[term])
+    return [resolved[term] for term in terms if term in resolved]
 
 
-def _spaces(form: Form) -> tuple[str, str]:
-    return "" if form == "part" else " ", " " if form == "word" else ""
+def _is_beginning(folded: str) -> bool:
+    shortest = _SHORTEST_HANGUL if is_hangul(folded[0]) else _SHORTEST_PART
+    return len(folded) >= shortest
 
 
-def _statement(
-    dialect: str, patterns: Iterable[TextPattern], column: Column, name: str = "t"
-) -> _Statement:
-    """Return the statement for the ids of documents that match all patterns.
-
-    Names of parameters begin with `name`.
-    """
-    texts = list(patterns)
-    words = [(text, form) for text, form in texts if form != "part"]
-    parts = [text for text, form in texts if form == "part"]
-    compose = _for_sqlite if dialect == "sqlite" else _for_postgresql
-    begin, conditions, values = compose(words, parts, column, name)
-    for at, (text, form) in enumerate(words):
-        if " " in text:  # its words must be adjacent
-            before, after = _spaces(form)
-            conditions.append(f"' ' || {column} || ' ' LIKE :{name}phrase{at}")
-            values[f"{name}phrase{at}"] = f"%{before}{text}{after}%"
-    return _Statement(f"{begin} WHERE {' AND '.join(conditions)}", values)
-
-
-_Parts: TypeAlias = tuple[str, list[str], dict[str, str | int]]  # of a `_Statement`
-
-
-def _for_sqlite(
-    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column, name: str
-) -> _Parts:
-    conditions, values = _likes(parts, name)
-    if not words:
-        return _BY_TRIGRAMS, conditions, values
-    match = " AND ".join(
-        f'"{word}"' + ("*" if form == "beginning" and at == text.count(" ") else "")
-        for text, form in words
-        for at, word in enumerate(text.split())
-    )
-    conditions = [f"rowid IN ({_BY_TRIGRAMS} WHERE {condition})" for condition in conditions]
-    conditions.insert(0, f"documents_words MATCH :{name}words")
-    values[f"{name}words"] = f"{{{column}}} : ({match})"
-    return _BY_WORDS, conditions, values
-
-
-def _for_postgresql(
-    words: Sequence[tuple[str, Form]], parts: Sequence[str], column: Column, name: str
-) -> _Parts:
-    conditions, values = _likes(parts, name)
-    if words:
-        values[f"{name}words"] = " & ".join(
-            f"'{word}'" + (":*" if form == "beginning" and at == text.count(" ") else "")
-            for text, form in words
-            for at, word in enumerate(text.split())
-        )
-        vector = f"array_to_tsvector(string_to_array({column}, ' '))"
-        conditions.append(f"{vector} @@ CAST(:{name}words AS tsquery)")
-    return "SELECT image_id AS id FROM documents", conditions, values
-
-
-def _likes(parts: Sequence[str], name: str) -> tuple[list[str], dict[str, str | int]]:
-    """Return conditions for parts of words. Folded text has no wildcards."""
-    values: dict[str, str | int] = {f"{name}part{at}": f"%{text}%" for at, text in enumerate(parts)}
-    return [f"human LIKE :{key}" for key in values], values
+def _may_be_misspelt(folded: str) -> bool:
+    return len(folded) >= _SHORTEST_CORRECTED and " " not in folded

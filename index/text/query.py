@@ -1,15 +1,16 @@
 """Parses a query into words, quoted phrases and exclusions. Any text is a valid query.
 
-Texts and queries are folded in the same way before words are compared. Case, accents, the width of
-letters, ß and ligatures do not matter. All characters except letters and numbers separate words.
-Chinese and Japanese have no spaces: each of their characters is a word, and a longer word is a
-phrase.
+Texts and queries are folded in the same way before words are compared. Case, accents, vowel marks,
+the width of letters, ß and ligatures do not matter. All characters except letters and numbers
+separate words. Chinese and Japanese have no spaces: each of their characters is a word, and a
+longer word is a phrase.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,15 +20,42 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "þ": "th"}
 )
-_ACCENTS = re.compile("[\u0300-\u036f]")
+# Accents, and the vowel marks of Hebrew, Arabic and Syriac, which people leave out; the Arabic
+# tatweel only lengthens a word. Vowel signs of other scripts, such as Hindi's, are letters.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640"
+    "\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a]"
+)
 # Han with its extensions, Hiragana and Katakana. Ranges are enough, because digits and signs are
 # folded before.
 _SINGLE_CHARACTER_WORDS = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«([^»]*)»')
-_MINUS = re.compile(r'(?:^|(?<=\s))-(?=["\w])(?:"([^"]*)"|(\S+))')
-_WITHOUT = re.compile(r"(?:(?<=\s)|(?<=,))without\s+([^,;.]+)", re.IGNORECASE)
+_QUOTES = r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«([^»]*)»'
+# What ends the things after "no": "no dogs on the beach" leaves out dogs, and looks for a beach.
+_END = (
+    "against along at behind beside besides but by during from has have in inside is are near next "
+    "no not on outside over that under when where which while who with without"
+).replace(" ", "|")
+_THINGS = (
+    rf"[^\s,;.!?\"“„«-][^\s,;.!?\"“„«]*(?:\s+(?!(?:{_END})\b)[^\s,;.!?\"“„«-][^\s,;.!?\"“„«]*)*"
+)
+_JOINED = r"(?:\b(?:with|but|and|has|have|having|there(?:\s+is|\s+are|'s))\s+)?"
+_PARTS = re.compile(
+    rf"""(?P<without>(?:^|(?<=\s))-|(?:(?:^|(?<=[\s,]))(?:without|excluding)\s+))?(?P<quoted>{_QUOTES})
+    |(?:^|(?<=\s))-(?P<word>\w\S*)
+    |(?:^|(?<=[\s,]))(?:without|excluding)\s+(?P<things>{_THINGS})
+    |(?:^|(?<=[\s,])){_JOINED}(?P<nobody>nobody|no[\s-]?one)\b
+    |(?:^|(?<=[\s,])){_JOINED}(?<!\bdo\s)(?<!\bdoes\s)(?:no|not)\s+(?:any\s+)?(?P<absent>{_THINGS})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BETWEEN = re.compile(r"\s+(?:and|or|nor)\s+(?:no\s+|any\s+)?", re.IGNORECASE)
+# "No parking" is a sign: it is read as words.
+_ON_SIGNS = re.compile(
+    r"(?:smoking|parking|entry|entrance|exit|stopping|standing|waiting|trespassing|swimming|diving|"
+    r"fishing|camping|littering|dumping|vacancy|vacancies|turns?|way|limits?)\b|.*\bsigns?\b|\d",
+    re.IGNORECASE,
+)
 _MAX_WORDS = 64  # words of a query that are searched in texts; the model still reads all of them
 # Words of a query that do not distinguish pictures; they are indexed all the same.
 _STOP_WORDS = frozenset(
@@ -52,8 +80,9 @@ class TextQuery:
     """The parts of a query for text search, and the caption for the model.
 
     Attributes:
-        caption: the query without quotation marks and exclusions; may be blank.
+        caption: the query without quoted text and exclusions; may be blank.
         terms: words that the texts of hits should contain; stop words only if there are no others.
+            Without a caption these are the words of quoted texts.
         phrases: folded texts in quotation marks, which the texts of hits must contain.
         excluded: unfolded texts that hits must neither contain nor show.
     """
@@ -64,26 +93,35 @@ class TextQuery:
     excluded: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, query: str) -> Self:
-        """Parse a query."""
+    def read(cls, query: str, knows: Callable[[str], bool] = bool) -> Self:
+        """Parse a query.
+
+        `knows` returns whether the model knows a text. "No" and "not" before other texts are words.
+        """
+        quoted: list[str] = []
         excluded: list[str] = []
 
-        def exclude(match: re.Match[str]) -> str:
-            excluded.append(next(part for part in match.groups() if part is not None).strip())
+        def take(match: re.Match[str]) -> str:
+            if match["quoted"]:
+                text = next(filter(None, match.groups()[2:6]), "")
+                (excluded if match["without"] else quoted).append(text)
+            elif absent := match["absent"]:
+                if _ON_SIGNS.match(absent) or not knows(absent):
+                    return match[0]
+                excluded.extend(_BETWEEN.split(absent))
+            elif things := match["things"]:
+                excluded.extend(_BETWEEN.split(things))
+            else:
+                excluded.append("people" if match["nobody"] else match["word"])
             return " "
 
-        rest = _WITHOUT.sub(exclude, _MINUS.sub(exclude, query))
-        phrases = [
-            fold(next(part for part in match.groups() if part is not None))
-            for match in _QUOTED.finditer(rest)
-        ]
-        plain = _QUOTED.sub(lambda match: " ".join(filter(None, match.groups())), rest)
-        caption = " ".join(plain.split()) if rest != query or plain != rest else query
+        rest = _PARTS.sub(take, query)
+        caption = query if rest == query else " ".join(rest.split())
         return cls(
             caption,
-            terms_of(caption),
-            tuple(dict.fromkeys(filter(None, phrases))),
-            tuple(dict.fromkeys(text for text in excluded if fold(text))),
+            terms_of(caption if caption.strip() else " ".join(quoted)),
+            tuple(dict.fromkeys(filter(None, map(fold, quoted)))),
+            tuple(dict.fromkeys(text.strip() for text in excluded if fold(text))),
         )
 
 
@@ -106,6 +144,11 @@ def fold(text: str) -> str:
         plain = _SINGLE_CHARACTER_WORDS.sub(r" \g<0> ", plain)
         words = "".join(map(_letter_or_space, plain)).split()
     return " ".join([word[:_WORD_CHARACTERS] for word in words])
+
+
+def is_hangul(letter: str) -> bool:
+    """Return whether a letter is a Korean syllable."""
+    return "\uac00" <= letter <= "\ud7a3"
 
 
 def _letter_or_space(character: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from hasse.index.catalog.statements import statement_count
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
@@ -88,6 +89,7 @@ class SearchResult:
     prefilter_seconds: float
     rerank_seconds: float
     metadata_seconds: float
+    statements: int = 0
 
     def image_hits(
         self, shown: ShownPaths, probabilities: Sequence[float | None] | None = None
@@ -215,6 +217,7 @@ def image_hit_fields(
                 if violation is None
                 else {"violation": violation, "probability": probability},
                 "says": [],
+                "may_show": [],
                 "captions": [text for text, writer in row.captions if writer is None],
                 "written_captions": [text for text, writer in row.captions if writer is not None],
                 "versions": [
@@ -301,6 +304,7 @@ class SearchQueue:
         stages.add("prefilter", proposed - first.prefilter_seconds, proposed, done.batch)
         stages.add("rerank", proposed, described, done.batch)
         stages.add("metadata", described, done.ended, done.batch)
+        stages.statements += first.statements
         return done.result
 
     def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[SearchResult]]:
@@ -329,7 +333,7 @@ class SearchQueue:
 
     def _search(self, key: SearchKey, blocks: list[Points]) -> list[SearchResult]:
         snapshot = self._index.snapshot  # keeps the record of later deletions
-        start = perf_counter()
+        start, sent = perf_counter(), statement_count()
         rankings: Sequence[Answer]
         if key.joint:
             rankings = [self._index.search_jointly(key.query, block) for block in blocks]
@@ -355,10 +359,10 @@ class SearchQueue:
             total = ranking.seconds.prefilter + ranking.seconds.rerank
             prefilter = (searched - start) * (ranking.seconds.prefilter / total if total else 0.0)
             rerank, metadata = searched - start - prefilter, described - searched
+            times = prefilter, rerank, metadata
+            statements = statement_count() - sent
             results.append(
-                SearchResult(
-                    ranking, key.offset, images, captions, removal, prefilter, rerank, metadata
-                )
+                SearchResult(ranking, key.offset, images, captions, removal, *times, statements)
             )
         return results
 

@@ -23,7 +23,7 @@ from hasse.service.page.results import distinct, images_of
 from hasse.service.page.sources import shape, srcset
 from hasse.service.page.static_files import static
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import HIT_WORDS, WHERE_WORDS, percent, verdict
+from hasse.service.verdict import WHERE_WORDS, hit_word, percent, verdict
 
 HERE = Path(__file__).parent
 KEEP_URL = ""
@@ -104,7 +104,7 @@ _TEMPLATES.globals.update(
     address=address,
     static=static,
     filters=tuple(FILTERS),
-    hit_words=HIT_WORDS,
+    hit_word=hit_word,
     htmx_config=dumps(_HTMX),
     keys=_KEYS,
     modes=_MODES,

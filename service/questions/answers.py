@@ -82,6 +82,9 @@ class ImageHit(Answer):
             "no text was searched."
         )
     )
+    may_show: list[str] = Field(
+        description="What the caption leaves out and the picture may show all the same."
+    )
     captions: list[str] = Field(description="The image's human captions.")
     written_captions: list[str] = Field(
         description="Generated captions, for an image without human captions."

@@ -7,20 +7,25 @@ The steps are `read`, `find` (what is said: `TextMatches`; what is shown: `Shown
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from hasse.index.catalog.text_search import ResolvedTerm, TextMatches, find_terms, match_texts
+from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.statements import statement_count
+from hasse.index.catalog.text_search import ResolvedTerm, TextMatches, match_texts
 from hasse.index.search.query import RowCounts
 from hasse.index.text.query import Term, TextQuery, fold
-from hasse.index.types import ImageHitRow, Points, SourcedText
+from hasse.index.text.spelling import nearest
+from hasse.index.types import ImageHitRow, Points
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import SearchKey, image_hit_fields, shortest_decimal
+from hasse.service.core.searching import SearchKey, image_hit_fields
 from hasse.service.errors import invalid
+from hasse.service.questions.exclusions import excluded_points, violations_of, without_excluded
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
@@ -28,19 +33,16 @@ from hasse.service.questions.pipeline import (
     search_key,
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
+from hasse.service.questions.snippets import Texts, excerpts, terms_in
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import is_hit, is_true
+from hasse.service.verdict import is_hit, may_be_true
 
 Result = TypeVar("Result")
-Texts: TypeAlias = Mapping[int, Sequence[SourcedText]]  # by image id
 Violations: TypeAlias = dict[int, float]  # by image id
-# Texts of an image, each with the positions of the terms that it contains.
-Matched: TypeAlias = Sequence[tuple[SourcedText, set[int]]]
 
 _MIN_MATCHES = 40  # images to find by text, before the best of them by violation are chosen
 _FUSION = 60  # constant of reciprocal rank fusion, as in the paper
-_SNIPPET = 160  # characters
-_MAX_TEXTS = 3  # texts that a hit lists
+_MOST_SUGGESTED = 4  # words: each is compared with all that the model knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Shown:
         best: their violations, the smallest first.
         others: violations of further images, whose texts match.
         points: points (N,) of the caption and of excluded texts that the model knows.
+        may_show: excluded texts that images may show, by the id of the image.
         rows: catalog rows of the best, and of their other versions, by id.
         texts: texts of the best, if they were needed.
         facts: the fields of an answer besides its hits.
@@ -75,6 +78,7 @@ class Shown:
     best: Violations
     others: Violations = field(default_factory=dict)
     points: Mapping[str, Points] = field(default_factory=dict)
+    may_show: Mapping[int, list[str]] = field(default_factory=dict)
     rows: dict[int, ImageHitRow] = field(default_factory=dict)
     facts: Fields = field(default_factory=dict)
     texts: Texts = field(default_factory=dict)
@@ -95,12 +99,14 @@ class Page(NamedTuple):
         rows: catalog rows of hits and of their other versions, by id.
         versions: ids of other versions of each hit.
         texts: texts of all versions of each hit whose texts match.
+        may_show: as in `Shown`.
     """
 
     hits: Sequence[Hit]
     rows: Mapping[int, ImageHitRow]
     versions: Mapping[int, Sequence[int]]
     texts: Texts
+    may_show: Mapping[int, list[str]]
 
 
 async def answer(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerBuilder:
@@ -141,16 +147,17 @@ async def answer_ids(engine: Engine, request: ImageQuery, stages: Stages) -> Ans
 
 def read(engine: Engine, request: ImageQuery) -> Question:
     """Read a request; raises ServiceError `invalid` if it has no words to search by."""
-    query = TextQuery.read(request.caption)
-    if not query.caption.strip():
-        raise invalid("caption", "say what to look for, beside what to leave out")
+    words = engine.vocabulary
+    query = TextQuery.read(request.caption, words.knows)
+    caption, evidence = query.caption.strip(), request.evidence
+    if not caption and (evidence == "shows" or not (query.phrases or query.excluded)):
+        raise invalid("caption", "say what to look for, beside quoted texts and what to leave out")
     # "a girafe" is not searched by content: "a" alone is true of everything.
-    content_words = [term.written for term in query.terms] if request.evidence == "any" else []
-    known = any(map(engine.vocabulary.knows, content_words or [query.caption]))
-    if not known and (request.evidence == "shows" or not query.terms):
-        check_query(query.caption, engine.vocabulary, engine.settings)
+    content_words = [term.written for term in query.terms] if evidence == "any" else []
+    known = bool(caption) and any(map(words.knows, content_words or [caption]))
+    if caption and not known and (evidence == "shows" or not query.terms):
+        check_query(query.caption, words, engine.settings)
     key = search_key(engine, "image", request, query=query)._replace(offset=0)
-    evidence = request.evidence
     return Question(request, query, key, known and evidence != "says", evidence != "shows")
 
 
@@ -174,14 +181,22 @@ async def find(
     return said, shown
 
 
-def merge(said: TextMatches, shown: Shown | None, *, all_say: bool = False) -> list[Hit]:
+def merge(
+    said: TextMatches,
+    shown: Shown | None,
+    unlikely: Collection[int] = (),
+    *,
+    all_say: bool = False,
+) -> list[Hit]:
     """Return the hits of both kinds, the best first.
 
     Images with all words come first, then images with all words that the model does not know, each
     by violation. The others are fused by rank (reciprocal rank fusion: Cormack, Clarke and
     Buettcher, SIGIR 2009): a hit at rank r of one kind of evidence gets 1 / (60 + r), and one of
-    both kinds the sum. With a search by content, an image without a violation is no hit. `all_say`
-    means that the search was restricted to images whose texts match.
+    both kinds the sum. Texts that only resemble the words follow, before the images in `unlikely`,
+    which do not show the caption. Images that may show what is left out are last. With a search by
+    content, an image without a violation is no hit. `all_say` means that the search was restricted
+    to images whose texts match.
     """
     best: Violations = {} if shown is None else shown.best
     violations: Violations = {} if shown is None else best | shown.others
@@ -192,10 +207,13 @@ def merge(said: TextMatches, shown: Shown | None, *, all_say: bool = False) -> l
 
     ahead = dict.fromkeys((*by_violation(said.all_words), *by_violation(said.unknown_words)))
     rest = _fused(*([id_ for id_ in ids if id_ not in ahead] for ids in (best, said.partial)))
-    saying = {*said.all_words, *said.unknown_words, *said.partial}
+    saying = {*said.all_words, *said.unknown_words, *said.partial, *said.resembling}
+    last = {id_ for id_ in rest if id_ in unlikely and id_ not in said.partial}
+    ids = (*ahead, *(id_ for id_ in rest if id_ not in last), *said.resembling, *rest)
+    may_show: Collection[int] = () if shown is None else shown.may_show
     return [
         Hit(id_, violations.get(id_), all_say or id_ in saying)
-        for id_ in chain(ahead, rest)
+        for id_ in sorted(dict.fromkeys(ids), key=may_show.__contains__)
         if shown is None or id_ in violations
     ]
 
@@ -212,20 +230,36 @@ def finish(
     hits = image_hit_fields(judged, engine.paths, request.offset, page.versions, page.rows)
     phrases = [ResolvedTerm(Term(text, text), text, "word", known=False) for text in query.phrases]
     terms = [*said.terms, *phrases]
-    found = _terms_in(page.texts, terms)
+    found = terms_in(page.texts, terms)
     for hit in hits:
-        hit["says"] = _says(found.get(hit["image_id"], ()), terms)
-    corrections = [term for term in said.terms if term.is_corrected]
-    corrected = {term.term.written: term.text for term in corrections}
-    suggestion = " ".join(corrected.get(word, word) for word in query.caption.split())
-    in_texts = {term.term.folded for term in said.terms if term not in corrections}
-    unknown = engine.vocabulary.unknown_words(query.caption)
+        hit["says"] = excerpts(found.get(hit["image_id"], ()), terms)
+        hit["may_show"] = page.may_show.get(hit["image_id"], [])
+    said_words = f" {' '.join(term.text for term in said.terms if not term.only_resembles)} "
+    words = engine.vocabulary.unknown_words(query.caption)
+    unknown = [word for word in words if f" {fold(word)} " not in said_words]
     return {
         "hits": hits,
         **(_text_facts(engine, request) if shown is None else shown.facts),
-        "unknown_words": [word for word in unknown if fold(word) not in in_texts],
-        "did_you_mean": suggestion if corrected else None,
+        "unknown_words": unknown,
+        "did_you_mean": _suggestion(engine, question, said, unknown),
     }
+
+
+def _suggestion(
+    engine: Engine, question: Question, said: TextMatches, unknown: Sequence[str]
+) -> str | None:
+    """Return the query with near words of texts or of the model for unknown ones, or None."""
+    corrected = {term.term.folded: term.text for term in said.terms if term.is_corrected}
+    for word in unknown[:_MOST_SUGGESTED]:
+        if fold(word) not in corrected and (near := nearest(word, engine.vocabulary.words)):
+            corrected[fold(word)] = near
+    asked = question.request.caption
+    written = asked
+    for word in question.query.caption.split():
+        if (new := corrected.get(fold(word))) is not None:
+            whole_word = rf"(?<!\S){re.escape(word)}(?!\S)"
+            written = re.sub(whole_word, re.sub(r"\w.*\w", new, word), written, count=1)
+    return None if written == asked else written
 
 
 async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Shown | None:
@@ -233,33 +267,54 @@ async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Sho
     if not question.by_content:
         return None
     query, key, depth = question.query, question.key, question.key.query.k
-    texts = (query.caption, *filter(engine.vocabulary.knows, query.excluded))
-    points = {text: await engine.encoder.encode(text, stages) for text in texts}
+    points = {query.caption: await engine.encoder.encode(query.caption, stages)}
+    points |= await excluded_points(engine, query, stages)
+    may_show: Mapping[int, list[str]] = {}
     while True:
         (result,) = await engine.searcher.search(key, points[query.caption][None], stages)
         if not query.excluded:
             break
         ids, k = result.ranking.ids.tolist(), key.query.k
-        allowed = await engine.in_catalog(partial(_without_excluded, engine, query, points, ids))
-        if len(allowed) >= depth or len(ids) < k or k >= K_MAXIMUM:
-            result = result.only(allowed[:depth])
+        judge = partial(without_excluded, engine, query, points, ids)
+        allowed, may_show = await engine.in_catalog(judge)
+        if len(allowed) - len(may_show) >= depth or len(ids) < k or k >= K_MAXIMUM:
+            first = sorted(allowed, key=may_show.__contains__)
+            result = result.only(first[:depth])
             break
         key = key._replace(query=replace(key.query, k=min(2 * k, K_MAXIMUM)))
     facts = result.facts(engine.checkpoint.name)
-    return Shown(result.violations, {}, points, result.images, facts)
+    return Shown(result.violations, {}, points, may_show, result.images, facts)
+
+
+async def _find_rest(engine: Engine, question: Question, stages: Stages) -> TextMatches:
+    """Find all images but those that show or say what is left out, the newest first."""
+    query, key, index = question.query, question.key.query, engine.index
+    points = await excluded_points(engine, query, stages)
+
+    def find_all() -> TextMatches:
+        selected = key.selection or Selection()
+        with index.catalog.searching() as connection:
+            ids = selected.newest(connection, index.folder, K_MAXIMUM)
+        allowed, may_show = without_excluded(engine, query, points, ids)
+        rest = TextMatches(partial=tuple(sorted(allowed, key=may_show.__contains__)))
+        return rest.merge_versions(partial(index.versions, key))
+
+    return await _in_catalog(engine, question, find_all, stages)
 
 
 async def _find_said(
     engine: Engine, question: Question, generation: int, stages: Stages
 ) -> TextMatches:
     """Search by text."""
+    if not question.query.terms:
+        return await _find_rest(engine, question, stages)
     key, index = question.key.query, engine.index
     limit = max(key.k, _MIN_MATCHES)
     counts = engine.text_counts.of(generation, engine.info.images)
     knows = engine.vocabulary.knows
 
     def match() -> TextMatches:
-        with index.catalog.reading() as connection:
+        with index.catalog.searching() as connection:
             selection = key.selection
             conditions = selection.conditions(connection, index.folder) if selection else ()
             matches = match_texts(connection, question.query, knows, limit, counts, conditions)
@@ -272,24 +327,43 @@ async def _in_catalog(
     engine: Engine, question: Question, look_up: Callable[[], Result], stages: Stages
 ) -> Result:
     """Call `look_up`, in a thread of the catalog if it reads texts."""
+
+    def counted() -> Result:
+        sent = statement_count()
+        try:
+            return look_up()
+        finally:
+            stages.statements += statement_count() - sent
+
     if not question.by_text:
-        return look_up()
+        return counted()
     with stages.measure("text"):
-        return await engine.in_catalog(look_up)
+        return await engine.in_catalog(counted)
 
 
 def _merged(
     engine: Engine, question: Question, said: TextMatches, shown: Shown | None
 ) -> tuple[list[Hit], Shown | None]:
     """Merge both kinds, after adding to each what only the other has found."""
+    if not question.query.terms and shown is None:
+        return [Hit(id_, None, says=False) for id_ in said.partial], None
+    unlikely: Collection[int] = ()
     if shown is not None and question.by_text:
         if len(said.all_words) >= max(question.key.query.k, _MIN_MATCHES):  # there may be more
             best = {id_: shown.rows[id_] for id_ in shown.best if id_ in shown.rows}
             shown = replace(shown, texts=engine.index.catalog.hit_texts(best))
             further = _with_all_words(shown.texts, said.terms)
             said = replace(said, all_words=(*said.all_words, *further))
-        shown = replace(shown, others=_violations_of_matches(engine, question, said, shown))
-    return merge(said, shown, all_say=bool(question.query.phrases)), shown
+        others, may_show = _violations_of_matches(engine, question, said, shown)
+        shown = replace(shown, others=others, may_show={**shown.may_show, **may_show})
+        if said.resembling:
+            judged = caption_probabilities(engine, question.query.caption, shown.best)
+            unlikely = {
+                id_
+                for id_, probability in zip(shown.best, judged, strict=True)
+                if not may_be_true(probability)
+            }
+    return merge(said, shown, unlikely, all_say=bool(question.query.phrases)), shown
 
 
 def _with_all_words(texts: Texts, terms: Sequence[ResolvedTerm]) -> list[int]:
@@ -300,43 +374,24 @@ def _with_all_words(texts: Texts, terms: Sequence[ResolvedTerm]) -> list[int]:
     }
     return [
         id_
-        for id_, pairs in _terms_in(human, terms).items()
+        for id_, pairs in terms_in(human, terms).items()
         if len({at for _, found in pairs for at in found}) == len(terms)
     ]
 
 
 def _violations_of_matches(
     engine: Engine, question: Question, said: TextMatches, shown: Shown
-) -> Violations:
-    """Return the violations of images that only the text search found and that may be hits."""
-    ids = (*said.all_words, *said.unknown_words, *said.partial)
+) -> tuple[Violations, dict[int, list[str]]]:
+    """Return the violations of images that only the text search found and that may be hits.
+
+    The second value has the excluded texts that they may show.
+    """
+    ids = (*said.all_words, *said.unknown_words, *said.partial, *said.resembling)
     others = [id_ for id_ in ids if id_ not in shown.best]
-    allowed = _without_excluded(engine, question.query, shown.points, others)
-    violations = _violations(engine, allowed, shown.points[question.query.caption])
+    allowed, may_show = without_excluded(engine, question.query, shown.points, others)
+    violations = violations_of(engine, allowed, shown.points[question.query.caption])
     limit = question.key.query.limit
-    return {id_: violation for id_, violation in violations.items() if violation <= limit}
-
-
-def _without_excluded(
-    engine: Engine, query: TextQuery, points: Mapping[str, Points], image_ids: Sequence[int]
-) -> Sequence[int]:
-    """Return the images that do not show excluded things, in their order."""
-    showing: set[int] = set()
-    for text in query.excluded:
-        if text in points:
-            violations = _violations(engine, image_ids, points[text])
-            probabilities = caption_probabilities(engine, text, violations)
-            by_id = zip(violations, probabilities, strict=True)
-            showing |= {id_ for id_, probability in by_id if is_true(probability)}
-    return [id_ for id_ in image_ids if id_ not in showing] if showing else image_ids
-
-
-def _violations(engine: Engine, image_ids: Sequence[int], point: Points) -> Violations:
-    """Return the violations of stored images with the point of a text (N,)."""
-    if not image_ids:
-        return {}
-    violations = engine.index.violations(image_ids, point)
-    return {id_: shortest_decimal(violation) for id_, violation in violations.items()}
+    return {id_: one for id_, one in violations.items() if one <= limit}, may_show
 
 
 def _page(engine: Engine, question: Question, hits: Sequence[Hit], shown: Shown | None) -> Page:
@@ -345,8 +400,10 @@ def _page(engine: Engine, question: Question, hits: Sequence[Hit], shown: Shown 
     all_versions = engine.index.versions(question.key.query, ids)
     versions = {hit: others for hit, (_, *others) in all_versions.items()}
     rows = {} if shown is None else shown.rows
+    may_show = {} if shown is None else shown.may_show
     if not question.by_text:
-        return Page([hit for hit in hits if hit.image_id in rows], rows, versions, {})
+        hits = [hit for hit in hits if hit.image_id in rows]
+        return Page(hits, rows, versions, {}, may_show)
     missing = [id_ for id_ in chain(ids, *versions.values()) if id_ not in rows]
     if missing:
         rows = rows | catalog.image_hits(missing)[0]
@@ -358,7 +415,7 @@ def _page(engine: Engine, question: Question, hits: Sequence[Hit], shown: Shown 
     if unread:
         texts |= catalog.hit_texts(unread)
     of_hits = {hit: [*chain(*(texts.get(id_, ()) for id_ in ids))] for hit, ids in files.items()}
-    return Page(hits, rows, versions, of_hits)
+    return Page(hits, rows, versions, of_hits, may_show)
 
 
 def _text_facts(engine: Engine, request: ImageQuery) -> Fields:
@@ -382,42 +439,3 @@ def _fused(*rankings: Sequence[int]) -> list[int]:
         for rank, id_ in enumerate(ranking, 1):
             scores[id_] = scores.get(id_, 0.0) + 1 / (_FUSION + rank)
     return sorted(scores, key=lambda id_: -scores[id_])
-
-
-def _terms_in(texts: Texts, terms: Sequence[ResolvedTerm]) -> dict[int, Matched]:
-    """Return the texts of each image, each with the positions of the terms that it contains."""
-    positions = iter(find_terms([text.text for of in texts.values() for text in of], terms))
-    return {id_: [(text, next(positions)) for text in of_image] for id_, of_image in texts.items()}
-
-
-def _says(matched: Matched, terms: Sequence[ResolvedTerm]) -> list[Fields]:
-    """Return the texts with the terms: repeatedly the one with most of the missing terms."""
-    missing, chosen = set(range(len(terms))), list[Fields]()
-    while matched and missing and len(chosen) < _MAX_TEXTS:
-        text, found = max(matched, key=lambda pair: len(missing & pair[1]))
-        if not missing & found:
-            break
-        excerpt = _snippet(text.text, [terms[at] for at in sorted(missing)])
-        chosen.append({"where": text.source, "text": excerpt})
-        missing -= found
-    return chosen
-
-
-def _snippet(text: str, terms: Sequence[ResolvedTerm]) -> str:
-    """Return the part of a text around the first word of one of the terms."""
-    if len(text) <= _SNIPPET:
-        return text
-    at = next(_positions(text, terms), 0)
-    start = max(0, at - _SNIPPET // 3)
-    end = start + _SNIPPET
-    return f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
-
-
-def _positions(text: str, terms: Sequence[ResolvedTerm]) -> Iterator[int]:
-    """Yield the positions of words that contain the first word of a term."""
-    at = 0
-    for word in text.split(" "):
-        folded = fold(word)
-        if folded and any(term.text.split()[0] in folded for term in terms):
-            yield at
-        at += len(word) + 1

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from hasse.index.catalog.selection import Selection
 from hasse.index.search.query import Query
-from hasse.index.text.query import TextQuery, fold
+from hasse.index.text.kinds import words_of
+from hasse.index.text.query import TextQuery
 from hasse.index.types import Kind, Points
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.models.judge import Judge
@@ -228,7 +230,7 @@ def search_key(
     """
     selection = selection_of(engine, kind, options)
     if query is not None and (query.phrases or query.excluded):
-        excluded = tuple(map(fold, query.excluded))
+        excluded = tuple(chain.from_iterable(map(words_of, query.excluded)))
         selection = replace(
             selection or Selection(), phrases=query.phrases, excluded_phrases=excluded
         )

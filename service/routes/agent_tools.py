@@ -27,7 +27,7 @@ from hasse.service.questions.pipeline import Fields, run
 from hasse.service.questions.table import Question
 from hasse.service.schemas import ImageId, Request
 from hasse.service.telemetry.stages import Stages
-from hasse.service.verdict import CLAIM_WORDS, HIT_WORDS, NOTHING_SHOWS, nothing_shows, verdict
+from hasse.service.verdict import CLAIM_WORDS, NOTHING_SHOWS, hit_word, nothing_shows, verdict
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -89,14 +89,20 @@ def _for_agents(fields: Fields) -> Fields:
     """Return an answer with verdicts in words, and without the fields that only the page needs."""
     answer = {name: value for name, value in fields.items() if name not in _PAGE_FIELDS}
     if "hits" in answer:
-        hits = [_for_agents(hit) | _verdict(hit, HIT_WORDS) for hit in answer["hits"]]
-        no_match = not hits or nothing_shows(hit["probability"] for hit in hits)
+        hits = [_for_agents(hit) | _hit_verdict(hit) for hit in answer["hits"]]
+        said = any(hit.get("says") for hit in hits)
+        no_match = not hits or (not said and nothing_shows(hit["probability"] for hit in hits))
         return {**({"conclusion": NOTHING_SHOWS} if no_match else {}), **answer, "hits": hits}
     captions = answer.get("captions", ())
     if captions and all(isinstance(caption, dict) for caption in captions):
         captions = [caption | _verdict(caption, CLAIM_WORDS) for caption in captions]
         return answer | {"captions": captions}
     return answer | _verdict(answer, CLAIM_WORDS)
+
+
+def _hit_verdict(hit: Fields) -> Fields:
+    word = hit_word(hit["probability"], says=bool(hit.get("says")))
+    return {} if word is None else {"verdict": word}
 
 
 def _verdict(fields: Fields, words: Mapping[Any, str]) -> Fields:

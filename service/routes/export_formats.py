@@ -19,6 +19,7 @@ from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError, pip_install
 from hasse.models.regular_file import open_regular
 from hasse.service.core.searching import ShownPaths
+from hasse.service.verdict import hit_word, is_hit
 
 Format: TypeAlias = Literal["csv", "jsonl", "zip"]
 MEDIA_TYPES: Mapping[Format, str] = {
@@ -31,6 +32,7 @@ _PIECE = 1 << 18  # bytes of a file that are read at a time
 _BLOCK = 1024  # images whose rows are read together
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date of a ZIP entry
 _SERVICE_FIELDS = ("image_url", "thumbnail_url", "versions")
+_NESTED_FIELDS = (*_SERVICE_FIELDS, "shows")  # in CSV; the same values have columns of their own
 
 
 class ExportError(HasseError):
@@ -72,10 +74,27 @@ def images_of(index: Index, image_ids: Sequence[int], paths: ShownPaths) -> Iter
             }
 
 
+def rows_of(hits: Iterable[Fields], nearest: int) -> list[Fields]:
+    """Return hits that show or say what was searched for, each with its verdict in words.
+
+    `nearest` is how many of the other hits follow. Without probabilities all are returned.
+    """
+    rows: list[Fields] = []
+    for hit in hits:
+        says, probability = bool(hit["says"]), hit["probability"]
+        if probability is not None and not is_hit(probability, says=says):
+            nearest -= 1
+            if nearest < 0:
+                continue
+        rows.append({**hit, "verdict": hit_word(probability, says=says)})
+    return rows
+
+
 def lines(rows: Iterable[Fields], format_: Format) -> Iterator[bytes]:
     """Yield rows as lines of JSON, or as CSV with the column names in the first line."""
     for at, row in enumerate(rows):
-        fields = {name: value for name, value in row.items() if name not in _SERVICE_FIELDS}
+        left_out = _SERVICE_FIELDS if format_ == "jsonl" else _NESTED_FIELDS
+        fields = {name: value for name, value in row.items() if name not in left_out}
         if format_ == "jsonl":
             yield json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
             continue
@@ -90,7 +109,10 @@ def lines(rows: Iterable[Fields], format_: Format) -> Iterator[bytes]:
 def _cell(value: Any) -> Any:
     """Return a value as one cell of CSV, with one line for each item of a list."""
     if isinstance(value, list):
-        return "\n".join(map(str, value))
+        return "\n".join(
+            ": ".join(map(str, item.values())) if isinstance(item, dict) else str(item)
+            for item in value
+        )
     return "" if value is None else value
 
 

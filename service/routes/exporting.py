@@ -14,7 +14,14 @@ from hasse.service.http.services import SearchServices, Services
 from hasse.service.questions.handlers import HANDLERS
 from hasse.service.questions.pipeline import run
 from hasse.service.questions.table import SEARCH_IMAGES
-from hasse.service.routes.export_formats import MEDIA_TYPES, Fields, Format, Originals, lines
+from hasse.service.routes.export_formats import (
+    MEDIA_TYPES,
+    Fields,
+    Format,
+    Originals,
+    lines,
+    rows_of,
+)
 from hasse.service.telemetry.stages import Stages
 
 router = APIRouter(tags=["search"])
@@ -40,13 +47,16 @@ async def search_images_export(
     request: Request,
     services: SearchServices,
     format: Annotated[Format, Query(description="zip: the pictures themselves.")],  # noqa: A002
+    nearest: Annotated[
+        int, Query(ge=0, le=1000, description="Number of hits besides those that show or say it.")
+    ] = 0,
 ) -> Response:
     """Answer a search by a caption with CSV, JSON lines, or a ZIP of the original pictures."""
     query = await services.bodies.json(request, SEARCH_IMAGES.request)
     engine = services.engine
     handler = HANDLERS[SEARCH_IMAGES]
     hits = await run(engine, handler, query, Stages(), lambda fields: fields["hits"])
-    return await as_file(request, services, hits, format)
+    return await as_file(request, services, rows_of(hits, nearest), format)
 
 
 async def as_file(

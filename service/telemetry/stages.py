@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "text", "total")
 _ZERO = dict.fromkeys(STAGES, 0.0)
-_HEADER = ", ".join(f"{stage};dur=%.2f" for stage in STAGES)
+_HEADER = ", ".join((*(f"{stage};dur=%.2f" for stage in STAGES), 'statements;desc="%d"'))
 _UNTRACED = nullcontext()
 
 
@@ -47,10 +47,12 @@ class Stages:
     Attributes:
         started: time of creation, by `perf_counter`.
         seconds: total duration of each stage; durations of repeated stages add up.
+        statements: number of statements to the catalog, those of its batch included.
     """
 
     started: float = field(default_factory=perf_counter)
     seconds: dict[str, float] = field(default_factory=_ZERO.copy)
+    statements: int = 0
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
@@ -75,5 +77,6 @@ class Stages:
             span.add(f"queue {queue}", start, end)
 
     def header(self) -> str:
-        """Return the value of a `Server-Timing` header: milliseconds of each stage."""
-        return _HEADER % tuple([1e3 * seconds for seconds in self.seconds.values()])
+        """Return the value of a `Server-Timing` header: milliseconds of each stage, statements."""
+        milliseconds = [1e3 * seconds for seconds in self.seconds.values()]
+        return _HEADER % (*milliseconds, self.statements)

@@ -16,6 +16,7 @@ from hasse.service.cli.terminal.options import Library, LibraryModel
 from hasse.service.cli.terminal.progress import progress, tell
 from hasse.service.plural import count
 from hasse.service.questions import table
+from hasse.service.verdict import NOTHING_SHOWS
 
 if TYPE_CHECKING:
     from hasse.index.store import Index
@@ -34,6 +35,9 @@ def export(
         typer.Argument(metavar="WORDS", show_default="all pictures", help="What to search for."),
     ] = None,
     k: Annotated[int, typer.Option("-n", min=1, max=1000, help="Maximum number of hits.")] = 100,
+    nearest: Annotated[
+        int, typer.Option(min=0, help="Number of hits besides those that show or say it.")
+    ] = 0,
     library: Library = None,
     model: LibraryModel = None,
 ) -> None:
@@ -61,11 +65,14 @@ def export(
     if kind and out.exists():
         raise CommandError(f"{out} exists: remove it, or choose another name")
     settings = configure(library=library, model=model)
-    hits: list[dict[str, Any]] | None = None
+    hits: list[export_formats.Fields] | None = None
     if caption:
         words = " ".join(map(restore_dash, caption))
         question = FilledQuestion(table.SEARCH_IMAGES, {"caption": words, "k": k})
-        hits = [hit.model_dump() for hit in answer_question(settings, question).hits]
+        found = [hit.model_dump() for hit in answer_question(settings, question).hits]
+        hits = export_formats.rows_of(found, nearest)
+        if not hits:
+            raise CommandError(f"{NOTHING_SHOWS}: '--nearest 10' writes the nearest")
     with Index.open(settings.index, verify="sizes") as index:
         rows: Iterable[Any] = export_formats.images(index) if hits is None else hits
         if kind == "parquet":

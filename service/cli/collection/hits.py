@@ -11,12 +11,11 @@ import typer
 from hasse.service.cli.terminal.table import print_files, print_table
 from hasse.service.plural import count
 from hasse.service.verdict import (
-    HIT_WORDS,
     NOTHING_SHOWS,
     WHERE_WORDS,
+    hit_word,
     nothing_shows,
     percent,
-    verdict,
 )
 
 if TYPE_CHECKING:
@@ -96,13 +95,15 @@ def _cells(hit: ImageHit | CaptionHit, calibrated: bool) -> list[str]:
     cells = [str(hit.rank), str(hit.image_id)]
     if not calibrated:
         return cells
-    if hit.probability is None:
-        return [*cells, "", "unknown words"]
-    return [*cells, percent(hit.probability), HIT_WORDS[verdict(hit.probability)]]
+    likely = "" if hit.probability is None else percent(hit.probability)
+    says = bool(getattr(hit, "says", ()))
+    return [*cells, likely, hit_word(hit.probability, says=says) or "unknown words"]
 
 
 def _text(hit: ImageHit) -> str:
-    """Return the first text with words of the query, or else the first caption."""
+    """Return what is left out and may be there, a text with words of the query, or a caption."""
+    if hit.may_show:
+        return f"may show {', '.join(hit.may_show)}"
     for match in hit.says[:1]:
         where = "" if match.where == "caption" else f" ({WHERE_WORDS[match.where]})"
         return f"{match.text}{where}"

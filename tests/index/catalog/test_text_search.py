@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import log1p
 from pathlib import Path
 
@@ -14,19 +14,20 @@ from hasse.index.catalog.documents import merge
 from hasse.index.catalog.schema import DOCUMENTS
 from hasse.index.catalog.searches import save_search, saved_searches
 from hasse.index.catalog.selection import Selection
+from hasse.index.catalog.statements import statement_count
 from hasse.index.catalog.text_search import (
-    FORMS,
     CountCache,
     DocumentCounts,
     ResolvedTerm,
     TextMatches,
     match_texts,
 )
+from hasse.index.catalog.text_statements import Form
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.text.query import TextQuery
-from hasse.index.text.spelling import off_by_one
+from hasse.index.text.spelling import inflections, off_by_one
 from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow, VersionRow
 from hasse.index.verify import verify
 from tests.index.samples import embeddings, model
@@ -39,6 +40,9 @@ CAPTIONS = {
     5: "wifi password: 1234",
     6: "password for the wifi",
     11: "Köln, Ｄｏｍ ﬁnal № 7",
+    12: "서울에서 만난 친구",
+    13: "مُحَمَّد",
+    14: "תִּקּוּן",
 }
 METADATA = {
     8: Metadata(
@@ -78,14 +82,19 @@ def filled(folder: Path) -> Index:
     return index
 
 
-def found(index: Index, query: str, selection: Selection | None = None) -> TextMatches:
-    with index.catalog.reading() as connection:
+def found(
+    index: Index,
+    query: str,
+    selection: Selection | None = None,
+    knows: Collection[str] = frozenset(KNOWN),
+) -> TextMatches:
+    with index.catalog.searching() as connection:
         chosen = selection.conditions(connection, index.folder) if selection else ()
         read = TextQuery.read(query)
         return match_texts(
             connection,
             read,
-            lambda word: word.lower() in KNOWN,
+            lambda word: word.lower() in knows,
             100,
             DocumentCounts(40, {}),
             chosen,
@@ -110,15 +119,79 @@ def found(index: Index, query: str, selection: Selection | None = None) -> TextM
         ("weekend day", 7),
         ("Ostsee", 8),
         ("canon sea", 8),
-        ("felxi", 1),  # off by one letter
-        ("felx", 1),
-        ("weeknd", 7),
         ("osts", 8),  # the beginning of a word
-        ("033", 33),  # a part of one
+        ("서울", 12),  # of two syllables, before a particle
+        ("محمد", 13),  # without vowel marks
+        ("תקון", 14),
     ],
 )
 def test_image_that_says_the_words_is_found_alone(index: Index, query: str, image: int) -> None:
     assert found(index, query).all_words == (image,)
+
+
+@pytest.mark.parametrize(
+    ("query", "image"),
+    [
+        ("felxi", 1),  # off by one letter
+        ("felx", 1),
+        ("weeknd", 7),
+        ("our cat felxi", 1),
+        ("033", 33),  # a part of a word
+    ],
+)
+def test_word_that_nothing_knows_is_found_by_what_resembles_it(
+    index: Index, query: str, image: int
+) -> None:
+    answer = found(index, query)
+    assert answer.resembling == (image,) or image in answer.partial
+    assert not answer.all_words
+    assert not answer.unknown_words
+
+
+@pytest.mark.parametrize("query", ["sofas", "dogs", "cats", "sunsets"])
+def test_known_word_is_found_in_its_plural_and_singular(index: Index, query: str) -> None:
+    index.change(Change(texts={"text in the picture": {20: ["the dog and"]}}))
+    answer = found(index, query, knows={"sofas", "dogs", "cats", "sunsets"})
+    assert answer.all_words
+    assert not answer.terms[0].is_corrected
+
+
+@pytest.mark.parametrize("query", ["beach", "deer", "two", "cat", "sun", "wi"])
+def test_known_word_is_not_found_in_words_that_resemble_it(index: Index, query: str) -> None:
+    words = ["the old bench", "beer", "network", "concatenated category", "sunset", "wifi"]
+    index.change(
+        Change(removed_captions=[1, 2], texts={"text in the picture": {20: words}}),
+    )
+    answer = found(index, query, knows={query})
+    assert answer.all_words + answer.partial + answer.resembling == ()
+
+
+def test_question_looks_all_misspelt_words_up_in_few_statements(index: Index) -> None:
+    before = statement_count()
+    answer = found(index, " ".join(["weeknd", "felxi", "sonset", "strassenbahm", "zeeman"] * 9))
+    assert statement_count() - before <= 7
+    assert {term.text for term in answer.terms} >= {"weekend", "felix", "sunset"}
+
+
+def test_word_that_is_not_said_any_more_is_no_correction(index: Index) -> None:
+    index.change(Change(texts={"text in the picture": {10: ["felxy"], 20: ["felixi"]}}))
+    index.remove([10])
+    answer = found(index, "felxi")
+    assert answer.terms[0].text in {"felix", "felixi"}
+    index.change(Change(removed_captions=[1], texts={"text in the picture": {20: []}}))
+    assert found(index, "felxi").terms == ()
+
+
+def test_catalog_without_the_words_of_texts_gets_them_when_it_is_opened(index: Index) -> None:
+    if not index.catalog.is_server:
+        return  # SQLite reads them from the text index
+    with index.catalog.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE documents_vocabulary")
+        connection.exec_driver_sql("DROP FUNCTION add_terms CASCADE")
+    with Index.open(index.folder, verify="sizes") as opened:
+        assert found(opened, "felxi").resembling == (1,)
+        opened.change(Change(texts={"text in the picture": {10: ["zeppelin"]}}))
+        assert found(opened, "zepelin").resembling == (10,)
 
 
 def test_words_that_the_model_does_not_know_are_names(index: Index) -> None:
@@ -141,7 +214,7 @@ def test_captions_of_a_model_are_found_after_those_of_people(index: Index) -> No
 @pytest.mark.parametrize("query", ["100% ", "fel%x", "f_lix", '" OR *', "東都", "home", "zzzz"])
 def test_wildcards_operators_and_folders_above_find_nothing(index: Index, query: str) -> None:
     answer = found(index, query)
-    assert answer.all_words + answer.unknown_words + answer.partial == ()
+    assert answer.all_words + answer.unknown_words + answer.partial + answer.resembling == ()
 
 
 @pytest.mark.parametrize(
@@ -255,7 +328,9 @@ def test_both_databases_answer_200_queries_as_reading_every_document_does(tmp_pa
     documents = {id_: (human, written) for id_, human, written, _ in stored}
     expected = [read_one_by_one(documents, TextQuery.read(one), known, 20) for one in queries]
     for each in answers:
-        assert [(one.all_words, one.unknown_words, one.partial) for one in each] == expected
+        assert [
+            (one.all_words, one.unknown_words, one.partial, one.resembling) for one in each
+        ] == expected
     assert others[0] == others[1]
     assert sum(bool(one.all_words) for one in answers[0]) > 50
 
@@ -277,38 +352,46 @@ def read_one_by_one(
         return sorted(id_ for id_ in texts if all(one in texts[id_] for one in patterns))[::-1]
 
     if not query.terms:
-        return (), (), ()
+        return (), (), (), ()
     resolved = []
     for term in query.terms:
         knows = term.written in known
         forms = [ResolvedTerm(term, term.folded, "word", knows)]
-        if len(term.folded) >= 3:
-            forms += [ResolvedTerm(term, term.folded, form, knows) for form in FORMS[1:]]
-        if len(term.folded) >= 4 and " " not in term.folded:
-            near = off_by_one(term.folded)
-            forms += [ResolvedTerm(term, word, "word", knows) for word in near]
+        if knows:
+            others = inflections(term.folded)
+        else:
+            if len(term.folded) >= 3:
+                unknown_forms: tuple[Form, ...] = ("beginning", "part")
+                forms += [ResolvedTerm(term, term.folded, form, knows) for form in unknown_forms]
+            is_long = len(term.folded) >= 4 and " " not in term.folded
+            others = list(off_by_one(term.folded)) if is_long else []
+        forms += [ResolvedTerm(term, word, "word", knows) for word in others]
         resolved += [next((one for one in forms if saying(one)), None)]
     found = [one for one in resolved if one is not None]
-    whole = saying(*found)[:limit] if len(found) == len(resolved) else []
-    strong = all(one.form == "word" or not one.known for one in found)
-    everything = whole if strong else []
+    exact = [one for one in found if not one.only_resembles]
+    whole = saying(*found)[:limit] if len(found) == len(resolved) and exact == found else []
     unknown = [one for one in found if not one.known]
-    names = [id_ for id_ in saying(*unknown)[:limit] if unknown and id_ not in everything]
+    names, resembling = [], []
+    if unknown and all(one in exact for one in unknown):
+        names = [id_ for id_ in saying(*unknown)[:limit] if id_ not in whole]
+    if exact != found:
+        resembling = saying(*unknown)[:limit]
     weights = {one: log1p(len(documents) / len(saying(one))) for one in found}
     total = (len(resolved) - len(found)) * log1p(len(documents))
     said_of = dict.fromkeys(documents, 0.0)
     for one in found if len(resolved) > 1 else ():
         total += weights[one]
-        for id_ in saying(one)[:limit]:
+        for id_ in saying(one)[:limit] if one in exact else ():
             said_of[id_] += weights[one]
     some = [id_ for id_ in documents if said_of[id_] and said_of[id_] >= 0.4 * total]
     some = sorted(some, key=lambda id_: (-said_of[id_], -id_))[:limit]
     written = saying(
         *(ResolvedTerm(one, one.folded, "word", known=True) for one in query.terms), column=1
     )
-    less = dict.fromkeys((*([] if strong else whole), *written[:limit], *some))
-    something = [id_ for id_ in less if id_ not in everything and id_ not in names][:limit]
-    return tuple(everything), tuple(names), tuple(something)
+    less = dict.fromkeys((*written[:limit], *some))
+    something = [id_ for id_ in less if id_ not in whole and id_ not in names]
+    last = [id_ for id_ in resembling if id_ not in {*whole, *names, *less}]
+    return tuple(whole), tuple(names), tuple(something[:limit]), tuple(last)
 
 
 def test_counts_are_of_one_generation_and_never_none(index: Index) -> None:
@@ -340,4 +423,4 @@ def test_server_without_trigrams_finds_parts_of_words(tmp_path: Path) -> None:
     with new_database() as url, filled(place_catalog(tmp_path / "index", url)) as index:
         with index.catalog.creating() as connection:
             connection.execute(sql.text("DROP INDEX IF EXISTS ix_documents_trigrams"))
-        assert found(index, "033").all_words == (33,)
+        assert found(index, "033").resembling == (33,)

@@ -27,7 +27,24 @@ def test_query_of_stop_words_alone_looks_for_them() -> None:
 def test_quotes_ask_for_text_as_it_stands(query: str) -> None:
     read = TextQuery.read(query)
     assert read.phrases == ("wi fi password",)
-    assert read.caption == "the Wi-Fi password here"
+    assert read.caption == "the here"
+
+
+@pytest.mark.parametrize(
+    ("query", "phrases", "caption"),
+    [
+        ('"a dog -beach"', ("a dog beach",), ""),
+        ('"no people" on the beach', ("no people",), "on the beach"),
+        ("a cat «without a hat»", ("without a hat",), "a cat"),
+        ('"-5 degrees" "nobody"', ("5 degrees", "nobody"), ""),
+        ('" " a dog', (), "a dog"),
+    ],
+)
+def test_quoted_text_is_text_whatever_it_contains(
+    query: str, phrases: tuple[str, ...], caption: str
+) -> None:
+    read = TextQuery.read(query)
+    assert (read.phrases, read.caption, read.excluded) == (phrases, caption, ())
 
 
 @pytest.mark.parametrize(
@@ -39,10 +56,34 @@ def test_quotes_ask_for_text_as_it_stands(query: str) -> None:
         ("a man without a hat, smiling", "a man , smiling", ("a hat",)),
         ("semi-final 2020-10", "semi-final 2020-10", ()),
         ("-dog", "", ("dog",)),
+        ('a dog without "red ball"', "a dog", ("red ball",)),
+        ("no people", "", ("people",)),
+        ("without a dog", "", ("a dog",)),
+        ("nobody", "", ("people",)),
+        ("a beach with nobody", "a beach", ("people",)),
+        ("a street and no one", "a street", ("people",)),
+        ("a street with no cars", "a street", ("cars",)),
+        ("No cars on the street", "on the street", ("cars",)),
+        ("a beach without people in summer", "a beach in summer", ("people",)),
+        ("a table, no cups or plates, a lamp", "a table, , a lamp", ("cups", "plates")),
+        ("a park without dogs and cats", "a park", ("dogs", "cats")),
+        ("animals but not a dog", "animals", ("a dog",)),
+        ("a field excluding horses", "a field", ("horses",)),
+        ("no parking", "no parking", ()),
+        ("a no smoking sign", "a no smoking sign", ()),
+        ("no dogs sign", "no dogs sign", ()),
+        ("no 7", "no 7", ()),
+        ("do not enter", "do not enter", ()),
+        ("Kimi no na wa", "Kimi no na wa", ()),
+        ("a sign that says no", "a sign that says no", ()),
+        ("casino nova", "casino nova", ()),
+        ("Not Ryan", "Not Ryan", ()),
     ],
 )
-def test_minus_and_without_exclude(query: str, caption: str, excluded: tuple[str, ...]) -> None:
-    read = TextQuery.read(query)
+def test_words_for_what_is_absent_exclude(
+    query: str, caption: str, excluded: tuple[str, ...]
+) -> None:
+    read = TextQuery.read(query, lambda text: not {"na", "Ryan"} & {*text.split()})
     assert (read.caption, read.excluded) == (caption, excluded)
 
 
@@ -68,6 +109,13 @@ def test_query_of_operators_and_wildcards_has_folded_words_only(query: str) -> N
         ("İstanbul", "istanbul"),
         ("Ελλάδα", "ελλαδα"),
         ("हिन्दी", "हिन्दी"),
+        ("مُحَمَّد", "محمد"),
+        ("كِتَاب", "كتاب"),
+        ("الرَّحْمٰن", "الرحمن"),
+        ("عـــلي", "علي"),
+        ("أحمد", "احمد"),
+        ("תִּקּוּן", "תקון"),
+        ("שָׁלוֹם", "שלום"),
         ("100% *_\0'\"", "100"),
         ("\ud800", ""),
     ],

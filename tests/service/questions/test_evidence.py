@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,7 +123,6 @@ def search(client: Client, caption: str, **options: Any) -> ImageAnswer:
         ("Paris", 1003, "folder", "Paris weekend"),
         ("IMG_2033", 1003, "file name", "IMG_2033.jpg"),
         ("total 12,50 EUR", 1006, "text in the picture", "TOTAL 12,50 EUR"),
-        ("our cat Felxi", 1000, "caption", "our cat Felix"),
         ("a photo of Felix in the park", 1000, "caption", "our cat Felix"),
         ("canon", 1001, None, None),
     ],
@@ -164,6 +164,68 @@ def test_misspelt_word_is_unknown_and_gets_a_suggestion(service: Client) -> None
     assert answer.unknown_words == ["felxi"]
     assert search(service, "a cat felix").did_you_mean is None
     assert search(service, "a cat felix").unknown_words == []
+
+
+@pytest.mark.parametrize(
+    ("query", "suggestion"),
+    [
+        ("a cat felxi, sleeping", "a cat felix, sleeping"),
+        ('a peson -felix "cat Felix"', 'a person -felix "cat Felix"'),
+        ("Felxi and a chlid", "felix and a child"),
+        ("a dog runs", None),
+        ("12,50 zq", None),
+    ],
+)
+def test_suggestion_has_words_of_texts_and_of_the_model_and_keeps_the_rest(
+    service: Client, query: str, suggestion: str | None
+) -> None:
+    assert search(service, query).did_you_mean == suggestion
+
+
+def test_text_that_only_resembles_a_word_follows_what_shows_the_others(service: Client) -> None:
+    answer = search(service, "our cat Felxi", k=IMAGES)
+    (found,) = [hit for hit in answer.hits if hit.image_id == 1000]
+    assert found.says[0].text == "our cat Felix"
+    assert search(service, "Felxi").hits[0].image_id == 1000
+
+
+@pytest.mark.parametrize("query", ["-felix", "without Felix", "excluding Felix"])
+def test_query_of_exclusions_alone_finds_all_other_pictures(service: Client, query: str) -> None:
+    hits = search(service, query, k=50).hits
+    assert {hit.image_id for hit in hits} <= set(range(1001, 1000 + IMAGES))
+    assert len(hits) > 1
+    assert not any(hit.says for hit in hits)
+
+
+def test_excluded_word_removes_pictures_that_say_its_kinds_and_forms(service: Client) -> None:
+    for query in ("-people", "no persons", "-person"):
+        hits = search(service, f"a park {query}", k=50).hits
+        captions = " ".join(caption for hit in hits for caption in hit.captions)
+        assert not {"person", "people", "child"} & set(captions.split())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "a dog",
+        "a dgo in teh paark wiht felxi",
+        "ostsee sunsset canom weekendd birthdaj -people without a cat",
+        '"cat Felix" sleping on a soffa',
+        " ".join(f"wrod{at} felxi{at}" for at in range(30)),
+        "no people",
+    ],
+)
+def test_question_has_at_most_twelve_statements(service: Client, query: str) -> None:
+    for evidence in ("any", "says"):
+        sent = service.post("/search/images", json={"caption": query, "evidence": evidence})
+        statements = re.search(r'statements;desc="(\d+)"', sent.headers["Server-Timing"])
+        assert statements is not None
+        assert 0 < int(statements[1]) <= 12
+
+
+def test_words_of_a_text_with_signs_are_not_unknown(service: Client) -> None:
+    for query in ("12,50", "IMG_2033.jpg", "total 12,50 EUR"):
+        assert search(service, query).unknown_words == []
 
 
 def test_evidence_shows_ranks_by_violation_alone(service: Client) -> None:
@@ -219,7 +281,8 @@ def test_operators_and_wildcards_match_as_text(service: Client, query: str) -> N
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"caption": "-dog"}, "caption"),
+        ({"caption": "-dog", "evidence": "shows"}, "caption"),
+        ({"caption": '"felix"', "evidence": "shows"}, "caption"),
         ({"caption": "🐕"}, "caption"),
         ({"caption": "%"}, "caption"),
         ({"caption": "felix " * 10_000}, "caption"),
