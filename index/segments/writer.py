@@ -13,7 +13,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection
 
 from hasse.index import durable
-from hasse.index.catalog import documents, mutations
+from hasse.index.catalog import documents, given, mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
@@ -115,9 +115,12 @@ class Writer:
             mutations.replace_texts(
                 connection, "text in the picture", dict.fromkeys(replaced_ids, ())
             )
+            given.inherit(connection, mutations.changed_pictures(connection, replaced))
+            given.replace(connection, change.given)
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
             mutations.insert_images(connection, new)
+            mutations.restore_keywords(connection, change.images)
             mutations.replace_paths(connection, change.paths)
             mutations.replace_metadata(connection, change.metadata)
             for source, texts in change.texts.items():
