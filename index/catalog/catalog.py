@@ -257,6 +257,11 @@ class Catalog(Database):
         with self.reading() as connection:
             return given.texts_of(connection, sha256s)
 
+    def count_kept_texts(self) -> tuple[int, int]:
+        """Return how many texts people gave to pictures that are gone, and to how many."""
+        with self.reading() as connection:
+            return given.count_absent(connection)
+
     def removed_files(self) -> tuple[set[str], set[str]]:
         """Return the SHA-256 and the paths of files whose images were removed by name."""
         rows = self._read(sql.select(REMOVED.c.sha256, REMOVED.c.path))

@@ -143,6 +143,11 @@ class Writer:
             documents.rebuild(connection)
         return generation
 
+    def forget_kept_texts(self) -> None:
+        """Forget what people gave to pictures that are gone."""
+        with self._next_generation() as (connection, _):
+            given.forget_absent(connection)
+
     def commit(
         self,
         records: Sequence[SegmentRecord],
