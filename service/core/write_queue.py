@@ -104,7 +104,8 @@ class WriteQueue:
         if not isinstance(stored, StoredImage):
             raise TypeError("the writer returns what it stored")
         with suppress(ServiceError):  # it may have been removed again
-            self._pictures.remember(self._index.path_of(stored.image.row), thumbnail)
+            row = stored.image.row
+            self._pictures.remember(row.id, self._index.path_of(row), thumbnail)
         return added_image(stored.image, self._paths, created=stored.created)
 
     async def annotate(self, fields: AnnotationFields) -> None:

@@ -260,7 +260,7 @@ class FolderSync:
 
     def _update(self) -> None:
         """Change the files, captions and metadata of images of the index, and remove images."""
-        plan, paths = self.plan, self.plan.changed_paths()
+        plan, paths = self.plan, self.plan.changed_paths() | self._corrected_dates()
         for part in batched(paths, IMAGES_PER_CHANGE):
             self._change_images({id_: paths[id_] for id_ in part})
         stale = self._stale_metadata()
@@ -280,6 +280,23 @@ class FolderSync:
         folders = self._state.changed_folders(self.scan, plan.unreachable)
         if folders or unreadable or plan.lapsed:
             self._write(Change(gone_paths=plan.lapsed, unreadable=unreadable))
+
+    def _corrected_dates(self) -> dict[int, list[PathRow]]:
+        """Return the files of images whose file was just written, and has another date than they.
+
+        Their size and times are not stored yet, so that they cannot tell.
+        """
+        absolute = self._state.locations.absolute
+        unsettled = {
+            id_: rows
+            for id_, rows in self.plan.paths.items()
+            if any(row.modified is None and absolute(row.path) in self.scan.files for row in rows)
+        }
+        return {
+            id_: unsettled[id_]
+            for id_, row in self._index.catalog.images(list(unsettled)).items()
+            if row.taken != date_taken(Path(absolute(row.path)))
+        }
 
     def _stale_metadata(self) -> dict[int, SeenFile]:
         """Return the images whose sidecars have changed since, or were never read."""
@@ -319,7 +336,8 @@ class FolderSync:
             is_ours = not first.path.startswith("/")  # named by its bytes
             name = Path(absolute).name if file is None else file.name
             changed = changed._replace(path=first.path, file_name=row.file_name if is_ours else name)
-        if _stamp_of(self._state.paths[row.id], changed.path) != _stamp_of(paths, changed.path):
+        stamp = _stamp_of(paths, changed.path)
+        if None in stamp or _stamp_of(self._state.paths[row.id], changed.path) != stamp:
             changed = changed._replace(taken=date_taken(Path(locations.absolute(changed.path))))
         return changed
 
