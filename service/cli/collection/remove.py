@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hasse.models.spelling import composed
 from hasse.service.cli.terminal.configuration import configure
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.options import Library
@@ -109,11 +110,13 @@ def find_pictures(index: Index, names: Sequence[str]) -> tuple[list[FolderRow], 
         CommandError: nothing in the library has one of the names.
     """
     locations = index.catalog.locations(index.folder, find_missing=True)
-    roots = {locations.folders[name].path: locations.folders[name] for name in locations.roots}
-    ids_of = {locations.absolute(row.path): row.image_id for row in index.catalog.all_paths()}
+    rows = [locations.folders[name] for name in locations.roots]
+    roots = {composed(row.path): row for row in rows}
+    paths = index.catalog.all_paths()
+    ids_of = {composed(locations.absolute(row.path)): row.image_id for row in paths}
     folders, ids = [], set[int]()
     for name in names:
-        root = roots.get(os.path.realpath(name))
+        root = roots.get(composed(os.path.realpath(name)))
         if name.isdecimal():
             ids.add(int(name))
         elif root is not None:
@@ -127,6 +130,6 @@ def find_pictures(index: Index, names: Sequence[str]) -> tuple[list[FolderRow], 
 
 def _ids_within(path: Path, ids_of: Mapping[str, int]) -> Iterator[int]:
     """Yield the id of a picture, or the ids of the pictures in a folder."""
-    file_path = f"{os.path.realpath(path.parent)}/{path.name}"
-    below = f"{os.path.realpath(path)}/"
+    file_path = composed(f"{os.path.realpath(path.parent)}/{path.name}")
+    below = composed(f"{os.path.realpath(path)}/")
     yield from (id_ for file, id_ in ids_of.items() if file == file_path or file.startswith(below))
