@@ -36,9 +36,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents; durable on return."""
+    """Make a folder that only its owner can enter, and its missing parents; durable on return.
+
+    What is derived of private pictures is private. An existing folder keeps its permissions.
+    """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in missing:
         sync_folder(path.parent)
 

@@ -340,6 +340,11 @@ class Index:
         ids: list[int] = checked_ids("image", image_ids).tolist()
         return self.change(Change(removed_by_name=ids), timeout=timeout)
 
+    def forget_kept_texts(self) -> None:
+        """Forget what people gave to pictures that are gone; raises as `remove`."""
+        with self.writing() as writer:
+            writer.forget_kept_texts()
+
     def compact(
         self, choose: Choice = tiers, progress: ProgressCallback = lambda done, total: None
     ) -> CompactionResult:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from hasse.models.spelling import composed, visible
+
 PADDING, UNKNOWN, END = 0, 1, 2
 SPECIAL = ("<pad>", "<unk>", "<end>")
 
@@ -24,11 +26,7 @@ _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _MARK_CODES = range(0x300, 0x1F000)  # with all combining marks of Unicode
 
-_INVISIBLE = "\u00ad\u2060\ufeff"  # soft hyphen, word joiner, byte-order mark
-_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))  # of variants of a glyph
-_SPELLING = str.maketrans(
-    {**dict.fromkeys("’‘ʼ＇", "'"), **dict.fromkeys(_INVISIBLE), **dict.fromkeys(_SELECTORS)}
-)
+_SPELLING = str.maketrans(dict.fromkeys("’‘ʼ＇", "'"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _PLAIN_LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
@@ -75,8 +73,7 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     # Unicode can write an accented letter in two ways: use one.
-    composed = unicodedata.normalize("NFC", text.translate(_SPELLING).lower())
-    return _word_of_any_script().findall(composed)
+    return _word_of_any_script().findall(composed(visible(text).translate(_SPELLING).lower()))
 
 
 def fold(word: str) -> str:

@@ -33,7 +33,7 @@ class KeysFile:
             return None
         path = Path(value)
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} cannot be read ({error})") from None
         entries: dict[str, list[str]] = {"read": [], "write": []}

@@ -44,6 +44,7 @@ def restore(
     durable.remove(partial)
     with open_backup(place) as (manifest, open_), disk_full_reported(folder):
         try:
+            durable.make_folder(partial)
             durable.make_folder(partial / SEGMENTS_FOLDER)
             _copy(place, manifest, open_, partial, progress)
             durable.move(partial / manifest.catalog, partial / CATALOG)

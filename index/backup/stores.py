@@ -69,6 +69,7 @@ class FolderStore:
     def write(self, name: str, source: IO[bytes], size: int) -> None:
         """Write a file, under another name first."""
         path = self._folder / name
+        durable.make_folder(self._folder)
         durable.make_folder(path.parent)
         partial = path.with_name(path.name + _PARTIAL)
         with partial.open("wb") as file:
@@ -102,9 +103,10 @@ class ArchiveStore:
         """Create the file (BackupError: it exists)."""
         if path.exists():
             raise BackupError(f"{path} exists: choose another name, or remove it")
-        durable.make_folder(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._partial = path, path.with_name(path.name + _PARTIAL)
         self._file = self._partial.open("wb")
+        self._partial.chmod(0o600)
         self._archive = tarfile.TarFile(fileobj=self._file, mode="w")
         self._written: set[str] = set()
 

@@ -14,6 +14,7 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
+from hasse.index.catalog import given
 from hasse.index.catalog.database import LOCK_SECONDS, Database
 from hasse.index.catalog.documents import images_with, sourced_texts, texts_of
 from hasse.index.catalog.integrity import has_our_tables, intact_rows
@@ -33,6 +34,7 @@ from hasse.index.catalog.schema import (
     META,
     METADATA,
     PATH_FACTS,
+    PATHS,
     REMOVED,
     SEGMENTS,
     UNREADABLE_FACTS,
@@ -186,11 +188,10 @@ class Catalog(Database):
         return ImageRow._make(rows[0]) if rows else None
 
     def images_below(self, folder: str) -> list[ImageRow]:
-        """Return the images whose pictures lie below a subfolder of the index."""
-        below = sql.select(*IMAGE_FACTS).where(
-            IMAGES.c.path.startswith(f"{folder}/", autoescape=True)
-        )
-        return [ImageRow._make(row) for row in self._read(below)]
+        """Return the images with a file below a subfolder of the index, each with that `path`."""
+        files = sql.select(PATHS.c.path, *IMAGE_FACTS).join(PATHS)
+        below = files.where(PATHS.c.path.startswith(f"{folder}/", autoescape=True))
+        return [ImageRow._make(row)._replace(path=path) for path, *row in self._read(below)]
 
     def largest_ids(self) -> dict[Kind, int]:
         """Return the largest id below `FAR_IDS` ever used, or 0, for images and for captions."""
@@ -250,6 +251,16 @@ class Catalog(Database):
         """Return where the folders of the index are now; see `Locations.read`."""
         with self.reading() as connection:
             return Locations.read(connection, index_folder, find_missing=find_missing)
+
+    def given_texts(self, sha256s: Iterable[str]) -> dict[str, list[SourcedText]]:
+        """Return what people gave to pictures, by SHA-256: see `index.catalog.given`."""
+        with self.reading() as connection:
+            return given.texts_of(connection, sha256s)
+
+    def count_kept_texts(self) -> tuple[int, int]:
+        """Return how many texts people gave to pictures that are gone, and to how many."""
+        with self.reading() as connection:
+            return given.count_absent(connection)
 
     def removed_files(self) -> tuple[set[str], set[str]]:
         """Return the SHA-256 and the paths of files whose images were removed by name."""

@@ -312,7 +312,7 @@ def catalog_url(folder: Path) -> sql.URL:
     if not pointer.is_file():
         return sqlite_url(folder)
     try:
-        url = sql.make_url(pointer.read_text(encoding="utf-8").strip())
+        url = sql.make_url(pointer.read_text(encoding="utf-8-sig").strip())
     except (sql.exc.ArgumentError, ValueError):
         url = None
     if url is None or url.get_backend_name() == "sqlite":  # a SQLite catalog is always CATALOG

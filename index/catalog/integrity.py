@@ -9,7 +9,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
 from hasse.index.catalog.database import Database
-from hasse.index.catalog.schema import FORMAT, META, SCHEMA, row_checksum
+from hasse.index.catalog.schema import FORMAT, GIVEN, META, SCHEMA, row_checksum
 from hasse.index.errors import DamagedIndexError
 
 
@@ -23,7 +23,13 @@ def has_our_tables(connection: Connection) -> bool:
         return False
     meta = connection.execute(sql.select(META.c.format)).first()
     # Another version has other tables: `state` refuses it by its format.
-    return meta is not None and (meta.format != FORMAT or tables == set(SCHEMA.tables))
+    return meta is not None and (meta.format != FORMAT or tables | {GIVEN.name} == {*SCHEMA.tables})
+
+
+def present_tables(connection: Connection) -> list[Table]:
+    """Return our tables in a catalog, in an order for copies; a library of 0.3.0 lacks `given`."""
+    present = _tables(connection)
+    return [table for table in SCHEMA.sorted_tables if table.name in present]
 
 
 def foreign_tables(connection: Connection) -> list[str]:
@@ -54,7 +60,7 @@ def damaged_rows(catalog: Database) -> Iterator[str]:
             for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)"):
                 if line != "ok":
                     yield str(line)
-        for table in SCHEMA.sorted_tables:
+        for table in present_tables(connection):
             for row in connection.execute(sql.select(table)):
                 if not _is_intact(table, row):
                     yield f"{_row_name(table, row)} was changed"

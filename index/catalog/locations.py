@@ -17,6 +17,7 @@ from sqlalchemy import Column, Connection
 
 from hasse.index.catalog.schema import FOLDER_FACTS, IMAGES, PATHS
 from hasse.index.types import FolderRow
+from hasse.models.spelling import spellings
 
 _MAX_FOLDERS = 64  # stored for pictures outside followed folders
 _SAMPLE = 16  # files by which a moved folder is recognized
@@ -144,7 +145,13 @@ class Locations:
         return shown
 
     def absolute_path_starts(self, prefix: str) -> sql.ColumnElement[bool]:
-        """Return the SQL condition: an absolute path of the image begins with `prefix`."""
+        """Return the SQL condition: an absolute path of the image begins with `prefix`.
+
+        Here and in `shown_path_starts`, names in the path may be spelled otherwise.
+        """
+        return sql.or_(*map(self._absolute_path_starts, spellings(prefix)))
+
+    def _absolute_path_starts(self, prefix: str) -> sql.ColumnElement[bool]:
         parent = prefix.rpartition("/")[0] or "/"
         if not prefix.startswith("/") or os.path.normpath(parent) != parent:  # not a possible path
             return sql.false()
@@ -165,6 +172,9 @@ class Locations:
 
         A file outside all followed folders is shown by the name of its image.
         """
+        return sql.or_(*map(self._shown_path_starts, spellings(prefix)))
+
+    def _shown_path_starts(self, prefix: str) -> sql.ColumnElement[bool]:
         conditions: list[sql.ColumnElement[bool]] = [sql.false()]
         for name, label in self.roots.items():
             conditions += _shown_path_starts(label.rstrip("/"), name, prefix)

@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Column, Connection, Table
 
-from hasse.index.catalog import generation_file
+from hasse.index.catalog import generation_file, given
 from hasse.index.catalog.catalog import Catalog, largest_id
 from hasse.index.catalog.integrity import foreign_tables
 from hasse.index.catalog.records import SegmentRecord, model_of, refuse_other_model
@@ -119,6 +119,27 @@ def replace_image(connection: Connection, row: ImageRow) -> None:
     """Replace the facts of an image; its point, captions and paths stay."""
     values = row_of(IMAGES, row._replace(added=row.added or 0))
     connection.execute(IMAGES.update().where(IMAGES.c.id == values["id"]).values(values))
+
+
+def changed_pictures(connection: Connection, rows: Iterable[ImageRow]) -> dict[str, str]:
+    """Return the new SHA-256 of the pictures that images have now, by their SHA-256 until now."""
+    after = {row.id: row.sha256 for row in rows}
+    before = sql.select(IMAGES.c.id, IMAGES.c.sha256).where(IMAGES.c.id.in_(after))
+    return {
+        sha256: after[id_] for id_, sha256 in connection.execute(before) if sha256 != after[id_]
+    }
+
+
+def restore_keywords(connection: Connection, images: Iterable[ImageRow]) -> None:
+    """Give images the keywords that people gave to their pictures."""
+    images = list(images)
+    texts = given.texts_of(connection, (row.sha256 for row in images))
+    keywords = {
+        row.id: [text.text for text in texts[row.sha256] if text.source == "added keyword"]
+        for row in images
+        if row.sha256 in texts
+    }
+    replace_texts(connection, "added keyword", keywords)
 
 
 def remember_folders(connection: Connection, folders: Iterable[FolderRow]) -> None:
@@ -285,6 +306,7 @@ def raise_generation(connection: Connection, model: ModelIdentity) -> int:
         ModelMismatchError: the index was re-encoded with another model.
         DamagedIndexError: the catalog is newer than INDEX/generation allows.
     """
+    given.make_table(connection)
     meta = connection.execute(sql.select(META)).one()
     refuse_other_model(model, model_of(meta))
     generation_file.allow(connection.engine.url, meta.generation + 1)

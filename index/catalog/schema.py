@@ -137,6 +137,14 @@ DOCUMENTS = _table(
     Column("human", Text, nullable=False),
     Column("written", Text, nullable=False),
 )
+# Captions and keywords that people gave, by the SHA-256 of a picture: see `index.catalog.given`.
+GIVEN = _table(
+    "given",
+    Column("sha256", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
+)
 # Versions of one picture: a perceptual hash in hexadecimal, and the smallest id of the images that
 # show the same picture.
 VERSIONS = _table(

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from hasse.index.catalog import mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.database import CATALOG, sqlite_url
-from hasse.index.catalog.integrity import damaged_rows
-from hasse.index.catalog.schema import IDS_PER_STATEMENT, META, SCHEMA
+from hasse.index.catalog.integrity import damaged_rows, present_tables
+from hasse.index.catalog.schema import IDS_PER_STATEMENT, META
 from hasse.index.errors import DamagedIndexError
 
 
@@ -61,7 +61,7 @@ def copy_rows(source: Connection, target: Connection) -> None:
         NotAnIndexError: another program has tables of these names.
     """
     mutations.make_tables(target)
-    for table in SCHEMA.sorted_tables:
+    for table in present_tables(source):
         rows = source.execute(sql.select(table), execution_options={"yield_per": IDS_PER_STATEMENT})
         for batch in rows.mappings().partitions():
             target.execute(table.insert(), [dict(row) for row in batch])

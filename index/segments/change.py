@@ -20,6 +20,7 @@ from hasse.index.types import (
     ModelIdentity,
     PathRow,
     Points,
+    SourcedText,
     UnreadableFile,
     VersionRow,
 )
@@ -50,6 +51,8 @@ class Change:
         metadata: of images, by image id; for new images too.
         versions: hashes of pictures and the images that show the same one; for new images too.
         texts: all texts of an image from one source, by source and image id.
+        given: all that people gave to pictures, by SHA-256: see `index.catalog.given`. Keywords
+            of a picture that is added come back without it; its captions need points.
     """
 
     images: Sequence[ImageRow] = ()
@@ -68,6 +71,7 @@ class Change:
     metadata: Mapping[int, Metadata] = field(default_factory=dict)
     versions: Sequence[VersionRow] = ()
     texts: Mapping[TextSource, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    given: Mapping[str, Sequence[SourcedText]] = field(default_factory=dict)
 
     def additions(self, kind: Kind) -> tuple[Sequence[ImageRow | CaptionRow], ArrayLike | None]:
         """Return the new rows of a kind, and their points."""

@@ -13,7 +13,7 @@ import sqlalchemy as sql
 from sqlalchemy import Connection
 
 from hasse.index import durable
-from hasse.index.catalog import documents, mutations
+from hasse.index.catalog import documents, given, mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.records import SegmentRecord
 from hasse.index.catalog.schema import CAPTIONS, IMAGES
@@ -115,9 +115,12 @@ class Writer:
             mutations.replace_texts(
                 connection, "text in the picture", dict.fromkeys(replaced_ids, ())
             )
+            given.inherit(connection, mutations.changed_pictures(connection, replaced))
+            given.replace(connection, change.given)
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
             mutations.insert_images(connection, new)
+            mutations.restore_keywords(connection, change.images)
             mutations.replace_paths(connection, change.paths)
             mutations.replace_metadata(connection, change.metadata)
             for source, texts in change.texts.items():
@@ -139,6 +142,11 @@ class Writer:
         with self._next_generation() as (connection, generation):
             documents.rebuild(connection)
         return generation
+
+    def forget_kept_texts(self) -> None:
+        """Forget what people gave to pictures that are gone."""
+        with self._next_generation() as (connection, _):
+            given.forget_absent(connection)
 
     def commit(
         self,

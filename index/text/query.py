@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from hasse.models.spelling import visible
+
 _WORD_CHARACTERS = 64  # longer words are cut
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Letters without a decomposition, which people type without their stroke, or as two letters.
@@ -138,7 +140,7 @@ def fold(text: str) -> str:
     if text.isascii():
         words = _ASCII_WORD.findall(text.lower())
     else:
-        plain = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
+        plain = unicodedata.normalize("NFKC", visible(text)).casefold().translate(_LETTERS)
         plain = _ACCENTS.sub("", unicodedata.normalize("NFD", plain))
         plain = unicodedata.normalize("NFC", plain)
         plain = _SINGLE_CHARACTER_WORDS.sub(r" \g<0> ", plain)

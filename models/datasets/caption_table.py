@@ -94,7 +94,10 @@ def _csv_rows(
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     mark = _separator(text, path)
     file = io.StringIO(text, newline="")
-    reader = csv.DictReader(file, delimiter=mark, skipinitialspace=True)
+    # Tables with tabs are mostly written without quoting: a quote is then a part of the caption.
+    is_quoted = mark != "\t" or _is_quoted_table(text, mark)
+    quoting = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    reader = csv.DictReader(file, delimiter=mark, skipinitialspace=True, quoting=quoting)
     try:
         header = list(reader.fieldnames or ())
         columns = _columns(header)
@@ -118,7 +121,10 @@ def _csv_rows(
                 remedy = f"quote a caption that holds a {_SEPARATORS[mark]}"
                 skipped.add(subject, "more cells than columns", detail=remedy)
                 continue
-            yield reader.line_num, {column: row[name] for column, name in columns.items()}
+            cells_by_column = {column: row[name] for column, name in columns.items()}
+            if not is_quoted:
+                cells_by_column = {name: _unquoted(cell) for name, cell in cells_by_column.items()}
+            yield reader.line_num, cells_by_column
     except csv.Error as error:
         raise DatasetError(
             f"{path} is broken at line {reader.line_num}: {error}; quote captions that hold "
@@ -135,6 +141,24 @@ def _separator(text: str, path: Path) -> str:
         if {"file_name", "caption"} <= names.keys():
             return mark
     return usual
+
+
+def _is_quoted_table(text: str, mark: str) -> bool:
+    """Return whether all quotes of a table enclose cells, none of them several by mistake."""
+    try:
+        rows = csv.reader(
+            io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True, strict=True
+        )
+        return not any("\n" in cell and mark in cell for row in rows for cell in row)
+    except csv.Error:
+        return False
+
+
+def _unquoted(cell: str | None) -> str | None:
+    """Return a cell without quotes that enclose it as a whole."""
+    inside = "" if cell is None else cell[1:-1]
+    is_quoted = cell is not None and len(cell) > 1 and cell[0] == cell[-1] == '"'
+    return inside.replace('""', '"') if is_quoted and '"' not in inside.replace('""', "") else cell
 
 
 def _is_well_quoted(lines: Sequence[str], mark: str) -> bool:

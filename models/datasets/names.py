@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from hasse.models.datasets.source import is_file
+from hasse.models.spelling import composed, visible
 
 LARGEST_ID = 2**63 - 1  # the largest SQL BIGINT
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,100}\s*")
@@ -21,7 +21,7 @@ def plain_name(name: str) -> str:
 
 def normalised_name(name: str) -> str:
     """Return a plain name in the Unicode form that has one character for an accented letter."""
-    return unicodedata.normalize("NFC", plain_name(name))
+    return composed(plain_name(name))
 
 
 def stays_inside(file_name: str) -> bool:
@@ -55,9 +55,9 @@ class NameIndex:
         """Return the file name that matches, or None."""
         if name in self._names:
             return name
-        composed = unicodedata.normalize("NFC", name)
-        closest_first = ((composed, self._composed), (composed.casefold(), self._folded))
-        for key, names in (*closest_first, (composed.casefold(), self._stems)):
+        same = composed(visible(name))
+        closest_first = ((same, self._composed), (same.casefold(), self._folded))
+        for key, names in (*closest_first, (same.casefold(), self._stems)):
             if key in names:
                 return names[key]
         return None
@@ -78,7 +78,7 @@ class NameIndex:
         """Return the names by their keys; None for a key of several names."""
         by_name: dict[str, str | None] = {}
         for name in self._names:
-            name_key = key(unicodedata.normalize("NFC", name))
+            name_key = key(composed(visible(name)))
             by_name[name_key] = None if name_key in by_name else name
         return by_name
 

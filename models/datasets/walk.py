@@ -16,6 +16,7 @@ from hasse.models.datasets.dataset import DatasetError
 from hasse.models.datasets.source import read_text
 from hasse.models.images.formats import PICTURE_SUFFIXES, is_picture
 from hasse.models.regular_file import raise_system_error
+from hasse.models.spelling import composed
 
 IGNORE_FILE = ".hasseignore"
 
@@ -241,7 +242,7 @@ def _kind(path: Path) -> str:
 
 def _spec(patterns: Iterable[str], origin: str) -> GitIgnoreSpec:
     try:
-        return GitIgnoreSpec.from_lines(patterns)
+        return GitIgnoreSpec.from_lines(map(composed, patterns))
     except ValueError as error:
         raise DatasetError(f"a pattern of {origin} cannot be read ({error}): correct it") from error
 
@@ -253,7 +254,7 @@ def _ignore_file(path: Path) -> GitIgnoreSpec:
 
 def _excluded(name: str, rules: _Rules) -> bool:
     for base, spec in reversed(rules):
-        is_included = spec.check_file(name.removeprefix(base)).include
+        is_included = spec.check_file(composed(name.removeprefix(base))).include
         if is_included is not None:
             return is_included
     return False

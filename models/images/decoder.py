@@ -31,6 +31,7 @@ from hasse.models.images import codecs
 from hasse.models.images.dates import date_in
 from hasse.models.images.limits import PictureError, PictureLimits
 from hasse.models.images.metadata import metadata_in
+from hasse.models.lifeline import end_with_parent
 
 _PROGRAM = "from hasse.models.images.decoder import serve; serve()"
 _LENGTH = struct.Struct("<I")
@@ -93,8 +94,10 @@ class Decoder:
         self._link, other_end = socket.socketpair()
         self._pixels = memory_file()
         paths = os.pathsep.join(path for path in sys.path if path)
-        descriptors = [other_end.fileno(), self._pixels.fileno()]
-        with other_end:
+        pipe, held = os.pipe()
+        self._lifeline = os.fdopen(held, "wb", 0)  # the process ends when this closes
+        descriptors = [other_end.fileno(), self._pixels.fileno(), pipe]
+        with other_end, os.fdopen(pipe):
             self._process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-P", "-c", _PROGRAM, *map(str, descriptors)],
                 pass_fds=descriptors,
@@ -149,6 +152,7 @@ class Decoder:
         """End the process, and wait until it has ended."""
         self._link.close()
         self._pixels.close()
+        self._lifeline.close()
         self._process.kill()
         self._process.wait()
 
@@ -244,6 +248,7 @@ def memory_file() -> IO[bytes]:
 
 def serve() -> None:
     """Decode pictures from files received over a socket, until it is closed."""
+    end_with_parent(int(sys.argv[3]))
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # several pictures are decoded at a time

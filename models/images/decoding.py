@@ -90,10 +90,9 @@ def date_taken(source: Path | bytes) -> int | None:
     Raises:
         OSError: as `open_picture`.
     """
-    with suppress(PictureError):
-        date: int | None = _ask(source, {"job": "date"}, DEFAULT_LIMITS, None)[0]["date"]
-        if date is not None:
-            return date
+    date = date_in_picture(source)
+    if date is not None:
+        return date
     if isinstance(source, bytes):
         return None
     try:
@@ -101,6 +100,14 @@ def date_taken(source: Path | bytes) -> int | None:
         return 1000 * timegm(time.localtime(seconds)) + max(1, nanoseconds // 10**6)
     except (OSError, OverflowError, ValueError):
         return None
+
+
+def date_in_picture(source: Path | bytes) -> int | None:
+    """Return the date in a picture's metadata, or None; raises as `date_taken`."""
+    with suppress(PictureError):
+        date: int | None = _ask(source, {"job": "date"}, DEFAULT_LIMITS, None)[0]["date"]
+        return date
+    return None
 
 
 def read_metadata(source: Path | bytes, sidecars: Iterable[Path] = ()) -> PictureMetadata:

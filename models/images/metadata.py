@@ -19,6 +19,7 @@ from defusedxml import ElementTree
 from PIL import ExifTags, Image, IptcImagePlugin
 
 from hasse.models.images.codecs import header_of
+from hasse.models.spelling import visible
 
 TEXT_CHARACTERS = 10_000  # of a title or a description; the rest is left out
 KEYWORD_CHARACTERS = 200
@@ -293,4 +294,4 @@ def _is_on_earth(latitude: float, longitude: float) -> bool:
 
 def _visible(text: str) -> str:
     """Replace characters that databases and terminals cannot show by spaces."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    return "".join(character if character.isprintable() else " " for character in visible(text))

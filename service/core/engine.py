@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from hasse.service.telemetry.metrics import Metrics
 
 Result = TypeVar("Result")
+_SWEEP_SECONDS = 5.0
 
 
 class Engine:
@@ -95,6 +97,7 @@ class Engine:
         self.stage_seconds = {} if metrics is None else metrics.stage_seconds
         self.text_counts = CountCache()
         self._info = index.info()
+        self._swept = (0, 0.0)  # the generation, and when its previews were swept
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(
             lambda progress: index.compact(progress=progress),
@@ -208,12 +211,20 @@ class Engine:
                 raise self.checks.damage
             try:
                 await self._in_thread(self._refresh)
+                await self._sweep_previews()
             except Exception as error:
                 event("refresh failed", logging.ERROR, error=str(error))
 
     def _refresh(self) -> None:
         self.index.refresh()
         self._update_info()
+
+    async def _sweep_previews(self) -> None:
+        """Delete previews of pictures that are gone, at most every few seconds."""
+        generation, now = self.index.generation, time.monotonic()
+        if generation != self._swept[0] and now - self._swept[1] >= _SWEEP_SECONDS:
+            self._swept = generation, now
+            await self._in_thread(lambda: self.pictures.sweep_previews(self.index))
 
     def _after_write(self) -> None:
         # Before the write is acknowledged: its client may send the next request to another process.

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import IO, TypeAlias, TypeVar
 from weakref import finalize
 
+from hasse.index.store import Index
+from hasse.index.types import ImageRow
 from hasse.models.images.codecs import DecodedPicture
 from hasse.models.images.decoder import Cancellation
 from hasse.models.images.decoding import decode
@@ -26,6 +28,7 @@ from hasse.service.core.previews import (
     PREVIEW_SIZES,
     SHORTEST,
     PreviewCache,
+    PreviewSize,
     ReducedSize,
     ThumbnailCache,
     reduce_picture,
@@ -131,20 +134,37 @@ class PictureReader:
 
         return await self._in_turn(path, make)
 
-    def version_of(self, path: Path, size: ReducedSize) -> str:
-        """Return the version of a stored picture at a size; raises as `version_of`."""
-        thumbnail_size = self._settings.thumbnail_size
-        return version_of(
-            path, thumbnail_size if size == "thumbnail" else PREVIEW_SIZES.index(size)
-        )
+    def version_of(self, image_id: int, path: Path, size: ReducedSize) -> str:
+        """Return the version of an image's picture at a size; raises as `version_of`."""
+        if size == "thumbnail":
+            return version_of(path, self._settings.thumbnail_size)
+        return preview_version(image_id, path, size)
 
-    def remember(self, path: Path, thumbnail: bytes) -> None:
+    def sweep_previews(self, index: Index) -> None:
+        """Delete previews of images that were removed, or got another picture."""
+
+        def live(version: str, row: ImageRow) -> bool:
+            try:
+                path = index.path_of(row)
+                return any(version == preview_version(row.id, path, size) for size in PREVIEW_SIZES)
+            except ServiceError:  # the file is out of reach
+                return True
+
+        versions = self._previews.versions()
+        ids = {version: version.partition("-")[0] for version in versions}
+        rows = index.catalog.images(int(id_) for id_ in ids.values() if id_.isdecimal())
+        for version, id_ in ids.items():
+            row = rows.get(int(id_)) if id_.isdecimal() else None
+            if row is None or not live(version, row):
+                self._previews.remove(version)
+
+    def remember(self, image_id: int, path: Path, thumbnail: bytes) -> None:
         """Cache the thumbnail of a picture that was just stored.
 
         Raises:
             ServiceError: `picture_missing`.
         """
-        self._thumbnails.put(self.version_of(path, "thumbnail"), thumbnail)
+        self._thumbnails.put(self.version_of(image_id, path, "thumbnail"), thumbnail)
 
     def close(self) -> None:
         """Stop decoding and end the threads."""
@@ -239,8 +259,15 @@ def _open_error(error: OSError) -> ServiceError:
     return ServiceError("busy", f"no picture can be opened now ({cause})", retry_after=1)
 
 
+def preview_version(image_id: int, path: Path, size: PreviewSize) -> str:
+    """Return the version of a preview, which names its image; raises as `version_of`."""
+    return f"{image_id}-{version_of(path, PREVIEW_SIZES.index(size))}"
+
+
 def version_of(path: Path, *parts: int) -> str:
-    """Return a version of a file's contents, from its path, size and modification time.
+    """Return a version of a file's contents, from its path, inode, size and times.
+
+    `st_ctime` changes too where a program keeps the size and the time of a file that it changes.
 
     Raises:
         ServiceError: `picture_missing`.
@@ -249,7 +276,8 @@ def version_of(path: Path, *parts: int) -> str:
         facts = path.stat()
     except OSError as error:
         raise _open_error(error) from None
-    text = f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0{parts}"
+    state = facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+    text = f"{path}\0{state}\0{parts}"
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 

@@ -121,6 +121,16 @@ class PreviewCache:
         """Return whether a preview is cached."""
         return self._path(version).exists()
 
+    def versions(self) -> list[str]:
+        """Return the versions of all cached previews."""
+        return [path.stem for path in self._folder.glob(f"*/*{_SUFFIX}")]
+
+    def remove(self, version: str) -> None:
+        """Delete a preview, wherever in the folder it is."""
+        for path in self._folder.glob(f"*/{version}{_SUFFIX}"):
+            with suppress(OSError):
+                path.unlink()
+
     def is_full(self) -> bool:
         """Return whether the next previews would soon evict cached ones."""
         with self._lock:
@@ -168,7 +178,7 @@ class PreviewCache:
             self._total -= size
 
     def _path(self, version: str) -> Path:
-        return self._folder / version[:2] / (version + _SUFFIX)
+        return self._folder / version[-2:] / (version + _SUFFIX)
 
 
 def _is_whole(content: bytes) -> bool:

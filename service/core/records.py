@@ -86,7 +86,7 @@ async def reduced_picture(
         ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
     """
     path, _ = await picture_file(engine, image_id)
-    version = engine.pictures.version_of(path, size)
+    version = engine.pictures.version_of(image_id, path, size)
     if is_cached(version):
         return version, b""
     return version, await engine.pictures.reduced(path, size, version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -86,6 +87,7 @@ class WriteQueue:
         stages = Stages()
         async with self.admission.enter(stages):
             inspected, thumbnail = await self._pictures.inspected(picture, stages)
+            captions = await asyncio.to_thread(self._with_given, inspected.facts.sha256, captions)
             stored = await self._submit(
                 "add",
                 NewImage(
@@ -102,7 +104,8 @@ class WriteQueue:
         if not isinstance(stored, StoredImage):
             raise TypeError("the writer returns what it stored")
         with suppress(ServiceError):  # it may have been removed again
-            self._pictures.remember(self._index.path_of(stored.image.row), thumbnail)
+            row = stored.image.row
+            self._pictures.remember(row.id, self._index.path_of(row), thumbnail)
         return added_image(stored.image, self._paths, created=stored.created)
 
     async def annotate(self, fields: AnnotationFields) -> None:
@@ -129,6 +132,12 @@ class WriteQueue:
         """
         async with self.admission.enter(Stages()):
             await self._submit("remove", Deletion(image_id))
+
+    def _with_given(self, sha256: str, captions: Sequence[str]) -> list[str]:
+        """Return captions with those that people gave to the same picture before."""
+        given = self._index.catalog.given_texts([sha256]).get(sha256, ())
+        texts = [text.text for text in given if text.source == "caption"]
+        return list(dict.fromkeys([*captions, *texts]))
 
     async def _annotate(self, operation: AnnotationOperation, fields: AnnotationFields) -> None:
         captions = self._texts(fields.captions, "captions")

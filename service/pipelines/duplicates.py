@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -18,8 +19,9 @@ from hasse.index.search.self_join import self_join
 from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import ProgressCallback
 from hasse.index.store import Index
-from hasse.index.types import ImageRow, PathRow, Points, VersionRow
-from hasse.models.images.decoding import open_picture
+from hasse.index.types import ImageRow, PathRow, Points, SourcedText, VersionRow
+from hasse.models.images.decoding import date_in_picture, open_picture
+from hasse.models.images.fine_print import SIDE, same_print
 from hasse.models.images.limits import PictureError, PictureLimits
 from hasse.models.images.perceptual_hash import (
     NEAR,
@@ -36,18 +38,30 @@ _THUMBNAILS = 1024  # cached while pairs are compared: 50 MB
 _BURST_NEAR = 0.45
 _SAMPLE = 1000  # pairs of pictures, to estimate the median
 
+_OTHER = "other picture"  # source of the SHA-256 of a picture that is not the same
+
 Sameness = Literal["bytes", "picture", "burst"]
+
+
+# Files in other formats are what cameras and scanners write, and most of these are exports.
+_EXPORTS = frozenset(".jpg .jpeg .jpe .jfif .mpo .png .webp .gif .avif .bmp".split())
+_FACTS = ("caption", "title", "keyword", "added keyword", "description", "place")
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFile:
-    """A file of a group. `path` is absolute, `bytes` its size; unknown sides are None."""
+    """A file of a group. `path` is absolute, `bytes` its size; unknown sides are None.
+
+    `spare` tells whether the first file of the group has all that this one has: its pixels, date,
+    place and texts, and an original's format.
+    """
 
     path: str
     image_id: int
     width: int | None
     height: int | None
     bytes: int
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +75,11 @@ class Group:
 class _DisjointSets:
     """Disjoint sets of numbers (union-find). The root of a set is its smallest number."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: Mapping[int, Collection[int]] = {}) -> None:
+        """Begin with sets of one number; those that are `apart`, by number, are never joined."""
         self._parents: dict[int, int] = {}
+        self._apart = {number: set(others) for number, others in apart.items()}
+        self._members: dict[int, set[int]] = {}
 
     def find(self, number: int) -> int:
         """Return the root of the set of a number. A number that was not joined is its own root."""
@@ -73,10 +90,23 @@ class _DisjointSets:
             self._parents[number], number = root, self._parents[number]
         return root
 
+    def may_join(self, left: int, right: int) -> bool:
+        """Return whether two numbers are in two sets, of which no numbers are apart."""
+        root, other = self.find(left), self.find(right)
+        members = self._members.get(other, {other})
+        return root != other and not any(
+            members & self._apart[number]
+            for number in self._members.get(root, {root})
+            if number in self._apart
+        )
+
     def union(self, left: int, right: int) -> None:
-        """Join the sets of two numbers."""
-        root, joined = sorted((self.find(left), self.find(right)))
-        self._parents[joined] = root
+        """Join the sets of two numbers, if they may be joined."""
+        if self.may_join(left, right):
+            root, joined = sorted((self.find(left), self.find(right)))
+            members = self._members.setdefault(root, {root})
+            members |= self._members.pop(joined, {joined})
+            self._parents[joined] = root
 
     def groups(self, numbers: Iterable[int]) -> list[list[int]]:
         """Return the given numbers by their set, without numbers that are alone."""
@@ -113,25 +143,61 @@ def find_versions(index: Index, limits: PictureLimits, report: ProgressCallback)
     `report` receives the number of compared pairs, and of pairs whose hashes are near.
     """
     rows = index.catalog.versions()
-    pictures = _DisjointSets()
+    images = index.catalog.images(rows)
+    pictures = _DisjointSets(_different(index, images))
     for row in rows.values():
         pictures.union(row.image_id, row.picture)
-    images = index.catalog.images(rows)
 
     @lru_cache(_THUMBNAILS)
     def thumbnail(image_id: int) -> Image.Image | None:
         return _thumbnail(index, limits, images[image_id]) if image_id in images else None
 
     near = _near_pairs([row for row in rows.values() if row.hash])
-    pairs = [(left, right) for left, right in near if pictures.find(left) != pictures.find(right)]
+    pairs = [(left, right) for left, right in near if pictures.may_join(left, right)]
     for at, (left, right) in enumerate(pairs):
-        if pictures.find(left) != pictures.find(right):
+        if pictures.may_join(left, right):
             first, second = thumbnail(left), thumbnail(right)
             if first is not None and second is not None and same_picture(first, second):
-                pictures.union(left, right)
+                large = [_picture(index, limits, images[id_], SIDE) for id_ in (left, right)]
+                if large[0] is not None and large[1] is not None and same_print(*large):
+                    pictures.union(left, right)
         report(at + 1, len(pairs))
     updated = [row._replace(picture=pictures.find(row.image_id)) for row in rows.values()]
     _store_versions(index, [row for row in updated if row != rows[row.image_id]], images)
+
+
+def note_different(index: Index, image_ids: Collection[int]) -> None:
+    """Store for good, by their bytes, that images do not show the same picture."""
+    images = index.catalog.images(image_ids)
+    sha256s = sorted({image.sha256 for image in images.values()} - {""})
+    pictures = {row.picture for row in index.catalog.versions().values() if row.image_id in images}
+    rows = [row for row in index.catalog.versions().values() if row.picture in pictures]
+    known = index.catalog.given_texts(sha256s)
+    given = {
+        sha256: [
+            *known.get(sha256, ()),
+            *(SourcedText._make((_OTHER, other)) for other in sha256s if other != sha256),
+        ]
+        for sha256 in sha256s
+    }
+    unique = {sha256: list(dict.fromkeys(texts)) for sha256, texts in given.items()}
+    with index.writing() as writer:
+        alone = [row._replace(picture=row.image_id) for row in rows]
+        writer.change(Change(versions=alone, given=unique))
+    index.announce()
+
+
+def _different(index: Index, images: Mapping[int, ImageRow]) -> dict[int, list[int]]:
+    """Return the images that do not show the same picture, as people said, by image id."""
+    ids: dict[str, list[int]] = {}
+    for image in images.values():
+        ids.setdefault(image.sha256, []).append(image.id)
+    given = index.catalog.given_texts(ids)
+    return {
+        id_: [other for text in texts if text.source == _OTHER for other in ids.get(text.text, ())]
+        for sha256, texts in given.items()
+        for id_ in ids[sha256]
+    }
 
 
 def same_files(index: Index) -> list[Group]:
@@ -152,7 +218,7 @@ def same_files(index: Index) -> list[Group]:
     for ids in ids_of_picture.values():
         files = [file for id_ in ids for file in _files(index, images[id_], paths[id_])]
         if len(files) > 1:
-            files.sort(key=lambda file: (-_pixels(file), -file.bytes, file.path))
+            files = _with_spare(index, files, images)
             bytes_ = {images[file.image_id].sha256 or file.image_id for file in files}
             groups.append(Group("bytes" if len(bytes_) == 1 else "picture", files))
     return groups
@@ -232,26 +298,76 @@ def _near_pairs(rows: Sequence[VersionRow]) -> Iterator[tuple[int, int]]:
 
 
 def _thumbnail(index: Index, limits: PictureLimits, image: ImageRow) -> Image.Image | None:
-    """Return the thumbnail of an image, or None if its file is missing or cannot be read."""
+    picture = _picture(index, limits, image, THUMBNAIL)
+    return None if picture is None else thumbnail_of(picture)
+
+
+def _picture(
+    index: Index, limits: PictureLimits, image: ImageRow, at_least: int
+) -> Image.Image | None:
+    """Return an image's picture, perhaps reduced; None if its file is missing or unreadable."""
     try:
-        return thumbnail_of(open_picture(index.path_of(image), limits, THUMBNAIL))
+        return open_picture(index.path_of(image), limits, at_least)
     except (PictureError, OSError):
         return None
 
 
 def _files(index: Index, image: ImageRow, paths: Iterable[PathRow]) -> list[GroupFile]:
-    """Return the files of an image that exist and have not changed since they were read."""
-    files = []
-    for row in paths:
+    """Return the files of an image that exist and have not changed since they were read.
+
+    A file that is reached by several paths, by links or mounts, is one file. The library's own are
+    left out.
+    """
+    files: dict[tuple[int, int], GroupFile] = {}
+    for row in sorted(paths, key=lambda row: _is_link(index, row)):
         path = Path(index.locations.absolute(row.path))
         try:
             facts = path.stat()
         except OSError:
             continue
-        if row.size in (None, facts.st_size) and row.modified in (None, facts.st_mtime_ns):
-            size = image.width, image.height
-            files.append(GroupFile(str(path), image.id, *size, facts.st_size))
-    return files
+        is_same = row.size in (None, facts.st_size) and row.modified in (None, facts.st_mtime_ns)
+        if is_same and not path.is_relative_to(index.folder):
+            file = GroupFile(str(path), image.id, image.width, image.height, facts.st_size)
+            files.setdefault((facts.st_dev, facts.st_ino), file)
+    return list(files.values())
+
+
+def _is_link(index: Index, row: PathRow) -> bool:
+    path = index.locations.absolute(row.path)
+    return os.path.realpath(path) != path
+
+
+def _with_spare(
+    index: Index, files: list[GroupFile], images: Mapping[int, ImageRow]
+) -> list[GroupFile]:
+    """Return files in order, the one to keep first, and mark those of which it has everything."""
+    facts = {file.image_id: _facts(index, images[file.image_id]) for file in files}
+
+    def rank(file: GroupFile) -> tuple[int, bool, int, int, str]:
+        is_export = Path(file.path).suffix.lower() in _EXPORTS
+        return -_pixels(file), is_export, -len(facts[file.image_id]), -file.bytes, file.path
+
+    first, *rest = sorted(files, key=rank)
+    is_original = rank(first)[1] is False
+    return [
+        first,
+        *(
+            replace(file, spare=(is_original or rank(file)[1]) and facts[file.image_id] <= facts[first.image_id])
+            for file in rest
+        ),
+    ]
+
+
+def _facts(index: Index, image: ImageRow) -> set[tuple[str, object]]:
+    """Return what is known of an image: its date, camera, stars, place and human texts."""
+    metadata = index.catalog.metadata(image.id)
+    facts: set[tuple[str, object]] = {
+        (text.source, text.text) for text in metadata.texts if text.source in _FACTS
+    }
+    if date_in_picture(index.path_of(image)) is not None:
+        facts.add(("date", ""))
+    known = {"camera": metadata.camera, "rating": metadata.rating, "at": metadata.latitude}
+    return facts | {(name, "") for name, value in known.items() if value not in ("", None)}
 
 
 def _pixels(file: GroupFile) -> int:

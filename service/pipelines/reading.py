@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol
@@ -25,6 +26,8 @@ _BLOCK = 32  # pictures whose text becomes durable together
 _READING_SIDE = 1600  # pixels of the longer side of a picture whose text is read
 _DETECTION_SIDE = 480  # pixels of the longer side of a picture that is first checked for text
 _LEAST_SCORE = 0.6  # of a line of text
+_SURE = 0.9  # mean score of the characters of a page that is surely upright
+_BROKEN = re.compile(r"[^\W\d_][-\u2010\u00ad]\s*$")  # a word that a line's end breaks
 
 
 class TextReader(Protocol):
@@ -37,8 +40,8 @@ class TextReader(Protocol):
 class Recogniser:
     """RapidOCR. Its package contains its models, so nothing is downloaded.
 
-    A small version of a picture is checked first. A picture without text there is not read. Rotated
-    lines are read too.
+    A small version of a picture is checked first. A picture without text there is not read. Whether
+    it is upside down is decided for the whole picture: of single lines, that is often guessed wrong.
 
     Raises:
         HasseError: the package is missing.
@@ -59,19 +62,48 @@ class Recogniser:
         )
 
     def read(self, picture: Image.Image) -> list[str]:
-        """Return the lines of text whose score is high enough."""
+        """Return the lines of text whose score is high enough, with broken words joined."""
         if self._run(_reduced(picture, _DETECTION_SIDE), read=False).boxes is None:
             return []
-        output = self._run(_reduced(picture, _READING_SIDE), read=True)
-        if output.txts is None:
-            return []
-        pairs = zip(output.txts, output.scores, strict=True)
-        return [line.strip() for line, score in pairs if score >= _LEAST_SCORE and line.strip()]
+        page = _reduced(picture, _READING_SIDE)
+        upright = self._lines(page)
+        if _certainty(upright) >= _SURE:
+            return joined_lines(_legible(upright))
+        turned = self._lines(page.rotate(180))
+        is_upright = _certainty(upright) >= _certainty(turned)
+        return joined_lines(_legible(upright if is_upright else turned))
+
+    def _lines(self, page: Image.Image) -> list[tuple[str, float]]:
+        """Return the lines of a page as it is, each with its score."""
+        output = self._run(page, read=True)
+        texts = () if output.txts is None else output.txts
+        return list(zip(texts, output.scores or (), strict=True))
 
     def _run(self, picture: Image.Image, *, read: bool) -> Any:
         pixels = np.asarray(picture)[:, :, ::-1]  # RapidOCR takes BGR
         # RapidOCR keeps options of the last call that are not passed again.
-        return self._engine(pixels, use_det=True, use_cls=read, use_rec=read)
+        return self._engine(pixels, use_det=True, use_cls=False, use_rec=read)
+
+
+def _certainty(lines: Sequence[tuple[str, float]]) -> float:
+    """Return the mean score of the characters of a page; 0 without any."""
+    characters = sum(len(text) for text, _ in lines)
+    return sum(len(text) * score for text, score in lines) / max(1, characters)
+
+
+def _legible(lines: Iterable[tuple[str, float]]) -> list[str]:
+    return [text.strip() for text, score in lines if score >= _LEAST_SCORE and text.strip()]
+
+
+def joined_lines(lines: Iterable[str]) -> list[str]:
+    """Return lines; the rest of a word that a hyphen breaks goes to the line where it begins."""
+    joined: list[str] = []
+    for line in lines:
+        if joined and _BROKEN.search(joined[-1]) and line[:1].islower():
+            rest, _, line = line.partition(" ")
+            joined[-1] = joined[-1].rstrip()[:-1] + rest
+        joined += [line] if line else []
+    return joined
 
 
 def _reduced(picture: Image.Image, longest: int) -> Image.Image:

@@ -11,7 +11,7 @@ from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError
 from hasse.models.images.decoding import decode
 from hasse.models.images.limits import PictureError
-from hasse.service.core.pictures import version_of
+from hasse.service.core.pictures import preview_version
 from hasse.service.core.previews import (
     FOLDER,
     PREVIEW_SIZES,
@@ -64,7 +64,7 @@ def make_previews(index: Index, settings: Settings, tried: set[tuple[int, str]])
 
 def _make(index: Index, settings: Settings, cache: PreviewCache, row: ImageRow) -> bool:
     path = index.path_of(row)
-    version = version_of(path, PREVIEW_SIZES.index(_SIZE))
+    version = preview_version(row.id, path, _SIZE)
     if cache.has(version) or index.locations.leads_out(str(path)):
         return False
     picture = decode(path, settings.picture_limits, SHORTEST[_SIZE])

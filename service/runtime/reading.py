@@ -16,6 +16,8 @@ from hasse.models.errors import pip_install
 
 NICENESS = 10  # less important than searches and additions
 ADVICE = f"text in pictures can be found by its words too: {pip_install('ocr')}"
+_ALONE = "from hasse.service.cli.app import main; main()"
+_WITH_PARENT = f"from hasse.models.lifeline import end_with_parent; end_with_parent(0); {_ALONE}"
 _ADVICE_MARK = "ocr.told"  # a file of a library for which the advice was printed
 
 
@@ -35,8 +37,11 @@ class BackgroundReading:
             return False
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "hasse", "ocr", "--library", str(self._library)],
-                stdin=subprocess.DEVNULL,
+                [
+                    *(sys.executable, "-P", "-c", _ALONE if detached else _WITH_PARENT),
+                    *("ocr", "--library", str(self._library)),
+                ],
+                stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=detached,

@@ -11,7 +11,7 @@ from hasse.index.catalog import documents
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
 from hasse.index.text.sources import TextSource
-from hasse.index.types import CaptionRow, Points
+from hasse.index.types import CaptionRow, Points, SourcedText
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.writing.draft import Draft
 
@@ -40,6 +40,8 @@ class Annotations:
         self._removed_captions: set[int] = set()
         self._keywords_before: dict[int, list[str]] = {}  # human keywords before the batch
         self._keywords: dict[int, list[str]] = {}  # human keywords after the batch
+        self._given_before: dict[str, list[SourcedText]] = {}  # by SHA-256
+        self._given: dict[str, list[SourcedText]] = {}  # after the batch
 
     def apply(self, operation: AnnotationOperation, annotation: Annotation) -> ServiceError | None:
         """Apply an annotation to all its images, or to none if one of them is missing."""
@@ -48,6 +50,12 @@ class Annotations:
             if image_id not in rows:
                 return no_image(image_id)
         self._load_texts([image_id for image_id in rows if image_id not in self._texts])
+        self._load_given([row.sha256 for row in rows.values()])
+        texts = [SourcedText("caption", text) for text in annotation.captions]
+        texts += [SourcedText("added keyword", text) for text in annotation.keywords]
+        for sha256 in dict.fromkeys(row.sha256 for row in rows.values() if row.sha256):
+            others = [text for text in self._given[sha256] if text not in texts]
+            self._given[sha256] = others + texts if operation == "annotate" else others
         for image_id in rows:
             if operation == "annotate":
                 self._add_texts(image_id, annotation)
@@ -62,11 +70,23 @@ class Annotations:
             for image_id, texts in self._keywords.items()
             if texts != self._keywords_before[image_id]
         }
-        if not (self._draft.captions or self._removed_captions or keywords):
+        given = {
+            sha256: texts
+            for sha256, texts in self._given.items()
+            if set(texts) != set(self._given_before[sha256])
+        }
+        if not (self._draft.captions or self._removed_captions or keywords or given):
             return None
         texts: Mapping[TextSource, Mapping[int, list[str]]] = {"added keyword": keywords}
         removed = sorted(self._removed_captions)
-        return replace(self._draft.make_change(), texts=texts, removed_captions=removed)
+        change = self._draft.make_change()
+        return replace(change, texts=texts, removed_captions=removed, given=given)
+
+    def _load_given(self, sha256s: Sequence[str]) -> None:
+        new = [sha256 for sha256 in sha256s if sha256 not in self._given]
+        stored = self._index.catalog.given_texts(new)
+        for sha256 in new:
+            self._given_before[sha256] = self._given[sha256] = stored.get(sha256, [])
 
     def _load_texts(self, image_ids: Sequence[int]) -> None:
         catalog = self._index.catalog

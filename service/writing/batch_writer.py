@@ -15,7 +15,7 @@ from hasse.index.segments import stored_pictures
 from hasse.index.segments.change import Change
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer
 from hasse.index.store import Index
-from hasse.index.types import DescribedImage, ImageRow, PathRow, Points
+from hasse.index.types import DescribedImage, ImageRow, PathRow, Points, SourcedText
 from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.telemetry.logs import event
@@ -110,9 +110,10 @@ class BatchWriter:
         image_ids = [deletion.image_id for deletion in deletions]
         with self._writing(deletions) as writer:
             rows = self._index.catalog.images(image_ids)
+            files = [row for each in self._index.catalog.paths_of(rows).values() for row in each]
             if rows:
                 writer.change(Change(removed_by_name=sorted(rows)))
-            for row in rows.values():
+            for row in (rows[file.image_id]._replace(path=file.path) for file in files):
                 if stored_pictures.is_stored(row) and not self._is_in_use(row.path, row.sha256):
                     self._delete_file(row.path)
         if rows:
@@ -163,7 +164,8 @@ class BatchWriter:
     def _is_in_use(self, path: str, sha256: str) -> bool:
         """Return whether a stored picture is the file of an image of the collection."""
         image = self._index.catalog.image_of(sha256)
-        return image is not None and image.path == path
+        files = [] if image is None else self._index.catalog.paths_of([image.id])[image.id]
+        return any(file.path == path for file in files)
 
 
 class _Uploads:
@@ -177,13 +179,15 @@ class _Uploads:
         self.stored: dict[str, str] = {}
         self._index = index
         self._draft = Draft(index.catalog)
-        self._restored_images: list[ImageRow] = []  # images whose files were missing
+        self._sent_again: dict[int, ImageRow] = {}  # images that get a file of our own
+        self._paths: dict[int, list[PathRow]] = {}  # their files
         self._texts: dict[int, set[str]] = {}
+        self._given: dict[str, list[SourcedText]] = {}  # where people gave more, by SHA-256
 
     @property
     def has_changes(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._draft.images or self._draft.captions or self._restored_images)
+        return bool(self._draft.images or self._draft.captions or self._sent_again or self._given)
 
     def add(self, upload: NewImage) -> StoredImage | ServiceError:
         """Add one image; the result holds the rows known before the commit."""
@@ -192,18 +196,16 @@ class _Uploads:
             return self._create(upload)
         if upload.image_id not in (None, existing.id):
             return ServiceError("conflict", f"this picture is already image {existing.id}")
-        if not self._index.path_of(existing).is_file():
-            self._restored_images.append(existing._replace(path=self._store(upload)))
+        if existing.id not in (*self._draft.images, *self._sent_again):
+            self._keep(existing, upload)
         self._add_captions(existing.id, upload)
         return StoredImage(DescribedImage(existing, [], []), created=False)
 
     def write(self, writer: Writer) -> None:
         """Write the change, if there is any."""
         if self.has_changes:
-            restored = self._restored_images
-            known = self._index.catalog.paths_of([row.id for row in restored])
-            paths = {row.id: [*known[row.id], PathRow(row.id, row.path)] for row in restored}
-            writer.change(replace(self._draft.make_change(), rows=restored, paths=paths))
+            change, rows = self._draft.make_change(), list(self._sent_again.values())
+            writer.change(replace(change, rows=rows, paths=self._paths, given=self._given))
 
     def _create(self, upload: NewImage) -> StoredImage | ServiceError:
         image_id = self._draft.new_image_id() if upload.image_id is None else upload.image_id
@@ -215,6 +217,18 @@ class _Uploads:
         self._texts[image_id] = set()
         self._add_captions(image_id, upload)
         return StoredImage(DescribedImage(row, [], []), created=True)
+
+    def _keep(self, image: ImageRow, upload: NewImage) -> None:
+        """Store a picture of a folder too: what people sent stays when its file there goes."""
+        path = stored_pictures.picture_path(upload.facts.sha256, upload.facts.suffix)
+        files = self._index.catalog.paths_of([image.id])[image.id]
+        is_known = any(file.path == path for file in files)
+        if is_known and (self._index.folder / path).is_file():
+            return
+        self._store(upload)
+        is_there = self._index.path_of(image).is_file()
+        self._sent_again[image.id] = image if is_there else image._replace(path=path)
+        self._paths[image.id] = files if is_known else [*files, PathRow(image.id, path)]
 
     def _find_image(self, sha256: str) -> ImageRow | None:
         drafted = (row for row in self._draft.images.values() if row.sha256 == sha256)
@@ -236,6 +250,11 @@ class _Uploads:
             if text not in texts:
                 texts.add(text)
                 self._draft.add_caption(image_id, text, point)
+        sha256 = upload.facts.sha256
+        known = self._given.get(sha256) or self._index.catalog.given_texts([sha256]).get(sha256, [])
+        given = [*known, *(SourcedText("caption", text) for text in upload.captions)]
+        if len(unique := list(dict.fromkeys(given))) > len(known):
+            self._given[sha256] = unique
 
 
 def _seconds_left(writes: Sequence[Write]) -> float:

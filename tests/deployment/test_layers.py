@@ -35,6 +35,7 @@ def imported(path: Path) -> Iterator[str]:
                 "hasse.models.errors",
                 "hasse.models.order",
                 "hasse.models.regular_file",
+                "hasse.models.spelling",
                 "hasse.models.score",
             },
         ),

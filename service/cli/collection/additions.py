@@ -220,7 +220,7 @@ def warn_of_unknown_captions(texts: Collection[str], model: str) -> None:
     if texts:
         tell(
             f"{count(len(texts), 'caption')} without a word that the model {model} knows, such as "
-            f"'{min(texts)}': kept, but no search finds them by what they say"
+            f"'{min(texts)}': searches find them by their words alone"
         )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from hasse.service.cli.collection.hits import print_paths
 from hasse.service.cli.terminal.configuration import configure
-from hasse.service.cli.terminal.errors import resumable
+from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.options import FileOptions, Library
 from hasse.service.cli.terminal.progress import progress
 from hasse.service.cli.terminal.table import print_table
@@ -23,6 +23,13 @@ _SAME = {"bytes": "same bytes", "picture": "same picture", "burst": "burst"}
 
 def duplicates(
     *,
+    pictures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PICTURE|ID]...", help="With --not: pictures of one group."),
+    ] = None,
+    are_different: Annotated[
+        bool, typer.Option("--not", help="Remember that these pictures are not the same.")
+    ] = False,
     library: Library = None,
     bursts: Annotated[
         bool, typer.Option("--bursts", help="List bursts too: near in time, nearly the same.")
@@ -37,21 +44,28 @@ def duplicates(
 
     Files are of the same picture if they have the same bytes, or differ in size, format,
     compression, brightness or rotation. Searches show such versions as one hit from then on.
-    --paths prints all files but the largest of each group. Look before you delete the others.
+    --paths prints the files that can go: the first of their group has their pixels, date, place and
+    texts. A link or a second mount is no copy. Look before you delete them.
 
     \b
     Examples:
       hasse duplicates
       hasse duplicates --bursts --within 3
+      hasse duplicates --not form-1.png form-2.png
       hasse duplicates --paths -0 | xargs -0 trash
     """
     from hasse.index.kernels.threads import Workers
     from hasse.index.store import Index
+    from hasse.service.cli.collection.remove import find_pictures
     from hasse.service.pipelines import duplicates as pipeline
 
     display.check()
+    if bool(pictures) != are_different or len(pictures or ()) == 1:
+        raise CommandError("name two pictures or more with --not, and none without it")
     settings = configure(library=library)
     with Index.open(settings.index, verify="sizes") as index:
+        if pictures:
+            pipeline.note_different(index, find_pictures(index, pictures)[1])
         message = "what was found is kept; the same command goes on from there"
         with resumable(lambda: message):
             with progress("reading pictures") as report:
@@ -68,10 +82,8 @@ def duplicates(
 
         typer.echo(json.dumps([asdict(group) for group in groups], indent=2))
     elif display.paths:
-        # All but the first of each group, each once.
-        first = {group.files[0].path for group in groups}
-        rest = dict.fromkeys(file.path for group in groups for file in group.files[1:])
-        print_paths((path for path in rest if path not in first), null=display.null)
+        spare = (file.path for group in groups for file in group.files if file.spare)
+        print_paths(spare, null=display.null)
     else:
         _print_groups(groups)
 

@@ -36,8 +36,19 @@ def print_status(status: Mapping[str, Any]) -> None:
     typer.echo()
     if changes:
         typer.echo(f"files: {', '.join(changes)}; 'hasse sync' updates the library")
-    elif folders:
+    elif folders and not status["out_of_reach"]:
         typer.echo("nothing new, changed or gone")
+    if status["out_of_reach"]:
+        typer.echo(
+            f"{count(status['out_of_reach'], 'file')} out of reach, in folders that are missing, "
+            "empty or on another disk: 'hasse sync' leaves them"
+        )
+    if status["kept_texts"]:
+        pictures = count(status["kept_texts_of"], "picture")
+        typer.echo(
+            f"{count(status['kept_texts'], 'text')} that people gave are kept of {pictures} not in "
+            "the library; 'hasse remove --kept-texts' forgets them"
+        )
     if status["text_read"]:
         left = status["pictures"] - status["text_read"]
         rest = f"; {left:,} are left, 'hasse ocr' reads them" if left else ""

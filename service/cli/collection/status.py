@@ -58,6 +58,7 @@ def status(
 def _status(index: Index) -> dict[str, Any]:
     """Return the contents of an index, and how its folders differ by paths and times alone."""
     from hasse.service.writing.folders.catalog_state import CatalogState
+    from hasse.service.writing.folders.reach import Reach
     from hasse.service.writing.folders.scan import scan
 
     locations = index.catalog.locations(index.folder, find_missing=True)
@@ -69,6 +70,14 @@ def _status(index: Index) -> dict[str, Any]:
         file.path for file in state.files_to_hash(scanned) if not state.has_failed_before(file)
     ]
     info = index.info()
+    reach = Reach(state, scanned, allow_empty=False)
+    missing = [
+        row[0]
+        for path, row in indexed.items()
+        if path not in scanned.files and any(Path(path).is_relative_to(each) for each in folders)
+    ]
+    gone = sum(reach.is_gone(row.path) for row in missing)
+    kept_texts, kept_pictures = index.catalog.count_kept_texts()
     return {
         "library": str(index.folder),
         "model": info.model.name,
@@ -90,11 +99,10 @@ def _status(index: Index) -> dict[str, Any]:
         ),
         # A file that was written just before it was read has no size yet.
         "changed": sum(any(row.size for row in indexed.get(path, ())) for path in unread),
-        "gone": sum(
-            path not in scanned.files
-            and any(Path(path).is_relative_to(folder) for folder in folders)
-            for path in indexed
-        ),
+        "gone": gone,
+        "out_of_reach": len(missing) - gone,
+        "kept_texts": kept_texts,
+        "kept_texts_of": kept_pictures,
         "unreadable": len(state.unreadable_files),
         "text_read": index.catalog.count_with_text("text in the picture"),
     }

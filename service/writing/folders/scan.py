@@ -170,6 +170,8 @@ def _scan_folder(
         return
     root, row = _root_of(folder, options, locations)
     scan.roots[root] = row
+    if folder != root and locations is not None:  # it stays when the folder around it is removed
+        scan.roots.setdefault(folder, locations.folder_row(folder, scan.named_folders[folder]))
     within = "" if folder == root else folder.relative_to(root).as_posix()
     if within and is_excluded(root, within, row.exclude):
         scan.skipped.add(str(folder), f"folder that {root} leaves out by --exclude")

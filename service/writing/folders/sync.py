@@ -93,11 +93,12 @@ class FolderSync:
                 self._note_unusable(sha256, error)
         self._plan_again(self._state)
         paths = self.plan.changed_paths()
+        pictures: dict[int, str] = {}
         for at, sha256 in enumerate(self.plan.new_files):
             self._count_new(sha256)
             id_ = self.plan.replaced_images.get(sha256, -1 - at)  # a new image has none yet
-            paths[id_] = self.plan.new_paths(id_, sha256)
-        added, removed = self._caption_changes(paths)
+            paths[id_], pictures[id_] = self.plan.new_paths(id_, sha256), sha256
+        added, removed = self._caption_changes(paths, pictures)
         counts = self._counts
         counts.captions_added, counts.captions_removed = len(added), len(removed)
         counts.removed = len(self.plan.removed_images)
@@ -259,7 +260,7 @@ class FolderSync:
 
     def _update(self) -> None:
         """Change the files, captions and metadata of images of the index, and remove images."""
-        plan, paths = self.plan, self.plan.changed_paths()
+        plan, paths = self.plan, self.plan.changed_paths() | self._corrected_dates()
         for part in batched(paths, IMAGES_PER_CHANGE):
             self._change_images({id_: paths[id_] for id_ in part})
         stale = self._stale_metadata()
@@ -279,6 +280,23 @@ class FolderSync:
         folders = self._state.changed_folders(self.scan, plan.unreachable)
         if folders or unreadable or plan.lapsed:
             self._write(Change(gone_paths=plan.lapsed, unreadable=unreadable))
+
+    def _corrected_dates(self) -> dict[int, list[PathRow]]:
+        """Return the files of images whose file was just written, and has another date than they.
+
+        Their size and times are not stored yet, so that they cannot tell.
+        """
+        absolute = self._state.locations.absolute
+        unsettled = {
+            id_: rows
+            for id_, rows in self.plan.paths.items()
+            if any(row.modified is None and absolute(row.path) in self.scan.files for row in rows)
+        }
+        return {
+            id_: unsettled[id_]
+            for id_, row in self._index.catalog.images(list(unsettled)).items()
+            if row.taken != date_taken(Path(absolute(row.path)))
+        }
 
     def _stale_metadata(self) -> dict[int, SeenFile]:
         """Return the images whose sidecars have changed since, or were never read."""
@@ -315,37 +333,48 @@ class FolderSync:
         if all(path.path != row.path for path in paths):
             absolute = locations.absolute(first.path)
             file = self.scan.files.get(absolute)
+            is_ours = not first.path.startswith("/")  # named by its bytes
             name = Path(absolute).name if file is None else file.name
-            changed = changed._replace(path=first.path, file_name=name)
-        if _stamp_of(self._state.paths[row.id], changed.path) != _stamp_of(paths, changed.path):
+            changed = changed._replace(path=first.path, file_name=row.file_name if is_ours else name)
+        stamp = _stamp_of(paths, changed.path)
+        if None in stamp or _stamp_of(self._state.paths[row.id], changed.path) != stamp:
             changed = changed._replace(taken=date_taken(Path(locations.absolute(changed.path))))
         return changed
 
     def _caption_changes(
-        self, after: Mapping[int, Sequence[PathRow]]
+        self, after: Mapping[int, Sequence[PathRow]], pictures: Mapping[int, str]
     ) -> tuple[list[tuple[int, str]], list[int]]:
-        """Return the captions to add, with their image ids, and the ids of those to remove."""
+        """Return the captions to add, with their image ids, and the ids of those to remove.
+
+        `pictures` are the SHA-256 of new pictures: what people gave to them comes back. What people
+        gave stays where a file says it no longer.
+        """
         differing = {
             id_: (old, new)
             for id_, rows in after.items()
             if (old := texts_of(self._state.paths.get(id_, []))) != (new := texts_of(rows))
+            or id_ in pictures
         }
-        present = self._index.catalog.captions_of(
-            [id_ for id_ in differing if id_ in self._state.sha256]
-        )
+        catalog, sha256s = self._index.catalog, {**self._state.sha256, **pictures}
+        present = catalog.captions_of([id_ for id_ in differing if id_ in self._state.sha256])
+        given = catalog.given_texts(sha256s[id_] for id_ in differing)
         added: list[tuple[int, str]] = []
         removed: list[int] = []
         for id_, (old, new) in differing.items():
             human = [caption for caption in present.get(id_, []) if caption.written_by is None]
-            gone = set(old) - set(new)
+            texts = given.get(sha256s[id_], ())
+            kept = [text.text for text in texts if text.source == "caption"]
+            gone = set(old) - {*new, *kept}
             removed += [caption.id for caption in human if caption.text in gone]
             present_texts = {caption.text for caption in human}
-            added += [(id_, text) for text in new if text not in present_texts]
+            wanted = dict.fromkeys([*new, *kept]) if id_ in pictures else new
+            added += [(id_, text) for text in wanted if text not in present_texts]
         return added, removed
 
     def _with_captions(self, draft: Draft, paths: Mapping[int, Sequence[PathRow]]) -> Change:
         """Return a change of a draft, the files of images, and the captions of these files."""
-        added, removed = self._caption_changes(paths)
+        pictures = {id_: row.sha256 for id_, row in draft.images.items()}
+        added, removed = self._caption_changes(paths, pictures)
         if added:
             checkpoint = self._encoders.load()
             texts = [text for _, text in added]

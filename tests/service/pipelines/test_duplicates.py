@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import ExifTags, Image
 
 from hasse.index.kernels.threads import Workers
 from hasse.index.segments.change import Change
@@ -139,3 +140,77 @@ def test_empty_library_has_no_groups(tmp_path: Path) -> None:
     with library(tmp_path, []) as made:
         assert look(made) == []
         assert duplicates.bursts(made, Workers(1), 10) == []
+
+
+def spare(folder: Path, images: list[list[str]]) -> list[str]:
+    """Return the names of the files that can go."""
+    with library(folder, images) as made:
+        return [Path(file.path).name for group in look(made) for file in group.files if file.spare]
+
+
+# How a second path leads to the file of a first one.
+ONE_FILE = {
+    "a link": lambda first, second: second.symlink_to(first.name),
+    "a hard link": lambda first, second: second.hardlink_to(first),
+    "a link to a link": lambda first, second: (
+        second.with_suffix(".l").symlink_to(first.name),
+        second.symlink_to(second.with_suffix(".l").name),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ONE_FILE)
+@pytest.mark.parametrize("names_", [("a.png", "b.png"), ("b.png", "a.png")])
+def test_one_file_with_two_paths_is_no_duplicate(
+    tmp_path: Path, how: str, names_: tuple[str, str]
+) -> None:
+    photograph(0).save(tmp_path / names_[0])
+    ONE_FILE[how](tmp_path / names_[0], tmp_path / names_[1])
+    assert spare(tmp_path, [["a.png", "b.png"]]) == []
+
+
+def test_folder_that_is_a_link_holds_no_duplicates(tmp_path: Path) -> None:
+    (tmp_path / "z").mkdir()
+    photograph(0).save(tmp_path / "z" / "a.png")
+    (tmp_path / "a").symlink_to("z")
+    assert spare(tmp_path, [["a/a.png", "z/a.png"]]) == []
+
+
+def test_picture_that_the_library_stores_itself_is_in_no_group(tmp_path: Path) -> None:
+    photograph(0).save(tmp_path / "a.png")
+    with library(tmp_path, [["a.png"]]) as made:
+        own = made.folder / "pictures" / "a.png"
+        own.parent.mkdir()
+        own.write_bytes((tmp_path / "a.png").read_bytes())
+        made.change(Change(paths={1: [stamped(1, tmp_path / "a.png"), stamped(1, own)]}))
+        assert look(made) == []
+
+
+def test_file_with_a_date_a_place_or_an_originals_format_never_goes(tmp_path: Path) -> None:
+    picture, exif = photograph(0), Image.Exif()
+    picture.save(tmp_path / "large.png")
+    picture.resize((200, 150)).save(tmp_path / "scan.tif")
+    exif[ExifTags.Base.DateTime] = "2001:02:03 04:05:06"
+    picture.resize((200, 150)).save(tmp_path / "dated.jpg", exif=exif)
+    picture.resize((160, 120)).save(tmp_path / "small.jpg")
+    picture.resize((180, 135)).save(tmp_path / "captioned.jpg")
+    names_ = ["large.png", "scan.tif", "dated.jpg", "small.jpg", "captioned.jpg"]
+    with library(tmp_path, [[name] for name in names_]) as made:
+        made.change(Change(texts={"added keyword": {5: ["the only words"]}}))
+        (group,) = look(made)
+        assert [Path(file.path).name for file in group.files if file.spare] == ["small.jpg"]
+
+
+def test_pictures_that_a_person_called_different_stay_apart(index: Index) -> None:
+    (group,) = look(index)
+    ids = [file.image_id for file in group.files]
+    duplicates.note_different(index, [1, 3])
+    after = look(index)
+    assert ids == [1, 1, 3, 2]
+    assert not any({1, 3} <= {file.image_id for file in group.files} for group in after)
+    assert any({1, 2} <= {file.image_id for file in group.files} for group in after)
+    index.remove([3])
+    made = ImageRow(9, "t", str(index.folder.parent / "turned.jpg"), 300, 400, sha256="3" * 64)
+    row = stamped(9, index.folder.parent / "turned.jpg")
+    index.change(Change([made], np.ones((1, DIMENSION)), paths={9: [row]}))
+    assert not any({1, 9} <= {file.image_id for file in group.files} for group in look(index))
