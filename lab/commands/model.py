@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hasse.lab.commands.options import DatasetFolder, Features, Split
+from hasse.models.calibration import Calibration
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import Encoding, Json
@@ -144,7 +145,7 @@ def calibrate(
     for kind, fit in (("pictures", result.image), ("captions", result.caption)):
         if fit is None:
             typer.echo(f"{kind}: not calibrated, for lack of a true and a false pair")
-        else:
+        elif isinstance(fit, Calibration):
             typer.echo(
                 f"{kind}: {count(fit.pairs, 'pair')}, {fit.true:,} of them true; called true up to "
                 f"a violation of {fit.threshold:.3f}"

@@ -87,7 +87,12 @@ def first_right(
     violations = penalties_between(checkpoint.model.config.score, images, points)
     caption_order = CaptionOrder(checkpoint)
     rows, nearest = np.arange(len(images)), violations.argmin(1)
-    keys = np.stack([caption_order.keys(texts.texts, row) for row in violations])
+    keys = np.stack(
+        [
+            caption_order.keys(texts.texts, row, image, 1)
+            for row, image in zip(violations, images, strict=True)
+        ]
+    )
     led = np.where(np.isfinite(keys.min(1)), keys.argmin(1), nearest)
     return texts.right[rows, nearest], texts.right[rows, led]
 

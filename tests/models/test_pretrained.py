@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hasse.lab.evaluation.ranking import average_precisions, best_ranks
 from hasse.lab.kernels.violations import penalties
+from hasse.models.calibration import Calibration
 from hasse.models.checkpoints.checkpoint import Checkpoint, load
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.named_models import PRETRAINED, pretrained
@@ -70,7 +71,7 @@ def test_a_caption_of_two_concepts_finds_all_that_it_is_true_of(gallery: Gallery
 
 def test_scenes_calls_true_captions_likely_and_false_ones_unlikely(gallery: Gallery) -> None:
     calibration = gallery.checkpoint.calibration.image
-    assert calibration is not None
+    assert isinstance(calibration, Calibration)
     penalty, true = gallery.ask(gallery.own)
     likely = calibration.probability(penalty)
     for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1.0)):
@@ -103,7 +104,7 @@ def test_scenes_tells_which_caption_follows_from_which(gallery: Gallery) -> None
     others = ~np.eye(len(said), dtype=np.bool_)
     assert average_precisions(penalty[others][None], true[others][None])[0] > 0.95
     calibration = gallery.checkpoint.calibration.caption
-    assert calibration is not None
+    assert isinstance(calibration, Calibration)
     called = penalty[others] < calibration.threshold
     assert true[others][called].mean() > 0.9
     assert called[true[others]].mean() > 0.9

@@ -22,6 +22,7 @@ from hasse.lab.training.lesson import Measurement
 from hasse.lab.training.run import Progress, TrainingError
 from hasse.lab.training.state import FILE_NAME
 from hasse.lab.training.trainer import RetrievalTraining
+from hasse.models.calibration import Calibration
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.datasets import Dataset, DatasetError
@@ -168,8 +169,8 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
     for direction in ("caption_retrieval", "image_retrieval"):
         assert said[direction] == pytest.approx(measured[direction])
     meant = calibrations(data[0], *points, "order").image
-    assert meant is not None
-    assert kept.calibration.image is not None
+    assert isinstance(meant, Calibration)
+    assert isinstance(kept.calibration.image, Calibration)
     # To rounding: the coordinates were renumbered when they were saved.
     np.testing.assert_allclose(kept.calibration.image.violations, meant.violations, rtol=1e-5)
     stored = load_file(tmp_path / WEIGHTS)["images.projection.weight"].dtype

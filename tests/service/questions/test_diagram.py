@@ -66,7 +66,7 @@ def test_diagram_with_calibration_of_captions_follows_entailment(client: Client)
     found = Diagram.model_validate(client.get("/images/1003/diagram").json())
     assert len(found.edges) > 0
     calibration = client.engine.checkpoint.calibration.caption
-    assert calibration is not None
+    assert isinstance(calibration, Calibration)
     for edge in found.edges:
         lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
         pairs = [

@@ -11,6 +11,7 @@ import pytest
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
 from hasse.index.types import Points
+from hasse.models.calibration import Calibration
 from hasse.models.checkpoints import checkpoint
 from hasse.models.images.decoding import open_picture
 from hasse.service.core.searching import batch_limit
@@ -42,7 +43,7 @@ def test_images_come_in_the_order_of_their_true_violations(
     assert [hit.rank for hit in answer.hits] == [1, 2, 3, 4, 5]
     assert np.allclose([hit.violation or 0 for hit in answer.hits], expected[order], atol=1e-5)
     told = CALIBRATION.image
-    assert told is not None
+    assert isinstance(told, Calibration)
     assert np.allclose(
         [hit.probability or 0 for hit in answer.hits], told.probability(expected[order]), atol=1e-4
     )

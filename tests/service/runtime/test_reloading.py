@@ -24,6 +24,7 @@ from hasse.service.runtime.reloading import Reloading, changes
 from hasse.service.settings import RELOADED, Settings
 from hasse.service.telemetry.logs import LOGGER
 from tests.service.client import Client
+from tests.tiny import DIMENSION
 
 KEYS = {name: new_key() for name in ("ann", "bob")}
 LINES = {name: f"read {name}:{fingerprint(key)}" for name, key in KEYS.items()}
@@ -124,8 +125,9 @@ def test_reload_takes_another_calibration_of_the_model(service: Service, tmp_pat
     checkpoint.write_calibration(folder, Calibrations())
     before = engine.searcher.caption_order
     assert service.reload()["changed"] == "calibration"
-    assert np.isfinite(before.keys(["a dog"], np.zeros(1, np.float32))).all()
-    assert np.isinf(engine.searcher.caption_order.keys(["a dog"], np.zeros(1, np.float32))).all()
+    asked = (["a dog"], np.zeros(1, np.float32), np.zeros(DIMENSION, np.float32), 1)
+    assert np.isfinite(before.keys(*asked)).all()
+    assert np.isinf(engine.searcher.caption_order.keys(*asked)).all()
     headers = {"X-API-Key": KEYS["ann"]}
     question = {"caption": "a dog", "k": 1, "evidence": "shows"}
     answer = service.client.post("/search/images", json=question, headers=headers)
