@@ -148,3 +148,26 @@ def test_command_exports_a_search_and_a_whole_library(settings: Settings, tmp_pa
     assert len([path for path in (tmp_path / "links").rglob("*") if path.is_symlink()]) == 2
     assert "exists" in hasse("export", tmp_path / "a.csv", *place).error
     assert "end the name" in hasse("export", tmp_path / "a.docx", *place).error
+
+
+def test_rows_of_hits_are_those_that_show_or_say_it_with_their_verdict() -> None:
+    says = [{"where": "caption", "text": "a dog"}]
+    hits = [
+        {"image_id": 1, "probability": 0.9, "shows": {"probability": 0.9}, "says": []},
+        {"image_id": 2, "probability": 0.0, "shows": {"probability": 0.0}, "says": says},
+        {"image_id": 3, "probability": 0.1, "shows": {"probability": 0.1}, "says": []},
+        {"image_id": 4, "probability": 0.1, "shows": {"probability": 0.1}, "says": []},
+        {"image_id": 5, "probability": None, "shows": None, "says": []},
+    ]
+    rows = export_formats.rows_of(hits, nearest=0)
+    assert [(row["image_id"], row["verdict"]) for row in rows] == [
+        (1, "shows it"),
+        (2, "says it"),
+        (5, None),
+    ]
+    assert [row["image_id"] for row in export_formats.rows_of(hits, nearest=1)] == [1, 2, 3, 5]
+    table = b"".join(export_formats.lines(rows, "csv")).decode()
+    (_, second, _) = csv.DictReader(StringIO(table))
+    assert second["says"] == "caption: a dog"
+    assert "shows" not in second
+    assert "{" not in table

@@ -12,6 +12,7 @@ from hasse.service.verdict import (
     MAY_SHOW,
     SHOWS,
     TEXT_WORDS,
+    hit_word,
     is_hit,
     is_true,
     nothing_shows,
@@ -82,3 +83,20 @@ def test_nothing_shows_needs_every_probability_and_no_likely_one() -> None:
 )
 def test_percent_claims_no_certainty(probability: float, words: str) -> None:
     assert percent(probability) == words
+
+
+@pytest.mark.parametrize(
+    ("probability", "says", "word"),
+    [
+        (SHOWS, True, "shows it"),
+        (MAY_SHOW, True, "may show it"),
+        (0.0, True, "says it"),
+        (None, True, "says it"),
+        (0.0, False, "nearest, but not it"),
+        (None, False, None),
+    ],
+)
+def test_hit_word_never_denies_what_a_text_says(
+    probability: float | None, says: bool, word: str | None
+) -> None:
+    assert hit_word(probability, says=says) == word

@@ -18,5 +18,7 @@ def test_header_names_every_stage_in_milliseconds() -> None:
     stages = Stages()
     stages.seconds["queue"] = 21.5
     header = stages.header()
-    assert [part.split(";")[0] for part in header.split(", ")] == list(STAGES)
+    assert [part.split(";")[0] for part in header.split(", ")] == [*STAGES, "statements"]
     assert "queue;dur=21500.00" in header
+    stages.statements = 7
+    assert stages.header().endswith('statements;desc="7"')
