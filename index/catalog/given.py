@@ -52,7 +52,7 @@ def texts_of(connection: Connection, sha256s: Iterable[str]) -> dict[str, list[S
 
 
 def replace(connection: Connection, texts: Mapping[str, Iterable[SourcedText]]) -> None:
-    """Replace all that people gave to pictures, by SHA-256."""
+    """Replace all that people gave to pictures, by SHA-256; each text counts once."""
     for batch in batched(texts):
         connection.execute(GIVEN.delete().where(GIVEN.c.sha256.in_(batch)))
     _insert(connection, texts)
@@ -115,7 +115,7 @@ def _insert(connection: Connection, texts: Mapping[str, Iterable[SourcedText]]) 
     rows = (
         (sha256, text.source, at, text.text)
         for sha256, each in texts.items()
-        for at, text in enumerate(each)
+        for at, text in enumerate(dict.fromkeys(each))
     )
     for block in batched(rows):
         connection.execute(GIVEN.insert(), [row_of(GIVEN, row) for row in block])

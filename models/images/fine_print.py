@@ -54,9 +54,7 @@ def _distance(
         for each, cut in zip((picture, other_picture), cuts, strict=True)
     )
     # Whatever their brightness and contrast are.
-    first, second = (
-        (each - each.mean()) / max(float(each.std()), 1.0) for each in (first, second)
-    )
+    first, second = ((each - each.mean()) / max(float(each.std()), 1.0) for each in (first, second))
     return float(np.abs(first - np.rot90(second, turns)).mean())
 
 
@@ -99,7 +97,8 @@ def _differs(ours: Pixels, theirs: Pixels, shift: int) -> bool:
 
 def _relative(block: Pixels) -> Pixels:
     """Return the levels of a block relative to its ground, as shares of its contrast."""
-    return (block - np.median(block)) / max(float(np.ptp(block)), float(_INK))
+    relative: Pixels = (block - np.median(block)) / max(float(np.ptp(block)), float(_INK))
+    return relative
 
 
 def _shares(levels: Pixels) -> tuple[Pixels, Pixels]:

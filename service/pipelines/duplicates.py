@@ -22,6 +22,7 @@ from hasse.index.store import Index
 from hasse.index.types import ImageRow, PathRow, Points, SourcedText, VersionRow
 from hasse.models.images.decoding import date_in_picture, open_picture
 from hasse.models.images.fine_print import SIDE, same_print
+from hasse.models.images.formats import FORMATS
 from hasse.models.images.limits import PictureError, PictureLimits
 from hasse.models.images.perceptual_hash import (
     NEAR,
@@ -44,7 +45,9 @@ Sameness = Literal["bytes", "picture", "burst"]
 
 
 # Files in other formats are what cameras and scanners write, and most of these are exports.
-_EXPORTS = frozenset(".jpg .jpeg .jpe .jfif .mpo .png .webp .gif .avif .bmp".split())
+_EXPORTS = frozenset(known.suffix for known in FORMATS if known.in_browsers) | {
+    *(".jpeg", ".jpe", ".jfif", ".mpo")
+}
 _FACTS = ("caption", "title", "keyword", "added keyword", "description", "place")
 
 
@@ -158,8 +161,8 @@ def find_versions(index: Index, limits: PictureLimits, report: ProgressCallback)
         if pictures.may_join(left, right):
             first, second = thumbnail(left), thumbnail(right)
             if first is not None and second is not None and same_picture(first, second):
-                large = [_picture(index, limits, images[id_], SIDE) for id_ in (left, right)]
-                if large[0] is not None and large[1] is not None and same_print(*large):
+                whole, other = (_picture(index, limits, images[id_], SIDE) for id_ in (left, right))
+                if whole is not None and other is not None and same_print(whole, other):
                     pictures.union(left, right)
         report(at + 1, len(pairs))
     updated = [row._replace(picture=pictures.find(row.image_id)) for row in rows.values()]
@@ -173,17 +176,13 @@ def note_different(index: Index, image_ids: Collection[int]) -> None:
     pictures = {row.picture for row in index.catalog.versions().values() if row.image_id in images}
     rows = [row for row in index.catalog.versions().values() if row.picture in pictures]
     known = index.catalog.given_texts(sha256s)
-    given = {
-        sha256: [
-            *known.get(sha256, ()),
-            *(SourcedText._make((_OTHER, other)) for other in sha256s if other != sha256),
-        ]
-        for sha256 in sha256s
-    }
-    unique = {sha256: list(dict.fromkeys(texts)) for sha256, texts in given.items()}
+    given: dict[str, list[SourcedText]] = {}
+    for sha256 in sha256s:
+        others = [SourcedText._make((_OTHER, other)) for other in sha256s if other != sha256]
+        given[sha256] = [*known.get(sha256, ()), *others]
     with index.writing() as writer:
         alone = [row._replace(picture=row.image_id) for row in rows]
-        writer.change(Change(versions=alone, given=unique))
+        writer.change(Change(versions=alone, given=given))
     index.announce()
 
 
@@ -352,7 +351,11 @@ def _with_spare(
     return [
         first,
         *(
-            replace(file, spare=(is_original or rank(file)[1]) and facts[file.image_id] <= facts[first.image_id])
+            replace(
+                file,
+                spare=(is_original or rank(file)[1])
+                and facts[file.image_id] <= facts[first.image_id],
+            )
             for file in rest
         ),
     ]
