@@ -46,8 +46,8 @@ def print_status(status: Mapping[str, Any]) -> None:
     if status["kept_texts"]:
         pictures = count(status["kept_texts_of"], "picture")
         typer.echo(
-            f"kept: {count(status['kept_texts'], 'text')} that people gave to {pictures} not in the "
-            "library; 'hasse remove --kept-texts' forgets them"
+            f"kept: {count(status['kept_texts'], 'text')} that people gave to {pictures} not in "
+            "the library; 'hasse remove --kept-texts' forgets them"
         )
     if status["text_read"]:
         left = status["pictures"] - status["text_read"]

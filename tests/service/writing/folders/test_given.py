@@ -21,7 +21,6 @@ from hasse.service.writing.folders.forget import forget
 from hasse.service.writing.folders.scan import scan
 from hasse.service.writing.folders.sync import FolderSync
 from hasse.service.writing.image_source import ImageSource
-from tests.service.collection import png
 from tests.service.writing.folders.folder import draw
 
 TEXT, KEYWORD = "our cabin in the snow", "zander"
