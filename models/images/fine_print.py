@@ -71,7 +71,8 @@ def _pixels(picture: Image.Image, size: tuple[int, int], cut: float) -> Pixels:
     reduced = picture.resize(size, Image.Resampling.BOX, _box(picture, cut))
     levels = np.asarray(reduced.filter(ImageFilter.GaussianBlur(1)), np.float32)
     low, high = np.percentile(levels[::4, ::4], (0.5, 99.5))
-    return np.clip((levels - low) * (255 / max(float(high - low), 1.0)), 0, 255)
+    stretched: Pixels = np.clip((levels - low) * (255 / max(float(high - low), 1.0)), 0, 255)
+    return stretched
 
 
 def _differs(ours: Pixels, theirs: Pixels, shift: int) -> bool:

@@ -365,7 +365,7 @@ def _facts(index: Index, image: ImageRow) -> set[tuple[str, object]]:
     """Return what is known of an image: its date, camera, stars, place and human texts."""
     metadata = index.catalog.metadata(image.id)
     facts: set[tuple[str, object]] = {
-        (text.source, text.text) for text in metadata.texts if text.source in _FACTS
+        (source, text) for source, text in metadata.texts if source in _FACTS
     }
     if date_in_picture(index.path_of(image)) is not None:
         facts.add(("date", ""))

@@ -82,7 +82,7 @@ class Library:
 
     def said(self) -> set[str]:
         texts = self.index.catalog.metadata(self.id()).texts
-        return {text.text for text in texts if text.source in ("caption", "added keyword")}
+        return {text for source, text in texts if source in ("caption", "added keyword")}
 
 
 @pytest.fixture
