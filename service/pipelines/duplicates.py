@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby, pairwise
@@ -217,7 +218,7 @@ def same_files(index: Index) -> list[Group]:
     for ids in ids_of_picture.values():
         files = [file for id_ in ids for file in _files(index, images[id_], paths[id_])]
         if len(files) > 1:
-            files = _with_spare(index, files, images)
+            files = _with_spare(index, files)
             bytes_ = {images[file.image_id].sha256 or file.image_id for file in files}
             groups.append(Group("bytes" if len(bytes_) == 1 else "picture", files))
     return groups
@@ -336,11 +337,9 @@ def _is_link(index: Index, row: PathRow) -> bool:
     return os.path.realpath(path) != path
 
 
-def _with_spare(
-    index: Index, files: list[GroupFile], images: Mapping[int, ImageRow]
-) -> list[GroupFile]:
+def _with_spare(index: Index, files: list[GroupFile]) -> list[GroupFile]:
     """Return files in order, the one to keep first, and mark those of which it has everything."""
-    facts = {file.image_id: _facts(index, images[file.image_id]) for file in files}
+    facts = {file.image_id: _facts(index, file) for file in files}
 
     def rank(file: GroupFile) -> tuple[int, bool, int, int, str]:
         is_export = Path(file.path).suffix.lower() in _EXPORTS
@@ -361,14 +360,15 @@ def _with_spare(
     ]
 
 
-def _facts(index: Index, image: ImageRow) -> set[tuple[str, object]]:
-    """Return what is known of an image: its date, camera, stars, place and human texts."""
-    metadata = index.catalog.metadata(image.id)
+def _facts(index: Index, file: GroupFile) -> set[tuple[str, object]]:
+    """Return what is known of a file: its date, camera, stars, place and human texts."""
+    metadata = index.catalog.metadata(file.image_id)
     facts: set[tuple[str, object]] = {
         (source, text) for source, text in metadata.texts if source in _FACTS
     }
-    if date_in_picture(index.path_of(image)) is not None:
-        facts.add(("date", ""))
+    with suppress(OSError):
+        if date_in_picture(Path(file.path)) is not None:
+            facts.add(("date", ""))
     known = {"camera": metadata.camera, "rating": metadata.rating, "at": metadata.latitude}
     return facts | {(name, "") for name, value in known.items() if value not in ("", None)}
 

@@ -152,10 +152,7 @@ def spare(folder: Path, images: list[list[str]]) -> list[str]:
 ONE_FILE: dict[str, Callable[[Path, Path], object]] = {
     "a link": lambda first, second: second.symlink_to(first.name),
     "a hard link": lambda first, second: second.hardlink_to(first),
-    "a link to a link": lambda first, second: (
-        second.with_suffix(".l").symlink_to(first.name),
-        second.symlink_to(second.with_suffix(".l").name),
-    ),
+    "a link by its absolute path": lambda first, second: second.symlink_to(first.absolute()),
 }
 
 
