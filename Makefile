@@ -99,9 +99,9 @@ train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="
 
 # What the service promises under load, faults and time: docs/reliability.md has the results.
 load: $(READY_DEV) ## Measure throughput with and without batches, overload, and searches by text (ARGS="--seconds 10")
-	@$(RUN) -m benchmarks.reliability.throughput data/reliability $(ARGS)
-	@$(RUN) -m benchmarks.reliability.overload data/reliability $(ARGS)
-	@$(RUN) -m benchmarks.search.text data/reliability/texts
+	@status=0; for program in throughput overload; do \
+	  $(RUN) -m benchmarks.reliability.$$program data/reliability $(ARGS) || status=1; \
+	done; $(RUN) -m benchmarks.search.text data/reliability/texts || status=1; exit $$status
 
 soak: $(READY_DEV) ## Ask 100,000 times and look for anything that grows (ARGS="--requests 10000")
 	@$(RUN) -m benchmarks.reliability.soak data/reliability $(ARGS)

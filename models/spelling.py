@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import product
+from itertools import islice, product
 
 # Soft hyphen, grapheme joiner, marks of direction, word joiner, byte-order mark, glyph variants.
 _INVISIBLE = re.compile(
@@ -36,5 +36,4 @@ def spellings(path: str) -> list[str]:
         dict.fromkeys([name, composed(name), unicodedata.normalize("NFD", name)])
         for name in path.split("/")
     )
-    paths = dict.fromkeys("/".join(each) for each, _ in zip(product(*names), range(_MAX_SPELLINGS)))
-    return list(paths)
+    return list(map("/".join, islice(product(*names), _MAX_SPELLINGS)))

@@ -52,7 +52,7 @@ def texts_of(connection: Connection, sha256s: Iterable[str]) -> dict[str, list[S
 
 
 def replace(connection: Connection, texts: Mapping[str, Iterable[SourcedText]]) -> None:
-    """Replace all that people gave to pictures, by SHA-256."""
+    """Replace all that people gave to pictures, by SHA-256; each text counts once."""
     for batch in batched(texts):
         connection.execute(GIVEN.delete().where(GIVEN.c.sha256.in_(batch)))
     _insert(connection, texts)
@@ -92,7 +92,7 @@ def _is_missing(connection: Connection) -> bool:
 def _given_before(connection: Connection) -> dict[str, dict[SourcedText, None]]:
     is_ours = sql.or_(PATHS.c.folder != "", ~PATHS.c.path.startswith("/"))
     images = sql.select(IMAGES.c.id, IMAGES.c.sha256).join(PATHS).where(is_ours, HAS_SHA256)
-    sha256s = {id_: sha256 for id_, sha256 in connection.execute(images)}
+    sha256s = dict(connection.execute(images).tuples().all())
     files = sql.select(PATHS.c.image_id, PATHS.c.captions).where(PATHS.c.captions != "{}")
     of_files = {
         (id_, "caption", text)
@@ -115,7 +115,7 @@ def _insert(connection: Connection, texts: Mapping[str, Iterable[SourcedText]]) 
     rows = (
         (sha256, text.source, at, text.text)
         for sha256, each in texts.items()
-        for at, text in enumerate(each)
+        for at, text in enumerate(dict.fromkeys(each))
     )
     for block in batched(rows):
         connection.execute(GIVEN.insert(), [row_of(GIVEN, row) for row in block])

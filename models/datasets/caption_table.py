@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from hasse.models.datasets import source
 from hasse.models.datasets.dataset import DatasetError
@@ -96,7 +96,7 @@ def _csv_rows(
     file = io.StringIO(text, newline="")
     # Tables with tabs are mostly written without quoting: a quote is then a part of the caption.
     is_quoted = mark != "\t" or _is_quoted_table(text, mark)
-    quoting = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
     reader = csv.DictReader(file, delimiter=mark, skipinitialspace=True, quoting=quoting)
     try:
         header = list(reader.fieldnames or ())

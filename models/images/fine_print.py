@@ -54,9 +54,7 @@ def _distance(
         for each, cut in zip((picture, other_picture), cuts, strict=True)
     )
     # Whatever their brightness and contrast are.
-    first, second = (
-        (each - each.mean()) / max(float(each.std()), 1.0) for each in (first, second)
-    )
+    first, second = ((each - each.mean()) / max(float(each.std()), 1.0) for each in (first, second))
     return float(np.abs(first - np.rot90(second, turns)).mean())
 
 
@@ -73,7 +71,8 @@ def _pixels(picture: Image.Image, size: tuple[int, int], cut: float) -> Pixels:
     reduced = picture.resize(size, Image.Resampling.BOX, _box(picture, cut))
     levels = np.asarray(reduced.filter(ImageFilter.GaussianBlur(1)), np.float32)
     low, high = np.percentile(levels[::4, ::4], (0.5, 99.5))
-    return np.clip((levels - low) * (255 / max(float(high - low), 1.0)), 0, 255)
+    stretched: Pixels = np.clip((levels - low) * (255 / max(float(high - low), 1.0)), 0, 255)
+    return stretched
 
 
 def _differs(ours: Pixels, theirs: Pixels, shift: int) -> bool:
@@ -99,7 +98,8 @@ def _differs(ours: Pixels, theirs: Pixels, shift: int) -> bool:
 
 def _relative(block: Pixels) -> Pixels:
     """Return the levels of a block relative to its ground, as shares of its contrast."""
-    return (block - np.median(block)) / max(float(np.ptp(block)), float(_INK))
+    relative: Pixels = (block - np.median(block)) / max(float(np.ptp(block)), float(_INK))
+    return relative
 
 
 def _shares(levels: Pixels) -> tuple[Pixels, Pixels]:

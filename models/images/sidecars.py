@@ -114,7 +114,9 @@ def _merged(
     for name, texts in (("description", [description]), ("subject", keywords)):
         edited = [text for text in before[name] if text not in ours]
         # A picture has one description; and what people removed stays away.
-        new = [] if name == "description" and edited else [text for text in texts if text not in ours]
+        new = (
+            [] if name == "description" and edited else [text for text in texts if text not in ours]
+        )
         after[name] = [text for text in before[name] if text not in ours or text in texts]
         after[name] += [text for text in new if text not in edited]
         theirs.update(edited)
@@ -124,7 +126,9 @@ def _merged(
         return None
     for name, texts in after.items():
         _set_items(root, name, texts)
-    for prefix, namespace in re.findall(r'xmlns:([\w-]+)="([^"]+)"', packet.decode("utf-8", "ignore")):
+    for prefix, namespace in re.findall(
+        r'xmlns:([\w-]+)="([^"]+)"', packet.decode("utf-8", "ignore")
+    ):
         with suppress(ValueError):  # a prefix that the serializer reserves
             register_namespace(prefix, namespace)
     return f"{_BEGIN}{ElementTree.tostring(root, encoding='unicode')}{_END}"

@@ -16,6 +16,7 @@ from hasse.index.search.compiling import compile_kernels
 from hasse.index.search.query import Answer, Query
 from hasse.index.search.search import CompiledSearch
 from hasse.index.segments.cost_model import MEASURED
+from hasse.index.segments.file_checks import FileChecks
 from hasse.index.segments.leases import take_lease
 from hasse.index.segments.loading import Loader, leased_state
 from hasse.index.segments.segment import SEGMENTS_FOLDER, Verify
@@ -67,13 +68,19 @@ class Shard:
             return original if copies is None else local_copy(original, copies, record)
 
         # `local_copy` has compared a copy with its checksums.
-        verify: Verify = "checksums" if copies is None else "sizes"
+        verify: Verify = "later" if copies is None else "sizes"
         self._loader = Loader(folder, self._catalog, verify, locate)
+        # It answers before large segments are compared, and refuses once one is damaged.
+        self._checks = FileChecks(
+            lambda: next(reversed(self._snapshots.values())), check_counts=lambda: None
+        )
         try:
             require_server(folder, self._catalog)
             newest = self._newest()
             self._open(newest)
             compile_kernels(newest.model.score)
+            if copies is None:
+                self._checks.start()
         except BaseException:
             self.close()
             raise
@@ -117,14 +124,18 @@ class Shard:
 
     def close(self) -> None:
         """Close all generations."""
+        self._checks.close()
         self._snapshots.clear()
         self._catalog.close()
         self._workers.close()
 
     def _snapshot(self, generation: int, state: State | None) -> Snapshot | None:
+        if self._checks.damage is not None:
+            raise self._checks.damage
         snapshot = self._snapshots.get(generation)
         if snapshot is None and state is not None:
             snapshot = self._open(state)
+            self._checks.notify()
         return snapshot
 
     def _open(self, state: State) -> Snapshot:

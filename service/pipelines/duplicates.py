@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby, pairwise
@@ -22,6 +23,7 @@ from hasse.index.store import Index
 from hasse.index.types import ImageRow, PathRow, Points, SourcedText, VersionRow
 from hasse.models.images.decoding import date_in_picture, open_picture
 from hasse.models.images.fine_print import SIDE, same_print
+from hasse.models.images.formats import FORMATS
 from hasse.models.images.limits import PictureError, PictureLimits
 from hasse.models.images.perceptual_hash import (
     NEAR,
@@ -44,7 +46,9 @@ Sameness = Literal["bytes", "picture", "burst"]
 
 
 # Files in other formats are what cameras and scanners write, and most of these are exports.
-_EXPORTS = frozenset(".jpg .jpeg .jpe .jfif .mpo .png .webp .gif .avif .bmp".split())
+_EXPORTS = frozenset(known.suffix for known in FORMATS if known.in_browsers) | {
+    *(".jpeg", ".jpe", ".jfif", ".mpo")
+}
 _FACTS = ("caption", "title", "keyword", "added keyword", "description", "place")
 
 
@@ -158,8 +162,8 @@ def find_versions(index: Index, limits: PictureLimits, report: ProgressCallback)
         if pictures.may_join(left, right):
             first, second = thumbnail(left), thumbnail(right)
             if first is not None and second is not None and same_picture(first, second):
-                large = [_picture(index, limits, images[id_], SIDE) for id_ in (left, right)]
-                if large[0] is not None and large[1] is not None and same_print(*large):
+                whole, other = (_picture(index, limits, images[id_], SIDE) for id_ in (left, right))
+                if whole is not None and other is not None and same_print(whole, other):
                     pictures.union(left, right)
         report(at + 1, len(pairs))
     updated = [row._replace(picture=pictures.find(row.image_id)) for row in rows.values()]
@@ -173,17 +177,13 @@ def note_different(index: Index, image_ids: Collection[int]) -> None:
     pictures = {row.picture for row in index.catalog.versions().values() if row.image_id in images}
     rows = [row for row in index.catalog.versions().values() if row.picture in pictures]
     known = index.catalog.given_texts(sha256s)
-    given = {
-        sha256: [
-            *known.get(sha256, ()),
-            *(SourcedText._make((_OTHER, other)) for other in sha256s if other != sha256),
-        ]
-        for sha256 in sha256s
-    }
-    unique = {sha256: list(dict.fromkeys(texts)) for sha256, texts in given.items()}
+    given: dict[str, list[SourcedText]] = {}
+    for sha256 in sha256s:
+        others = [SourcedText._make((_OTHER, other)) for other in sha256s if other != sha256]
+        given[sha256] = [*known.get(sha256, ()), *others]
     with index.writing() as writer:
         alone = [row._replace(picture=row.image_id) for row in rows]
-        writer.change(Change(versions=alone, given=unique))
+        writer.change(Change(versions=alone, given=given))
     index.announce()
 
 
@@ -218,7 +218,7 @@ def same_files(index: Index) -> list[Group]:
     for ids in ids_of_picture.values():
         files = [file for id_ in ids for file in _files(index, images[id_], paths[id_])]
         if len(files) > 1:
-            files = _with_spare(index, files, images)
+            files = _with_spare(index, files)
             bytes_ = {images[file.image_id].sha256 or file.image_id for file in files}
             groups.append(Group("bytes" if len(bytes_) == 1 else "picture", files))
     return groups
@@ -337,11 +337,9 @@ def _is_link(index: Index, row: PathRow) -> bool:
     return os.path.realpath(path) != path
 
 
-def _with_spare(
-    index: Index, files: list[GroupFile], images: Mapping[int, ImageRow]
-) -> list[GroupFile]:
+def _with_spare(index: Index, files: list[GroupFile]) -> list[GroupFile]:
     """Return files in order, the one to keep first, and mark those of which it has everything."""
-    facts = {file.image_id: _facts(index, images[file.image_id]) for file in files}
+    facts = {file.image_id: _facts(index, file) for file in files}
 
     def rank(file: GroupFile) -> tuple[int, bool, int, int, str]:
         is_export = Path(file.path).suffix.lower() in _EXPORTS
@@ -352,20 +350,25 @@ def _with_spare(
     return [
         first,
         *(
-            replace(file, spare=(is_original or rank(file)[1]) and facts[file.image_id] <= facts[first.image_id])
+            replace(
+                file,
+                spare=(is_original or rank(file)[1])
+                and facts[file.image_id] <= facts[first.image_id],
+            )
             for file in rest
         ),
     ]
 
 
-def _facts(index: Index, image: ImageRow) -> set[tuple[str, object]]:
-    """Return what is known of an image: its date, camera, stars, place and human texts."""
-    metadata = index.catalog.metadata(image.id)
+def _facts(index: Index, file: GroupFile) -> set[tuple[str, object]]:
+    """Return what is known of a file: its date, camera, stars, place and human texts."""
+    metadata = index.catalog.metadata(file.image_id)
     facts: set[tuple[str, object]] = {
-        (text.source, text.text) for text in metadata.texts if text.source in _FACTS
+        (source, text) for source, text in metadata.texts if source in _FACTS
     }
-    if date_in_picture(index.path_of(image)) is not None:
-        facts.add(("date", ""))
+    with suppress(OSError):
+        if date_in_picture(Path(file.path)) is not None:
+            facts.add(("date", ""))
     known = {"camera": metadata.camera, "rating": metadata.rating, "at": metadata.latitude}
     return facts | {(name, "") for name, value in known.items() if value not in ("", None)}
 

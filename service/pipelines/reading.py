@@ -41,7 +41,7 @@ class Recogniser:
     """RapidOCR. Its package contains its models, so nothing is downloaded.
 
     A small version of a picture is checked first. A picture without text there is not read. Whether
-    it is upside down is decided for the whole picture: of single lines, that is often guessed wrong.
+    it is upside down is decided for the whole picture: for one line, the guess is often wrong.
 
     Raises:
         HasseError: the package is missing.
@@ -100,9 +100,11 @@ def joined_lines(lines: Iterable[str]) -> list[str]:
     joined: list[str] = []
     for line in lines:
         if joined and _BROKEN.search(joined[-1]) and line[:1].islower():
-            rest, _, line = line.partition(" ")
+            rest, _, following = line.partition(" ")
             joined[-1] = joined[-1].rstrip()[:-1] + rest
-        joined += [line] if line else []
+            joined += [following] if following else []
+        else:
+            joined.append(line)
     return joined
 
 

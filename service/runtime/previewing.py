@@ -14,7 +14,6 @@ from hasse.models.images.limits import PictureError
 from hasse.service.core.pictures import preview_version
 from hasse.service.core.previews import (
     FOLDER,
-    PREVIEW_SIZES,
     SHORTEST,
     PreviewCache,
     PreviewSize,

@@ -112,7 +112,9 @@ class BatchWriter:
             rows = self._index.catalog.images(image_ids)
             files = [row for each in self._index.catalog.paths_of(rows).values() for row in each]
             if rows:
-                writer.change(Change(removed_by_name=sorted(rows)))
+                # Who deletes a picture by its id deletes what was given to it.
+                given: dict[str, list[SourcedText]] = {row.sha256: [] for row in rows.values()}
+                writer.change(Change(removed_by_name=sorted(rows), given=given))
             for row in (rows[file.image_id]._replace(path=file.path) for file in files):
                 if stored_pictures.is_stored(row) and not self._is_in_use(row.path, row.sha256):
                     self._delete_file(row.path)
@@ -251,10 +253,12 @@ class _Uploads:
                 texts.add(text)
                 self._draft.add_caption(image_id, text, point)
         sha256 = upload.facts.sha256
-        known = self._given.get(sha256) or self._index.catalog.given_texts([sha256]).get(sha256, [])
-        given = [*known, *(SourcedText("caption", text) for text in upload.captions)]
-        if len(unique := list(dict.fromkeys(given))) > len(known):
-            self._given[sha256] = unique
+        given = self._given.get(sha256)
+        if given is None:
+            given = self._index.catalog.given_texts([sha256]).get(sha256, [])
+        captions = (SourcedText("caption", text) for text in upload.captions)
+        if new := [text for text in captions if text not in given]:
+            self._given[sha256] = [*given, *new]
 
 
 def _seconds_left(writes: Sequence[Write]) -> float:

@@ -46,7 +46,7 @@ def print_status(status: Mapping[str, Any]) -> None:
     if status["kept_texts"]:
         pictures = count(status["kept_texts_of"], "picture")
         typer.echo(
-            f"{count(status['kept_texts'], 'text')} that people gave are kept of {pictures} not in "
+            f"kept: {count(status['kept_texts'], 'text')} that people gave to {pictures} not in "
             "the library; 'hasse remove --kept-texts' forgets them"
         )
     if status["text_read"]:

@@ -34,7 +34,9 @@ def remove(
     library: Library = None,
     kept_texts: Annotated[
         bool,
-        typer.Option("--kept-texts", help="Forget captions and keywords of pictures that are gone."),
+        typer.Option(
+            "--kept-texts", help="Forget captions and keywords of pictures that are gone."
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before.")] = False,
 ) -> None:
@@ -86,7 +88,7 @@ def _losses(index: Index, ids: Collection[int], *, kept_texts: bool) -> tuple[st
     taken = [count(len(ids), "picture")] if given or len(ids) > _FEW else []
     if kept_texts and (kept := index.catalog.count_kept_texts()[0]):
         return " and ".join([*taken, f"{count(kept, 'text')} of pictures that are gone"]), ""
-    return " and ".join(taken), f"; {texts} that people gave are kept" if given else ""
+    return " and ".join(taken), f"; kept: {texts} that people gave" if given else ""
 
 
 def _ask(taken: str, kept: str) -> None:
@@ -96,6 +98,7 @@ def _ask(taken: str, kept: str) -> None:
     try:
         answer = typer.confirm(f"Remove {taken} from the library{kept}?", err=True)
     except typer.Abort:
+        typer.echo(err=True)
         raise CommandError(
             f"nothing was removed, it would be {taken}{kept}: give --yes where nobody can answer"
         ) from None

@@ -44,7 +44,7 @@ def configure(pairs: Sequence[str] = (), **options: Any) -> Settings:
     if file and not os.access(file, os.R_OK):
         raise CommandError(f"HASSE_SETTINGS_FILE: {file} cannot be read")
     try:
-        return Settings(**{"_env_file": file or None, **chosen})
+        return Settings(**{"_env_file": file or None, "_env_file_encoding": "utf-8-sig", **chosen})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]).lower().removeprefix("hasse_")

@@ -54,8 +54,9 @@ def forgotten(index: Index, folder: FolderRow) -> Change:
             if file.folder and path.is_relative_to(file.folder):
                 name = path.relative_to(file.folder).as_posix()
             if path.is_absolute():
-                image = image._replace(file_name=name)
-            images.append(image._replace(path=file.path))
+                images.append(image._replace(file_name=name, path=file.path))
+            else:  # the library's own, which is named by its bytes
+                images.append(image._replace(path=file.path))
     folders = [
         row._replace(device=None, exclude=(), follow_links=False)
         for row in locations.folders.values()

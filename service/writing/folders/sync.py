@@ -335,7 +335,9 @@ class FolderSync:
             file = self.scan.files.get(absolute)
             is_ours = not first.path.startswith("/")  # named by its bytes
             name = Path(absolute).name if file is None else file.name
-            changed = changed._replace(path=first.path, file_name=row.file_name if is_ours else name)
+            changed = changed._replace(
+                path=first.path, file_name=row.file_name if is_ours else name
+            )
         stamp = _stamp_of(paths, changed.path)
         if None in stamp or _stamp_of(self._state.paths[row.id], changed.path) != stamp:
             changed = changed._replace(taken=date_taken(Path(locations.absolute(changed.path))))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from hasse.index.catalog import documents, mutations
+from hasse.index.catalog import documents, given, mutations
 from hasse.index.catalog.catalog import Catalog
 from hasse.index.catalog.integrity import damaged_rows
 from hasse.index.catalog.lookups import LOOKUPS, lookup
@@ -25,6 +25,7 @@ from hasse.index.types import (
     ImageRow,
     Metadata,
     PathRow,
+    SourcedText,
     UnreadableFile,
     VersionRow,
 )
@@ -221,6 +222,7 @@ def test_value_that_changed_in_any_column_of_any_table_is_found(
         metadata = Metadata((("title", "a dog"),), "camera", 3, 52.5, 13.4)
         mutations.replace_metadata(connection, {1: metadata})
         mutations.replace_versions(connection, [VersionRow(1, "ab", 1)])
+        given.replace(connection, {"ab": [SourcedText("caption", "a dog")]})
         documents.refresh(connection, [1])
     save_search(catalog, "dogs", '{"caption":"a dog"}', [1])
     catalog.close()

@@ -77,3 +77,29 @@ def test_table_name_that_fits_several_files_alike_finds_none(draw: Draw) -> None
         "b.png": [],
     }
     assert skipped.by_reason == {"file not found": 2, "no captions": 1}
+
+
+@pytest.mark.parametrize(
+    ("cell", "caption"),
+    [
+        ('"stop" on a sign', '"stop" on a sign'),
+        ('"a sign on a door', '"a sign on a door'),
+        ('a sign: "stop"', 'a sign: "stop"'),
+        ('"stop" or "go"', '"stop" or "go"'),
+        ('"', '"'),
+        ('"a ""big"" dog"', 'a "big" dog'),
+        ("5' 3\" tall", "5' 3\" tall"),
+    ],
+)
+def test_table_with_tabs_takes_a_quote_for_text_unless_it_encloses_the_cell(
+    draw: Draw, cell: str, caption: str
+) -> None:
+    rows = f'file_name\tcaption\na.jpg\t{cell}\nb.jpg\t"open quote\nc.jpg\ta cat\n'
+    found = captions(draw, "t.tsv", rows, "a.jpg", "b.jpg", "c.jpg")
+    assert found == {"a.jpg": [caption], "b.jpg": ['"open quote'], "c.jpg": ["a cat"]}
+
+
+def test_table_with_tabs_that_a_spreadsheet_quoted_may_break_lines(draw: Draw) -> None:
+    rows = 'file_name\tcaption\na.jpg\t"two\nlines"\nb.jpg\t"a ""big"" dog"\n'
+    found = captions(draw, "t.tsv", rows, "a.jpg", "b.jpg")
+    assert found == {"a.jpg": ["two lines"], "b.jpg": ['a "big" dog']}

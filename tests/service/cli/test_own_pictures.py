@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hasse.index.segments.change import Change
+from hasse.index.store import Index
+from hasse.index.types import SourcedText
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.cli.collection import additions
 from hasse.service.writing.folders.scan import Scan, scan
@@ -224,6 +227,56 @@ def test_removed_picture_stays_out_until_it_is_added_by_name(
     assert done(hasse("remove", picture, "--library", index)).out == "1 picture removed\n"
     assert "removed before" in done(hasse("sync", "--library", index)).err
     assert done(hasse("add", picture, "--library", index)).out.startswith("1 picture added")
+
+
+def test_remove_asks_before_it_takes_much_or_what_people_gave(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    index = tmp_path / "index"
+    done(hasse("add", pictures, "--library", index, *model))
+    with Index.open(index) as opened:
+        (image, *_), _ = opened.catalog.all_rows()
+        texts = [SourcedText("added keyword", "zander")]
+        opened.change(Change(given={image.sha256: texts}))
+    path = opened.locations.absolute(image.path)
+    for name in (path, pictures):
+        refused = hasse("remove", name, "--library", index)
+        assert refused.status == 1
+        assert "kept: 1 text that people gave" in refused.error
+    assert info(index)["images"] == len(SIZES)
+    done(hasse("remove", pictures, "--library", index, "--yes"))
+    shown = done(hasse("status", "--library", index)).out
+    assert "kept: 1 text that people gave to 1 picture not in the library" in shown
+    assert (
+        "1 text of pictures that are gone"
+        in hasse("remove", "--kept-texts", "--library", index).error
+    )
+    done(hasse("remove", "--kept-texts", "--yes", "--library", index))
+    assert "people gave" not in done(hasse("status", "--library", index)).out
+
+
+def test_status_calls_files_of_a_folder_that_is_away_out_of_reach(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    index = tmp_path / "index"
+    done(hasse("add", pictures, "--library", index, *model))
+    pictures.rename(tmp_path / "away")
+    shown = done(hasse("status", "--library", index)).out
+    assert f"{len(SIZES)} files out of reach" in shown
+    assert "gone" not in shown
+
+
+def test_library_is_entered_by_its_owner_alone(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    index = tmp_path / "index"
+    done(hasse("add", pictures, "--library", index, *model))
+    for place in (tmp_path / "backup", tmp_path / "backup.tar"):
+        done(hasse("backup", place, "--library", index))
+        assert place.stat().st_mode & 0o077 == 0
+    done(hasse("restore", tmp_path / "backup", "--library", tmp_path / "restored"))
+    for folder in (index, tmp_path / "restored"):
+        assert folder.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.slow

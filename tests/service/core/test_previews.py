@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from shutil import rmtree
 
@@ -15,6 +16,7 @@ from PIL import Image
 from hasse.index.store import Index
 from hasse.index.types import ImageRow
 from hasse.service.app import create_app
+from hasse.service.core.pictures import version_of
 from hasse.service.core.previews import (
     PREVIEW_SIZES,
     SHORTEST,
@@ -151,3 +153,30 @@ def test_previews_made_ahead_drop_no_other(tmp_path: Path) -> None:
         made = make_previews(index, small, set())
     assert 0 < made < IMAGES
     assert len(list((folder / "previews").rglob("*.webp"))) == made
+
+
+def test_previews_of_removed_and_changed_pictures_are_swept(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    settings = Settings(library=folder, device="cpu")
+    with Client(create_app(settings)) as client:
+        for id_ in (1000, 1001, 1002, 1003):
+            client.get(f"/images/{id_}/preview/medium")
+        kept = set((folder / "previews").rglob("*.webp"))
+        engine, pictures = client.engine, tmp_path / "pictures"
+        engine.index.remove([1000])
+        (pictures / "picture-1.png").write_bytes((pictures / "picture-2.png").read_bytes())
+        (pictures / "picture-3.png").rename(tmp_path / "away.png")
+        engine.pictures.sweep_previews(engine.index)
+        left = {path.name.partition("-")[0] for path in (folder / "previews").rglob("*.webp")}
+        assert len(kept) == 4
+        assert left == {"1002", "1003"}, "a file that is out of reach is not gone"
+
+
+def test_version_of_a_picture_changes_though_its_size_and_time_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(b"old")
+    os.utime(path, ns=(1, 1))
+    before = version_of(path)
+    path.write_bytes(b"new")
+    os.utime(path, ns=(1, 1))
+    assert version_of(path) != before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -149,13 +149,10 @@ def spare(folder: Path, images: list[list[str]]) -> list[str]:
 
 
 # How a second path leads to the file of a first one.
-ONE_FILE = {
+ONE_FILE: dict[str, Callable[[Path, Path], object]] = {
     "a link": lambda first, second: second.symlink_to(first.name),
     "a hard link": lambda first, second: second.hardlink_to(first),
-    "a link to a link": lambda first, second: (
-        second.with_suffix(".l").symlink_to(first.name),
-        second.symlink_to(second.with_suffix(".l").name),
-    ),
+    "a link by its absolute path": lambda first, second: second.symlink_to(first.absolute()),
 }
 
 

@@ -20,7 +20,7 @@ from hasse.index.types import ImageRow
 from hasse.models.errors import HasseError
 from hasse.models.images.limits import DEFAULT_LIMITS
 from hasse.service.pipelines import reading
-from hasse.service.pipelines.reading import SOURCE, Recogniser, read_pictures
+from hasse.service.pipelines.reading import SOURCE, Recogniser, joined_lines, read_pictures
 from tests.index.samples import model
 
 RECEIPT = ["BAKERY MUELLER", "Rye bread 3.40", "TOTAL 5.20"]
@@ -141,3 +141,19 @@ def test_second_reader_of_a_library_is_refused_while_the_first_reads(index: Inde
             return super().read(picture)
 
     assert read_pictures(index, Other(), DEFAULT_LIMITS) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "joined"),
+    [
+        (["The photo exhi-", "bition opens"], ["The photo exhibition", "opens"]),
+        (["exhi\u2010", "bition"], ["exhibition"]),
+        (["pages 1-", "2 are here"], ["pages 1-", "2 are here"]),
+        (["Anna -", "berger"], ["Anna -", "berger"]),
+        (["Baden-", "W\u00fcrttemberg"], ["Baden-", "W\u00fcrttemberg"]),
+        (["a-", "b-", "c"], ["abc"]),
+        ([], []),
+    ],
+)
+def test_word_that_a_line_breaks_is_joined(lines: list[str], joined: list[str]) -> None:
+    assert joined_lines(lines) == joined

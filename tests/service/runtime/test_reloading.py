@@ -157,6 +157,19 @@ def test_keys_file_with_a_wrong_line_is_refused(content: str, reason: str, tmp_p
         configure([f"keys_file={tmp_path / 'keys'}"])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_files_of_keys_and_settings_may_begin_with_a_byte_order_mark(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").write_text(LINES["ann"], encoding=encoding)
+    (tmp_path / "settings").write_text("HASSE_QUEUED=1\n", encoding=encoding)
+    monkeypatch.setenv("HASSE_SETTINGS_FILE", str(tmp_path / "settings"))
+    found = configure([f"keys_file={tmp_path / 'keys'}"])
+    assert found.queued == 1
+    assert found.keys_file is not None
+    assert found.keys_file.readers or found.keys_file.writers
+
+
 def test_settings_file_yields_to_the_environment_and_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
