@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.weight import PRODUCT, ROOT, weight_of
 
-BUDGETS = {"models": 6_300, "index": 8_080, "service": 15_900, "lab": 6_200}
+BUDGETS = {"models": 6_300, "index": 8_080, "service": 15_910, "lab": 6_200}
 MOST_NAMES = 1_157  # public functions and classes of the product
 
 

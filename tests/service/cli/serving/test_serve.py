@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -317,6 +318,6 @@ def test_parse_pairs_accepts_dashes_and_capitals_in_names() -> None:
     ],
 )
 def test_only_a_service_of_one_machine_without_keys_makes_one_for_its_run(
-    fields: dict[str, object], private: bool
+    fields: dict[str, Any], private: bool
 ) -> None:
     assert is_private(Settings(**fields)) is private
