@@ -25,7 +25,7 @@ from hasse.models.vocabulary import Vocabulary
 SCALE = math.sqrt(0.2)
 # Length of the learned part of a text that only names things: evidence is more reliable.
 NAMING_LENGTH = 0.8
-_MOST_READ = 4096  # texts whose parts are remembered: some 30 MB
+_MOST_POINTS = 10_000  # of parts of texts that are remembered: 26 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class GroundedTexts:
         self.learned_coordinates = np.asarray(learned_coordinates, np.int64)
         self.config = GroundedConfig(base.config.backbone, len(learned_coordinates) + demands.size)
         self.preprocessing = base.preprocessing
-        self._read: dict[str, list[tuple[Part, Points]]] = {}
+        self._points: dict[str, Points] = {}  # of parts of texts
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -148,15 +148,15 @@ class GroundedTexts:
 
     def parts(self, texts: Sequence[str]) -> list[list[tuple[Part, Points]]]:
         """Return the parts of each text with their learned points (M,), encoded in one batch."""
+        parts = [parts_of(self.demands, text) for text in texts]
+        every = dict.fromkeys(part.text for of_text in parts for part in of_text)
         # Another thread may replace the memory meanwhile.
-        known = self._read if len(self._read) + len(texts) <= _MOST_READ else {}
-        new = {text: parts_of(self.demands, text) for text in texts if text not in known}
-        every = list(dict.fromkeys(part.text for parts in new.values() for part in parts))
-        points = dict(zip(every, self._learned(self.base.encode_captions(every)), strict=True))
-        for text, parts in new.items():
-            known[text] = [(part, points[part.text]) for part in parts]
-        self._read = known
-        return [known[text] for text in texts]
+        known = self._points if len(self._points) + len(every) <= _MOST_POINTS else {}
+        new = [text for text in every if text not in known]
+        if new:
+            known.update(zip(new, self._learned(self.base.encode_captions(new)), strict=True))
+        self._points = known
+        return [[(part, known[part.text]) for part in of_text] for of_text in parts]
 
     def split(self, points: Points) -> tuple[Points, Doubles]:
         """Return the learned coordinates and the evidence of points: (P, M) and (P, K)."""

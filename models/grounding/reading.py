@@ -48,17 +48,20 @@ def parts_of(demands: Demands, text: str) -> tuple[Part, ...]:
 
     while units:
         add(units)
+        first = next((unit for unit in units if unit.is_noun), None)
+        is_vague = first is not None and _is_vague(text_words, first)
         for at in range(len(units) - 1, 0, -1):
             unit, following = units[at - 1], units[at]
+            if is_vague and unit is first:
+                continue  # "a group" says nothing that "a group of dogs" does not
             if following.start > unit.end or unit.is_noun:
                 add(units[:at])
-        first = next((unit for unit in units if unit.is_noun), None)
-        if first is not None:
+        if first is not None and not is_vague:
             add([first])
-        is_vague = (
-            first is not None
-            and text_words[first.start] in _VAGUE
-            and text_words[first.end : first.end + 1] == ["of"]
-        )
         units = units[units.index(first) + 1 :] if is_vague and first is not None else []
     return tuple(found.values())
+
+
+def _is_vague(text_words: list[str], noun: Unit) -> bool:
+    """Return whether a noun is left out with the "of" after it."""
+    return text_words[noun.start] in _VAGUE and text_words[noun.end : noun.end + 1] == ["of"]

@@ -16,6 +16,7 @@ from hasse.service.core.batching import BatchResult
 from hasse.service.core.encoding import EncodeKey, EncodingQueue
 from hasse.service.core.records import instant
 from hasse.service.questions.answers import CaptionAnswer, ImageAnswer, ImageAnswers
+from hasse.service.questions.requests import OFFSET_MAXIMUM, REACH_MAXIMUM
 from hasse.service.schemas import ImageRecord, milliseconds
 from hasse.service.settings import Settings
 from hasse.service.telemetry.stages import Stages
@@ -155,8 +156,9 @@ def test_pages_put_together_are_the_whole(client: Client) -> None:
     form = {"k": "3", "offset": "2"}
     hits = client.post("/search/captions", data=form, files={"image": ("a.png", png(1))}).json()
     assert [hit["rank"] for hit in hits["hits"]] == [3, 4, 5]
-    response = client.post("/search/images", json={"caption": "a dog", "offset": 10_000})
-    problem(response, 422, "invalid")
+    assert page(REACH_MAXIMUM, 3) == []
+    query = {"caption": "a dog", "offset": OFFSET_MAXIMUM + 1}
+    problem(client.post("/search/images", json=query), 422, "invalid")
 
 
 def test_captions_that_are_asked_together_are_answered_as_if_alone(client: Client) -> None:

