@@ -152,7 +152,7 @@ def test_command_exports_a_search_and_a_whole_library(settings: Settings, tmp_pa
 
 def test_rows_of_hits_are_those_that_show_or_say_it_with_their_verdict() -> None:
     says = [{"where": "caption", "text": "a dog"}]
-    hits = [
+    hits: list[dict[str, Any]] = [
         {"image_id": 1, "probability": 0.9, "shows": {"probability": 0.9}, "says": []},
         {"image_id": 2, "probability": 0.0, "shows": {"probability": 0.0}, "says": says},
         {"image_id": 3, "probability": 0.1, "shows": {"probability": 0.1}, "says": []},
