@@ -268,7 +268,8 @@ async def _find_shown(engine: Engine, question: Question, stages: Stages) -> Sho
         return None
     query, key, depth = question.query, question.key, question.key.query.k
     points = {query.caption: await engine.encoder.encode(query.caption, stages)}
-    points |= await excluded_points(engine, query, stages)
+    if query.excluded:
+        points |= await excluded_points(engine, query, stages)
     may_show: Mapping[int, list[str]] = {}
     while True:
         (result,) = await engine.searcher.search(key, points[query.caption][None], stages)
