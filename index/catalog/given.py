@@ -92,7 +92,7 @@ def _is_missing(connection: Connection) -> bool:
 def _given_before(connection: Connection) -> dict[str, dict[SourcedText, None]]:
     is_ours = sql.or_(PATHS.c.folder != "", ~PATHS.c.path.startswith("/"))
     images = sql.select(IMAGES.c.id, IMAGES.c.sha256).join(PATHS).where(is_ours, HAS_SHA256)
-    sha256s = dict(connection.execute(images).tuples().all())
+    sha256s: dict[int, str] = dict(connection.execute(images).all())
     files = sql.select(PATHS.c.image_id, PATHS.c.captions).where(PATHS.c.captions != "{}")
     of_files = {
         (id_, "caption", text)
