@@ -34,12 +34,13 @@ PictureFile = Annotated[
 ]
 
 
+CAPTION_PATTERN = r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"
 CaptionText = Annotated[
     str,
     Field(min_length=1, description="What should be true of the images."),
     # What `service.core.encoding.check_caption` accepts. For Python a few control characters are
     # blank, which \s of JSON Schema does not match.
-    Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"}),
+    Field(json_schema_extra={"pattern": CAPTION_PATTERN}),
 ]
 
 

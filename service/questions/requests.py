@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHa
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from hasse.service.schemas import CaptionText, ImageId, Instant, Near, Request
+from hasse.service.schemas import CAPTION_PATTERN, CaptionText, ImageId, Instant, Near, Request
 
 K_MAXIMUM = 1000
 REACH_MAXIMUM = 10_000  # last rank of a page of hits: bounds the cost of a page
@@ -225,7 +225,11 @@ class ImageQuery(SortedOptions):
     parts = ("caption",)
     needs_known_words = False
 
-    caption: CaptionText = ""
+    caption: str = Field(
+        default="",
+        description="What should be true of the images; empty selects all.",
+        json_schema_extra={"pattern": rf"^({CAPTION_PATTERN[1:-1]})?$"},
+    )
     evidence: Evidence = Field(
         default="any",
         description=(

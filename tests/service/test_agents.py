@@ -84,7 +84,7 @@ def test_entails_captions_and_picture_answer_about_images_by_id(client: Client) 
 @pytest.mark.parametrize(
     ("tool", "arguments", "sentence"),
     [
-        ("search", {"caption": ""}, "caption"),
+        ("search", {"caption": " "}, "caption"),
         ("search", {"caption": "a dog", "k": 0}, "k"),
         ("search", {"caption": "zorp", "evidence": "shows"}, "zorp"),
         ("picture", {"image_id": 7}, "7"),
