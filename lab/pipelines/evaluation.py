@@ -17,7 +17,9 @@ from hasse.lab.pipelines.training import ProgressBars, part_to_measure
 from hasse.models.calibration import Calibrations
 from hasse.models.checkpoints import checkpoint, named_models
 from hasse.models.checkpoints.checkpoint import Checkpoint
+from hasse.models.checkpoints.model_folder import CheckpointError
 from hasse.models.datasets import Dataset, DatasetError, load
+from hasse.models.grounding.part_scores import PartScores
 from hasse.models.score import Score
 from hasse.service.plural import count
 from hasse.service.writing.image_source import ImageSource
@@ -159,10 +161,15 @@ def calibrate(
     """Calibrate a model on captioned pictures, and store the calibration in its folder.
 
     Raises:
-        CheckpointError: the folder holds no model.
+        CheckpointError: the folder holds no model, or one whose probabilities agree with the order.
         DatasetError: there are no captions to measure on.
     """
     loaded = learned_model.load(folder, device)
+    if isinstance(loaded.calibration.image, PartScores):
+        raise CheckpointError(
+            f"{folder} has probabilities that agree with the order; a curve would replace them",
+            "'hasse study photographs ground' fits them anew",
+        )
     with bars("encoding") as progress:
         encoded = encode_dataset(loaded.model, dataset, source, progress)
     score = loaded.model.config.score

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +108,19 @@ def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     assert learned_model.load(named_models.find(Path("mine"))).fingerprint == before
     found = json.loads(done(hasse("search", "a red circle", "--library", index, "--json")).out)
     assert all(0 <= hit["probability"] <= 1 for hit in found["hits"])
+
+
+def test_calibrate_model_that_agrees_with_the_order_is_refused(tmp_path: Path) -> None:
+    (folder := tmp_path / "pictures").mkdir()
+    for name in ("a", "b", "c"):
+        pictures(folder / name)
+    done(hasse("lab data", "import", "folder", folder, "--out", tmp_path / "data"))
+    source = named_models.pretrained("photographs")
+    copy = shutil.copytree(source, tmp_path / "copy")
+    refused = hasse("lab model", "calibrate", copy, tmp_path / "data")
+    assert "probabilities that agree with the order" in refused.error
+    kept = ("calibration.json", "SHA256SUMS")
+    assert filecmp.cmpfiles(copy, source, kept, shallow=False)[0] == list(kept)
 
 
 def test_models_are_listed_shown_and_removed(tmp_path: Path, home: Path) -> None:
