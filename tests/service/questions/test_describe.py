@@ -151,9 +151,9 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
             assert answer.json()["searched"] == searched
         page = client.get("/?image=1003").text
         assert "<h2>What a model wrote for it</h2>" in page
-        own = page.partition('<section class="own">')[2].partition("</section>")[0]
-        assert "What people say of it" in own
-        assert "<li>" not in own
+        said_of_it = page.partition('<section class="own">')[2].partition("</section>")[0]
+        assert "What people say of it" in said_of_it
+        assert "<li>" not in said_of_it
         marked = '<span class="byline">written by a model</span>'
         alike, _, elsewhere = page.partition('<details class="elsewhere">')
         assert alike.count(marked) == alike.count('<li class="card') > 0
