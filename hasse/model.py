@@ -94,9 +94,9 @@ class Model:
         A premise that is a text is a caption; bytes, a `Path` and an `Image` are pictures.
         """
         if isinstance(premise, str):
-            points = self._loaded.model.as_premises(self.encode_captions([premise]))
+            first = self.encode_captions([premise])
         else:
-            points = self.encode_pictures([premise])
-        violation = self.violations(points, self.encode_captions([hypothesis]))[0, 0]
+            first = self.encode_pictures([premise])
+        points = np.concatenate([first, self.encode_captions([hypothesis])])
         part = premise if isinstance(premise, str) else b""
-        return Entailment(**entailment_fields(self._loaded, part, hypothesis, violation))
+        return Entailment(**entailment_fields(self._loaded, part, hypothesis, points))
