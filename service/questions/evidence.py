@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from hasse.index.catalog.database import STATEMENTS
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.statements import statement_count
 from hasse.index.catalog.text_search import ResolvedTerm, TextMatches, match_texts
 from hasse.index.search.query import RowCounts
 from hasse.index.text.query import Term, TextQuery, fold
@@ -330,11 +330,11 @@ async def _in_catalog(
     """Call `look_up`, in a thread of the catalog if it reads texts."""
 
     def counted() -> Result:
-        sent = statement_count()
+        sent = STATEMENTS.sent
         try:
             return look_up()
         finally:
-            stages.statements += statement_count() - sent
+            stages.statements += STATEMENTS.sent - sent
 
     if not question.by_text:
         return counted()

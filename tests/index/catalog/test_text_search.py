@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
+from hasse.index.catalog.database import STATEMENTS
 from hasse.index.catalog.documents import merge
 from hasse.index.catalog.schema import DOCUMENTS
 from hasse.index.catalog.searches import save_search, saved_searches
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.statements import statement_count
 from hasse.index.catalog.text_search import (
     CountCache,
     DocumentCounts,
@@ -167,9 +167,9 @@ def test_known_word_is_not_found_in_words_that_resemble_it(index: Index, query: 
 
 
 def test_question_looks_all_misspelt_words_up_in_few_statements(index: Index) -> None:
-    before = statement_count()
+    before = STATEMENTS.sent
     answer = found(index, " ".join(["weeknd", "felxi", "sonset", "strassenbahm", "zeeman"] * 9))
-    assert statement_count() - before <= 7
+    assert STATEMENTS.sent - before <= 7
     assert {term.text for term in answer.terms} >= {"weekend", "felix", "sunset"}
 
 
