@@ -18,18 +18,15 @@ from sqlalchemy import Connection
 
 from hasse.index.catalog.schema import IMAGES
 from hasse.index.catalog.text_statements import (
-    SPACES,
     Column,
     Documents,
-    Form,
-    TextPattern,
     count_each,
     find,
     listed,
     newest_first,
     said_words,
 )
-from hasse.index.text.query import Term, TextQuery, fold, is_hangul
+from hasse.index.text.query import Form, ResolvedTerm, Term, TextPattern, TextQuery, is_hangul
 from hasse.index.text.spelling import inflections, off_by_one
 
 _SHORTEST_PART = 3  # characters of a beginning or a part of a word: one trigram
@@ -39,37 +36,6 @@ _MOST_CORRECTED = 4  # words of a query: each has hundreds of near spellings
 _COMMON = 1_000  # documents: more frequent words distinguish pictures no better
 _SHARE = 0.4  # minimum share of the weight of a query that a document must have
 _CACHE_LIMIT = 20_000  # counts: queries rarely have more different words
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedTerm:
-    """A term of a query in the form that documents contain.
-
-    Attributes:
-        text: the folded term; if no document contains the term, another form or a correction of it.
-        form: whether it matches words, beginnings of words, or parts of words.
-        known: whether the model knows the term.
-    """
-
-    term: Term
-    text: str
-    form: Form
-    known: bool
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether `text` is a correction; a word that the model knows is spelt right."""
-        return self.text != self.term.folded and not self.known
-
-    @property
-    def only_resembles(self) -> bool:
-        """Whether documents have another word that only resembles the term."""
-        return self.is_corrected or self.form == "part"
-
-    @property
-    def pattern(self) -> TextPattern:
-        """The pattern that documents must match."""
-        return self.text, self.form
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +138,6 @@ def _without(ids: Iterable[int], *others: Iterable[int]) -> tuple[int, ...]:
     """Return ids, each once, that are in none of the others."""
     listed = {*chain.from_iterable(others)}
     return tuple(id_ for id_ in dict.fromkeys(ids) if id_ not in listed)
-
-
-def find_terms(texts: Sequence[str], terms: Sequence[ResolvedTerm]) -> list[set[int]]:
-    """Return for each text the positions in `terms` of the terms that it contains."""
-    around = [SPACES[term.form] for term in terms]
-    folded = [
-        f"{before}{term.text}{after}" for term, (before, after) in zip(terms, around, strict=True)
-    ]
-    padded = [f" {words} " for words in map(fold, texts)]
-    return [{at for at, term in enumerate(folded) if term in words} for words in padded]
 
 
 class _DocumentLookup:

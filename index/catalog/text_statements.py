@@ -15,13 +15,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import sqlalchemy as sql
 
 from hasse.index.catalog.database import STATEMENTS
+from hasse.index.text.query import SPACES, Form, TextPattern
 
-Form: TypeAlias = Literal["word", "beginning", "part"]
 Column: TypeAlias = Literal["human", "written"]
-TextPattern: TypeAlias = tuple[str, Form]  # a folded text, and the form to match in documents
-
-# What stands before and after a text in a document of words with spaces between.
-SPACES: dict[Form, tuple[str, str]] = {"word": (" ", " "), "beginning": (" ", ""), "part": ("", "")}
 
 _ID = sql.column("id", sql.BigInteger)
 _NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a parameter

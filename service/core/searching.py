@@ -252,6 +252,14 @@ def shortest_decimal(violation: np.float32) -> float:
     return float(str(violation))
 
 
+def violations_of(index: Index, image_ids: Sequence[int], point: Points) -> dict[int, float]:
+    """Return the violations of stored images with the point of a text (N,)."""
+    if not image_ids:
+        return {}
+    violations = index.violations(image_ids, point)
+    return {id_: shortest_decimal(violation) for id_, violation in violations.items()}
+
+
 class SearchQueue:
     """Queue of searches in an index.
 

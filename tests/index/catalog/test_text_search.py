@@ -18,15 +18,13 @@ from hasse.index.catalog.selection import Selection
 from hasse.index.catalog.text_search import (
     CountCache,
     DocumentCounts,
-    ResolvedTerm,
     TextMatches,
     match_texts,
 )
-from hasse.index.catalog.text_statements import Form
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
-from hasse.index.text.query import TextQuery
+from hasse.index.text.query import Form, ResolvedTerm, TextQuery
 from hasse.index.text.spelling import inflections, off_by_one
 from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow, VersionRow
 from hasse.index.verify import verify
