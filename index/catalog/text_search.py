@@ -115,8 +115,8 @@ def match_texts(
     terms = _resolve(lookup, query.terms, [knows(term.written) for term in query.terms])
     exact = [term.pattern for term in terms if not term.only_resembles]
     unknown = [term.pattern for term in terms if not term.known]
-    patterns = [term.pattern for term in terms]
-    is_exact = exact == patterns
+    is_exact = len(exact) == len(terms)
+    patterns = exact if is_exact else [term.pattern for term in terms]
     whole_patterns = exact if is_exact and len(terms) == len(query.terms) else []
     rare = [pattern for pattern in exact if counts.documents[pattern] < _COMMON]
     whole, unknown_words, resembling, written, *by_pattern = lookup.newest(
@@ -184,28 +184,21 @@ class _DocumentLookup:
     def newest(self, *lists: tuple[Sequence[TextPattern], Column]) -> list[tuple[int, ...]]:
         """Return, for each list of patterns, the newest selected documents that match them all.
 
-        An empty list has no documents. One statement finds all.
+        An empty list has no documents; at least one is not empty. One statement finds all.
         """
         wanted = [
             Documents(patterns, column, self._are_few(patterns, column))
             for patterns, column in lists
             if patterns
         ]
-        if not wanted:
-            return [()] * len(lists)
         if self._selected:
             columns = [self._selected_list(at, one) for at, one in enumerate(wanted)]
             row: Sequence[Any] = self._connection.execute(sql.select(*columns)).one()
         else:
             statement = newest_first(self._dialect, wanted, self._limit)
             row = statement.row(self._cursor, self._dialect)
-        found = iter(row)
-        return [
-            tuple(sorted(json.loads(next(found) or "[]"), reverse=True)[: self._limit])
-            if patterns
-            else ()
-            for patterns, _ in lists
-        ]
+        found = (sorted(json.loads(ids or "[]"), reverse=True) for ids in row)
+        return [tuple(next(found)[: self._limit]) if patterns else () for patterns, _ in lists]
 
     def _are_few(self, patterns: Sequence[TextPattern], column: Column) -> bool:
         few = column == "human" and len(patterns) > 1

@@ -233,9 +233,10 @@ def finish(
     for hit in hits:
         hit["says"] = excerpts(found.get(hit["image_id"], ()), terms)
         hit["may_show"] = page.may_show.get(hit["image_id"], [])
-    said_words = f" {' '.join(term.text for term in said.terms if not term.only_resembles)} "
-    words = engine.vocabulary.unknown_words(query.caption)
-    unknown = [word for word in words if f" {fold(word)} " not in said_words]
+    unknown = engine.vocabulary.unknown_words(query.caption)
+    if unknown:
+        said_words = f" {' '.join(term.text for term in said.terms if not term.only_resembles)} "
+        unknown = [word for word in unknown if f" {fold(word)} " not in said_words]
     return {
         "hits": hits,
         **(_text_facts(engine, request) if shown is None else shown.facts),
