@@ -23,7 +23,7 @@ from hasse.index.catalog.schema import (
     batched,
     row_of,
 )
-from hasse.index.types import SourcedText
+from hasse.index.text.sources import SourcedText
 
 _ABSENT = GIVEN.c.sha256.not_in(sql.select(IMAGES.c.sha256))
 

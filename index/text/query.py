@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias
 
-from hasse.index.types import SourcedText
+from hasse.index.text.sources import SourcedText
 from hasse.models.spelling import visible
 
 Form: TypeAlias = Literal["word", "beginning", "part"]
