@@ -165,13 +165,6 @@ class Metadata(NamedTuple):
     sidecars: str = ""
 
 
-class SourcedText(NamedTuple):
-    """A text of an image, and its source."""
-
-    source: TextSource
-    text: str
-
-
 class DescribedImage(NamedTuple):
     """An image of the catalog with its captions and files, read at one instant."""
 

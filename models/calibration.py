@@ -1,4 +1,4 @@
-"""The probability that a caption is true, by its violation.
+"""How likely texts are true of pictures, or follow from texts: one place for all answers.
 
 A violation ranks, but the violation below which a pair counts as true differs from model to
 model. `hasse.lab.evaluation.calibrating` measures the probability on validation data.
@@ -6,15 +6,19 @@ model. `hasse.lab.evaluation.calibrating` measures the probability on validation
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.grounding.part_scores import PartScores
 from hasse.models.vocabulary import words
+
+if TYPE_CHECKING:
+    from hasse.models.grounding.grounded_texts import GroundedTexts
 
 _ARTICLES = frozenset({"a", "an", "the"})
 
@@ -56,10 +60,12 @@ class Calibration:
             np.asarray(violation, dtype=np.float64), self.violations, self.probabilities
         )
 
-    def of_texts(self, texts: Iterable[str], violations: ArrayLike) -> Floats:
+    def of_texts(self, texts: Sequence[str], violations: ArrayLike) -> Floats:
         """Return the probability of truth of each text at its violation: (T,)."""
-        added = np.array([self.word_weight * further_words(text) for text in texts])
-        return self.probability(np.asarray(violations, np.float64) + added)
+        added = {text: self.word_weight * further_words(text) for text in set(texts)}
+        return self.probability(
+            np.asarray(violations, np.float64) + [added[text] for text in texts]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -84,6 +90,54 @@ def further_words(text: str) -> int:
 
 
 Known = Calibration | PartScores
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges texts by a model and what was measured of it.
+
+    Attributes:
+        model: the model, which is grounded if scores of parts were fitted.
+        known: of pictures as premises, or of texts.
+    """
+
+    model: EmbeddingModel
+    known: Known
+
+    @property
+    def reads_points(self) -> bool:
+        """Whether violations alone do not tell a probability."""
+        return not isinstance(self.known, Calibration)
+
+    def probabilities(
+        self, texts: Sequence[str], premises: Points, violations: ArrayLike
+    ) -> Floats:
+        """Return how likely each text follows from its premise: (P,).
+
+        Args:
+            texts: (P,).
+            premises: (P, N), points of pictures, or of texts by `as_premises`.
+            violations: (P,), of the whole texts. They or the premises are not used.
+        """
+        if isinstance(self.known, Calibration):
+            return self.known.of_texts(texts, violations)
+        odds = cast("GroundedTexts", self.model).log_odds(self.known, texts, premises)
+        with np.errstate(over="ignore"):
+            return np.asarray(1 / (1 + np.exp(-odds)))
+
+    def table(self, texts: Sequence[str], premises: Points, violations: Points) -> Floats:
+        """Return how likely each text follows from each premise: (P, T).
+
+        Args:
+            texts: (T,).
+            premises: (P, N).
+            violations: (P, T).
+        """
+        rows, columns = np.indices((len(premises), len(texts))).reshape(2, -1)
+        found = self.probabilities(
+            [texts[column] for column in columns], premises[rows], violations.ravel()
+        )
+        return found.reshape(len(premises), len(texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from hasse.index.catalog.schema import (
     batched,
 )
 from hasse.index.errors import DamagedIndexError, FormatVersionError
-from hasse.index.text.sources import TextSource
+from hasse.index.text.sources import SourcedText, TextSource
 from hasse.index.types import (
     KINDS,
     CaptionHitRow,
@@ -56,7 +56,6 @@ from hasse.index.types import (
     Metadata,
     ModelIdentity,
     PathRow,
-    SourcedText,
     UnreadableFile,
     VersionRow,
 )

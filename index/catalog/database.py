@@ -22,7 +22,6 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from hasse.index.catalog.database_errors import sqlite_path, to_index_error
 from hasse.index.catalog.database_file import OpenedFile
 from hasse.index.catalog.schema import META
-from hasse.index.catalog.statements import count_statement
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from hasse.models.errors import pip_install
 
@@ -59,6 +58,15 @@ _SMALLEST = sql.text(
 LOCK_SECONDS = 10.0  # how long a statement waits for a lock of another connection
 
 
+class _Statements(threading.local):
+    """Number of reading statements that a thread has sent to databases, for `Server-Timing`."""
+
+    sent = 0
+
+
+STATEMENTS = _Statements()
+
+
 class Database:
     """Connections to one database. Reads and writes have a connection pool each."""
 
@@ -77,7 +85,7 @@ class Database:
         else:
             self._writer = _server_engine(self.url, lock_seconds)
             self._reader = _server_engine(self.url, lock_seconds)
-        sql.event.listen(self._reader, "after_cursor_execute", count_statement)
+        sql.event.listen(self._reader, "after_cursor_execute", _count_statement)
         self.dialect = self._reader.dialect
         self._driver: Any = self.dialect.loaded_dbapi
         self._session = threading.local()
@@ -183,7 +191,7 @@ class Database:
         with self._report_damage(), closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(lookup, {"ids": ids})
-            count_statement()
+            STATEMENTS.sent += 1
             row = cursor.fetchone()
             cursor.close()
         return tuple(row or ())
@@ -211,6 +219,10 @@ class Database:
             if (index_error := to_index_error(self.url, self._driver, error)) is None:
                 raise
             raise index_error from error
+
+
+def _count_statement(*_: Any) -> None:
+    STATEMENTS.sent += 1
 
 
 class SharedLocks:

@@ -28,8 +28,7 @@ from hasse.index.catalog.schema import (
     row_of,
 )
 from hasse.index.text.query import fold
-from hasse.index.text.sources import TEXT_SOURCES, TextSource
-from hasse.index.types import SourcedText
+from hasse.index.text.sources import TEXT_SOURCES, SourcedText, TextSource
 
 SEPARATOR: Final = " | "  # between texts of a document: no word holds it, so no phrase spans two
 _MAX_CHARACTERS = 1 << 16  # of a document: PostgreSQL indexes at most 1 MB

@@ -23,7 +23,7 @@ from hasse.index.catalog.schema import (
     batched,
     row_of,
 )
-from hasse.index.types import SourcedText
+from hasse.index.text.sources import SourcedText
 
 _ABSENT = GIVEN.c.sha256.not_in(sql.select(IMAGES.c.sha256))
 
@@ -60,6 +60,8 @@ def replace(connection: Connection, texts: Mapping[str, Iterable[SourcedText]]) 
 
 def inherit(connection: Connection, sha256s: Mapping[str, str]) -> None:
     """Give the texts of former pictures to those in their place, by the former SHA-256."""
+    if not sha256s:
+        return
     texts = texts_of(connection, (*sha256s, *sha256s.values()))
     replace(
         connection,

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -368,5 +369,6 @@ def _delete(
 
 def _insert(connection: Connection, table: Table, rows: Iterable[Iterable[object]]) -> None:
     """Add rows, each with its values in the order of the columns."""
-    for block in batched(rows, _BULK):
-        connection.execute(table.insert(), [row_of(table, row) for row in block])
+    remaining = iter(rows)
+    while block := [row_of(table, row) for row in islice(remaining, _BULK)]:
+        connection.execute(table.insert(), block)

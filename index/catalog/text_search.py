@@ -17,20 +17,16 @@ import sqlalchemy as sql
 from sqlalchemy import Connection
 
 from hasse.index.catalog.schema import IMAGES
-from hasse.index.catalog.statements import count_statement
 from hasse.index.catalog.text_statements import (
     Column,
-    Form,
-    Statement,
-    TextPattern,
+    Documents,
     count_each,
     find,
     listed,
     newest_first,
     said_words,
-    spaces,
 )
-from hasse.index.text.query import Term, TextQuery, fold, is_hangul
+from hasse.index.text.query import Form, ResolvedTerm, Term, TextPattern, TextQuery, is_hangul
 from hasse.index.text.spelling import inflections, off_by_one
 
 _SHORTEST_PART = 3  # characters of a beginning or a part of a word: one trigram
@@ -40,37 +36,6 @@ _MOST_CORRECTED = 4  # words of a query: each has hundreds of near spellings
 _COMMON = 1_000  # documents: more frequent words distinguish pictures no better
 _SHARE = 0.4  # minimum share of the weight of a query that a document must have
 _CACHE_LIMIT = 20_000  # counts: queries rarely have more different words
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedTerm:
-    """A term of a query in the form that documents contain.
-
-    Attributes:
-        text: the folded term; if no document contains the term, another form or a correction of it.
-        form: whether it matches words, beginnings of words, or parts of words.
-        known: whether the model knows the term.
-    """
-
-    term: Term
-    text: str
-    form: Form
-    known: bool
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether `text` is a correction; a word that the model knows is spelt right."""
-        return self.text != self.term.folded and not self.known
-
-    @property
-    def only_resembles(self) -> bool:
-        """Whether documents have another word that only resembles the term."""
-        return self.is_corrected or self.form == "part"
-
-    @property
-    def pattern(self) -> TextPattern:
-        """The pattern that documents must match."""
-        return self.text, self.form
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +115,8 @@ def match_texts(
     terms = _resolve(lookup, query.terms, [knows(term.written) for term in query.terms])
     exact = [term.pattern for term in terms if not term.only_resembles]
     unknown = [term.pattern for term in terms if not term.known]
-    patterns = [term.pattern for term in terms]
-    is_exact = exact == patterns
+    is_exact = len(exact) == len(terms)
+    patterns = exact if is_exact else [term.pattern for term in terms]
     whole_patterns = exact if is_exact and len(terms) == len(query.terms) else []
     rare = [pattern for pattern in exact if counts.documents[pattern] < _COMMON]
     whole, unknown_words, resembling, written, *by_pattern = lookup.newest(
@@ -173,16 +138,6 @@ def _without(ids: Iterable[int], *others: Iterable[int]) -> tuple[int, ...]:
     """Return ids, each once, that are in none of the others."""
     listed = {*chain.from_iterable(others)}
     return tuple(id_ for id_ in dict.fromkeys(ids) if id_ not in listed)
-
-
-def find_terms(texts: Sequence[str], terms: Sequence[ResolvedTerm]) -> list[set[int]]:
-    """Return for each text the positions in `terms` of the terms that it contains."""
-    around = [spaces(term.form) for term in terms]
-    folded = [
-        f"{before}{term.text}{after}" for term, (before, after) in zip(terms, around, strict=True)
-    ]
-    padded = [f" {words} " for words in map(fold, texts)]
-    return [{at for at, term in enumerate(folded) if term in words} for words in padded]
 
 
 class _DocumentLookup:
@@ -211,7 +166,8 @@ class _DocumentLookup:
         """Return the number of documents for each pattern, up to `_COMMON`."""
         missing = [pattern for pattern in patterns if pattern not in self._counted]
         if missing:
-            row = self._row(count_each(self._dialect, missing, _COMMON))
+            statement = count_each(self._dialect, missing, _COMMON)
+            row = statement.row(self._cursor, self._dialect)
             counts = zip(missing, row, strict=True)
             self._counted.update((pattern, count) for pattern, count in counts if count)
         return [self._counted.get(pattern, 0) for pattern in patterns]
@@ -222,49 +178,38 @@ class _DocumentLookup:
 
     def said(self, words: Sequence[str]) -> set[str]:
         """Return those words that any document contains, or that one has contained."""
-        (said,) = self._row(said_words(self._dialect, words))
+        (said,) = said_words(self._dialect, words).row(self._cursor, self._dialect)
         return set(json.loads(said or "[]"))
 
     def newest(self, *lists: tuple[Sequence[TextPattern], Column]) -> list[tuple[int, ...]]:
         """Return, for each list of patterns, the newest selected documents that match them all.
 
-        An empty list has no documents. One statement finds all.
+        An empty list has no documents; at least one is not empty. One statement finds all.
         """
-        statements = [
-            (at, patterns, column, find(self._dialect, patterns, column, f"t{at}_"))
-            for at, (patterns, column) in enumerate(lists)
+        wanted = [
+            Documents(patterns, column, self._are_few(patterns, column))
+            for patterns, column in lists
             if patterns
         ]
-        newest: list[tuple[int, ...]] = [()] * len(lists)
-        if not statements:
-            return newest
         if self._selected:
-            columns = (self._selected_list(statement) for *_, statement in statements)
+            columns = [self._selected_list(at, one) for at, one in enumerate(wanted)]
             row: Sequence[Any] = self._connection.execute(sql.select(*columns)).one()
         else:
-            parts = (self._list(*one) for one in (arguments[1:] for arguments in statements))
-            values = {name: value for *_, one in statements for name, value in one.values.items()}
-            row = self._row(Statement(f"SELECT {', '.join(parts)}", values))
-        for (at, *_), ids in zip(statements, row, strict=True):
-            newest[at] = tuple(sorted(json.loads(ids or "[]"), reverse=True)[: self._limit])
-        return newest
+            statement = newest_first(self._dialect, wanted, self._limit)
+            row = statement.row(self._cursor, self._dialect)
+        found = (sorted(json.loads(ids or "[]"), reverse=True) for ids in row)
+        return [tuple(next(found)[: self._limit]) if patterns else () for patterns, _ in lists]
 
-    def _list(self, patterns: Sequence[TextPattern], column: Column, statement: Statement) -> str:
+    def _are_few(self, patterns: Sequence[TextPattern], column: Column) -> bool:
         few = column == "human" and len(patterns) > 1
-        few &= any(self._counted.get(pattern, _COMMON) < _COMMON for pattern in patterns)
-        return newest_first(self._dialect, statement, column, self._limit, are_few=few)
+        return few and any(self._counted.get(pattern, _COMMON) < _COMMON for pattern in patterns)
 
-    def _selected_list(self, statement: Statement) -> sql.ScalarSelect[Any]:
-        ids = statement.subquery(self._dialect).subquery()
+    def _selected_list(self, at: int, documents: Documents) -> sql.ScalarSelect[Any]:
+        found = find(self._dialect, documents.patterns, documents.column, f"t{at}_")
+        ids = found.subquery(self._dialect).subquery()
         chosen = sql.exists().where(IMAGES.c.id == ids.c.id, *self._selected)
         newest = sql.select(ids.c.id).where(chosen).order_by(ids.c.id.desc()).limit(self._limit)
         return sql.select(listed(self._dialect)).select_from(newest.subquery()).scalar_subquery()
-
-    def _row(self, statement: Statement) -> Sequence[Any]:
-        self._cursor.execute(statement.for_driver(self._dialect), statement.values)
-        count_statement()
-        row: Sequence[Any] = self._cursor.fetchone() or ()
-        return row
 
 
 def _rank_some(

@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import sqlalchemy as sql
 
-Form: TypeAlias = Literal["word", "beginning", "part"]
+from hasse.index.catalog.database import STATEMENTS
+from hasse.index.text.query import SPACES, Form, TextPattern
+
 Column: TypeAlias = Literal["human", "written"]
-TextPattern: TypeAlias = tuple[str, Form]  # a folded text, and the form to match in documents
 
 _ID = sql.column("id", sql.BigInteger)
 _NAME = re.compile(":([a-z][a-z0-9_]*)")  # of a parameter
@@ -59,9 +60,21 @@ class Statement(NamedTuple):
         ]
         return sql.text(self.ids(dialect)).bindparams(*bound).columns(_ID)
 
-    def for_driver(self, dialect: str) -> str:
-        """Return the text as the driver of a database takes it."""
-        return _NAME.sub(r"%(\1)s", self.text) if dialect == "postgresql" else self.text
+    def row(self, cursor: Any, dialect: str) -> Sequence[Any]:
+        """Return the one row, from a cursor of the driver."""
+        text = _NAME.sub(r"%(\1)s", self.text) if dialect == "postgresql" else self.text
+        cursor.execute(text, self.values)
+        STATEMENTS.sent += 1
+        row: Sequence[Any] = cursor.fetchone() or ()
+        return row
+
+
+class Documents(NamedTuple):
+    """The documents whose column matches all patterns; `are_few`: less than some thousand."""
+
+    patterns: Sequence[TextPattern]
+    column: Column
+    are_few: bool
 
 
 def says(dialect: str, image_id: sql.ColumnElement[int], *texts: str) -> sql.ColumnElement[bool]:
@@ -91,7 +104,7 @@ def said_words(dialect: str, words: Sequence[str]) -> Statement:
 
 def count_each(dialect: str, patterns: Sequence[TextPattern], limit: int) -> Statement:
     """Return the statement for one row with the number of documents of each pattern."""
-    parts, values = [], dict[str, str | int]()
+    parts, values = list[str](), dict[str, str | int]()
     for at, pattern in enumerate(patterns):
         statement = find(dialect, [pattern], "human", f"t{at}_")
         parts.append(_COUNT.format(statement.ids(dialect), limit, at))
@@ -99,29 +112,24 @@ def count_each(dialect: str, patterns: Sequence[TextPattern], limit: int) -> Sta
     return Statement(f"SELECT {', '.join(parts)}", values)
 
 
-def newest_first(
-    dialect: str, found: Statement, column: Column, limit: int, *, are_few: bool
-) -> str:
-    """Return the expression for the JSON list of the newest documents that a statement finds.
-
-    `are_few` means that they are less than some thousand.
-    """
-    if are_few:
-        text = found.ids(dialect)
-    else:  # in descending order, SQLite takes twice as long for documents with several words
-        if dialect == "postgresql":
-            recent = found.text.replace("FROM documents", _RECENT.format(_NEWEST), 1)
-            found = found._replace(
-                text=_RECENT_FIRST.format(recent=recent, found=found.text, limit=limit)
-            )
-        text = f"{found.text} ORDER BY id DESC LIMIT {limit}"
-    ids = _LIST.format(_LISTED[dialect], text)
-    return _IF_GENERATED.format(ids) if column == "written" else ids
-
-
-def spaces(form: Form) -> tuple[str, str]:
-    """Return what stands before and after a text in a document of words with spaces between."""
-    return "" if form == "part" else " ", " " if form == "word" else ""
+def newest_first(dialect: str, lists: Sequence[Documents], limit: int) -> Statement:
+    """Return the statement for one row with a JSON list of the newest documents of each list."""
+    parts, values = list[str](), dict[str, str | int]()
+    for at, (patterns, column, are_few) in enumerate(lists):
+        found = find(dialect, patterns, column, f"t{at}_")
+        values |= found.values
+        if are_few:
+            text = found.ids(dialect)
+        else:  # in descending order, SQLite takes twice as long for documents with several words
+            if dialect == "postgresql":
+                recent = found.text.replace("FROM documents", _RECENT.format(_NEWEST), 1)
+                found = found._replace(
+                    text=_RECENT_FIRST.format(recent=recent, found=found.text, limit=limit)
+                )
+            text = f"{found.text} ORDER BY id DESC LIMIT {limit}"
+        ids = _LIST.format(_LISTED[dialect], text)
+        parts.append(_IF_GENERATED.format(ids) if column == "written" else ids)
+    return Statement(f"SELECT {', '.join(parts)}", values)
 
 
 def find(
@@ -138,7 +146,7 @@ def find(
     begin, conditions, values = compose(words, parts, column, name)
     for at, (text, form) in enumerate(words):
         if " " in text:  # its words must be adjacent
-            before, after = spaces(form)
+            before, after = SPACES[form]
             conditions.append(f"' ' || {column} || ' ' LIKE :{name}phrase{at}")
             values[f"{name}phrase{at}"] = f"%{before}{text}{after}%"
     return Statement(f"{begin} WHERE {' AND '.join(conditions)}", values)

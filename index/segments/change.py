@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hasse.index.catalog.validation import check_texts, checked_ids, checked_points
-from hasse.index.text.sources import TextSource
+from hasse.index.text.sources import SourcedText, TextSource
 from hasse.index.types import (
     CaptionRow,
     FolderRow,
@@ -20,7 +20,6 @@ from hasse.index.types import (
     ModelIdentity,
     PathRow,
     Points,
-    SourcedText,
     UnreadableFile,
     VersionRow,
 )

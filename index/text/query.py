@@ -1,21 +1,33 @@
-"""Parses a query into words, quoted phrases and exclusions. Any text is a valid query.
+"""Parses a query into words, quoted phrases and exclusions, and finds its words in texts.
 
-Texts and queries are folded in the same way before words are compared. Case, accents, vowel marks,
-the width of letters, ß and ligatures do not matter. All characters except letters and numbers
-separate words. Chinese and Japanese have no spaces: each of their characters is a word, and a
-longer word is a phrase.
+Any text is a valid query. Texts and queries are folded in the same way before words are compared.
+Case, accents, vowel marks, the width of letters, ß and ligatures do not matter. All characters
+except letters and numbers separate words. Chinese and Japanese have no spaces: each of their
+characters is a word, and a longer word is a phrase.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self, TypeAlias
 
+from hasse.index.text.sources import SourcedText
 from hasse.models.spelling import visible
 
+Form: TypeAlias = Literal["word", "beginning", "part"]
+TextPattern: TypeAlias = tuple[str, Form]  # a folded text, and the form to match in documents
+Texts: TypeAlias = Mapping[int, Sequence[SourcedText]]  # by image id
+# Texts of an image, each with the positions of the terms that it contains.
+Matched: TypeAlias = Sequence[tuple[SourcedText, set[int]]]
+
+# What stands before and after a text in a document of words with spaces between.
+SPACES: dict[Form, tuple[str, str]] = {"word": (" ", " "), "beginning": (" ", ""), "part": ("", "")}
+
+_SNIPPET = 160  # characters
+_MAX_TEXTS = 3  # texts that a hit lists
 _WORD_CHARACTERS = 64  # longer words are cut
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Letters without a decomposition, which people type without their stroke, or as two letters.
@@ -75,6 +87,37 @@ class Term:
 
     written: str
     folded: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTerm:
+    """A term of a query in the form that documents contain.
+
+    Attributes:
+        text: the folded term; if no document contains the term, another form or a correction of it.
+        form: whether it matches words, beginnings of words, or parts of words.
+        known: whether the model knows the term.
+    """
+
+    term: Term
+    text: str
+    form: Form
+    known: bool
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether `text` is a correction; a word that the model knows is spelt right."""
+        return self.text != self.term.folded and not self.known
+
+    @property
+    def only_resembles(self) -> bool:
+        """Whether documents have another word that only resembles the term."""
+        return self.is_corrected or self.form == "part"
+
+    @property
+    def pattern(self) -> TextPattern:
+        """The pattern that documents must match."""
+        return self.text, self.form
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +189,52 @@ def fold(text: str) -> str:
         plain = _SINGLE_CHARACTER_WORDS.sub(r" \g<0> ", plain)
         words = "".join(map(_letter_or_space, plain)).split()
     return " ".join([word[:_WORD_CHARACTERS] for word in words])
+
+
+def terms_in(texts: Texts, terms: Sequence[ResolvedTerm]) -> dict[int, Matched]:
+    """Return the texts of each image, each with the positions of the terms that it contains."""
+    folded = [term.text.join(SPACES[term.form]) for term in terms]
+
+    def positions(text: str) -> set[int]:
+        padded = f" {fold(text)} "
+        return {at for at, term in enumerate(folded) if term in padded}
+
+    return {
+        id_: [(text, positions(text.text)) for text in of_image] for id_, of_image in texts.items()
+    }
+
+
+def excerpts(matched: Matched, terms: Sequence[ResolvedTerm]) -> list[dict[str, str]]:
+    """Return the texts with the terms: repeatedly the one with most of the missing terms."""
+    missing, chosen = set(range(len(terms))), list[dict[str, str]]()
+    while matched and missing and len(chosen) < _MAX_TEXTS:
+        text, found = max(matched, key=lambda pair: len(missing & pair[1]))
+        if not missing & found:
+            break
+        excerpt = _snippet(text.text, [terms[at] for at in sorted(missing)])
+        chosen.append({"where": text.source, "text": excerpt})
+        missing -= found
+    return chosen
+
+
+def _snippet(text: str, terms: Sequence[ResolvedTerm]) -> str:
+    """Return the part of a text around the first word of one of the terms."""
+    if len(text) <= _SNIPPET:
+        return text
+    at = next(_positions(text, terms), 0)
+    start = max(0, at - _SNIPPET // 3)
+    end = start + _SNIPPET
+    return f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
+
+
+def _positions(text: str, terms: Sequence[ResolvedTerm]) -> Iterator[int]:
+    """Yield the positions of words that contain the first word of a term."""
+    at = 0
+    for word in text.split(" "):
+        folded = fold(word)
+        if folded and any(term.text.split()[0] in folded for term in terms):
+            yield at
+        at += len(word) + 1
 
 
 def is_hangul(letter: str) -> bool:

@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from hasse.models.calibration import Calibrations
+from hasse.models.calibration import Calibrations, Judge
 from hasse.models.checkpoints import dual_encoder_folder, trained_model
 from hasse.models.checkpoints.dual_encoder_folder import DUAL_KIND, ENCODING_FILES
 from hasse.models.checkpoints.model_folder import (
@@ -49,7 +49,6 @@ from hasse.models.checkpoints.model_folder import (
 from hasse.models.checkpoints.trained_model import PICTURES
 from hasse.models.checkpoints.weights import weights
 from hasse.models.embedding_model import EmbeddingModel, Words
-from hasse.models.judge import Judge
 from hasse.models.networks.network import NetworkError, Runtime
 
 _OTHER_FILES = (VOCABULARY, CALIBRATION, METRICS)

@@ -294,4 +294,6 @@ def _is_on_earth(latitude: float, longitude: float) -> bool:
 
 def _visible(text: str) -> str:
     """Replace characters that databases and terminals cannot show by spaces."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(character if character.isprintable() else " " for character in visible(text))

@@ -51,6 +51,7 @@ class Engine:
 
     Attributes:
         checkpoint, index, settings: its parts.
+        judge: judges texts by pictures; None without a calibration.
         vocabulary: the words that the model knows.
         admission, pictures, encoder, searcher, writing: its queues.
         paths: the paths of files in answers.
@@ -75,6 +76,7 @@ class Engine:
         batch_size = None if metrics is None else metrics.batch_size
         admission = admission or Admission.of(settings)
         self.checkpoint = checkpoint
+        self.judge = checkpoint.judge("image")
         self.vocabulary = checkpoint.vocabulary
         self.index = index
         self.settings = settings
@@ -195,7 +197,8 @@ class Engine:
 
     def recalibrate(self, checkpoint: Checkpoint) -> None:
         """Use another calibration of the same model from now on."""
-        self.checkpoint, self.searcher.caption_order = checkpoint, CaptionOrder(checkpoint)
+        self.checkpoint, self.judge = checkpoint, checkpoint.judge("image")
+        self.searcher.caption_order = CaptionOrder(checkpoint)
 
     async def keep_fresh(self) -> None:
         """Load new generations of other processes until cancelled; start merges and checks.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hasse.index.catalog.statements import statement_count
+from hasse.index.catalog.database import STATEMENTS
 from hasse.index.errors import HasseIndexError
 from hasse.index.search.query import Answer, Query
 from hasse.index.store import Index
@@ -252,6 +252,14 @@ def shortest_decimal(violation: np.float32) -> float:
     return float(str(violation))
 
 
+def violations_of(index: Index, image_ids: Sequence[int], point: Points) -> dict[int, float]:
+    """Return the violations of stored images with the point of a text (N,)."""
+    if not image_ids:
+        return {}
+    violations = index.violations(image_ids, point)
+    return {id_: shortest_decimal(violation) for id_, violation in violations.items()}
+
+
 class SearchQueue:
     """Queue of searches in an index.
 
@@ -333,7 +341,7 @@ class SearchQueue:
 
     def _search(self, key: SearchKey, blocks: list[Points]) -> list[SearchResult]:
         snapshot = self._index.snapshot  # keeps the record of later deletions
-        start, sent = perf_counter(), statement_count()
+        start, sent = perf_counter(), STATEMENTS.sent
         rankings: Sequence[Answer]
         if key.joint:
             rankings = [self._index.search_jointly(key.query, block) for block in blocks]
@@ -360,7 +368,7 @@ class SearchQueue:
             prefilter = (searched - start) * (ranking.seconds.prefilter / total if total else 0.0)
             rerank, metadata = searched - start - prefilter, described - searched
             times = prefilter, rerank, metadata
-            statements = statement_count() - sent
+            statements = STATEMENTS.sent - sent
             results.append(
                 SearchResult(ranking, key.offset, images, captions, removal, *times, statements)
             )

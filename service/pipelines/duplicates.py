@@ -20,7 +20,8 @@ from hasse.index.search.self_join import self_join
 from hasse.index.segments.change import Change
 from hasse.index.segments.compaction import ProgressCallback
 from hasse.index.store import Index
-from hasse.index.types import ImageRow, PathRow, Points, SourcedText, VersionRow
+from hasse.index.text.sources import SourcedText
+from hasse.index.types import ImageRow, PathRow, Points, VersionRow
 from hasse.models.images.decoding import date_in_picture, open_picture
 from hasse.models.images.fine_print import SIDE, same_print
 from hasse.models.images.formats import FORMATS

@@ -143,7 +143,7 @@ def _probabilities(
 ) -> NDArray[np.float64]:
     """Return the probability of each caption for each image: (I, C)."""
     violations = penalties_between(engine.checkpoint.model.config.score, images, captions)
-    judge = engine.checkpoint.judge("image")
+    judge = engine.judge
     if judge is not None:
         return judge.table(texts, images, violations)
     return np.asarray(violations <= np.quantile(violations, _LIKELY_QUANTILE), np.float64)

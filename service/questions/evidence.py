@@ -14,18 +14,18 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from hasse.index.catalog.database import STATEMENTS
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.statements import statement_count
-from hasse.index.catalog.text_search import ResolvedTerm, TextMatches, match_texts
+from hasse.index.catalog.text_search import TextMatches, match_texts
 from hasse.index.search.query import RowCounts
-from hasse.index.text.query import Term, TextQuery, fold
+from hasse.index.text.query import ResolvedTerm, Term, TextQuery, Texts, excerpts, fold, terms_in
 from hasse.index.text.spelling import nearest
 from hasse.index.types import ImageHitRow, Points
 from hasse.service.core.encoding import check_query
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import SearchKey, image_hit_fields
+from hasse.service.core.searching import SearchKey, image_hit_fields, violations_of
 from hasse.service.errors import invalid
-from hasse.service.questions.exclusions import excluded_points, violations_of, without_excluded
+from hasse.service.questions.exclusions import excluded_points, without_excluded
 from hasse.service.questions.pipeline import (
     AnswerBuilder,
     Fields,
@@ -33,7 +33,6 @@ from hasse.service.questions.pipeline import (
     search_key,
 )
 from hasse.service.questions.requests import K_MAXIMUM, ImageQuery
-from hasse.service.questions.snippets import Texts, excerpts, terms_in
 from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import is_hit, may_be_true
 
@@ -234,9 +233,10 @@ def finish(
     for hit in hits:
         hit["says"] = excerpts(found.get(hit["image_id"], ()), terms)
         hit["may_show"] = page.may_show.get(hit["image_id"], [])
-    said_words = f" {' '.join(term.text for term in said.terms if not term.only_resembles)} "
-    words = engine.vocabulary.unknown_words(query.caption)
-    unknown = [word for word in words if f" {fold(word)} " not in said_words]
+    unknown = engine.vocabulary.unknown_words(query.caption)
+    if unknown:
+        said_words = f" {' '.join(term.text for term in said.terms if not term.only_resembles)} "
+        unknown = [word for word in unknown if f" {fold(word)} " not in said_words]
     return {
         "hits": hits,
         **(_text_facts(engine, request) if shown is None else shown.facts),
@@ -253,6 +253,8 @@ def _suggestion(
     for word in unknown[:_MOST_SUGGESTED]:
         if fold(word) not in corrected and (near := nearest(word, engine.vocabulary.words)):
             corrected[fold(word)] = near
+    if not corrected:
+        return None
     asked = question.request.caption
     written = asked
     for word in question.query.caption.split():
@@ -330,11 +332,11 @@ async def _in_catalog(
     """Call `look_up`, in a thread of the catalog if it reads texts."""
 
     def counted() -> Result:
-        sent = statement_count()
+        sent = STATEMENTS.sent
         try:
             return look_up()
         finally:
-            stages.statements += statement_count() - sent
+            stages.statements += STATEMENTS.sent - sent
 
     if not question.by_text:
         return counted()
@@ -389,8 +391,11 @@ def _violations_of_matches(
     """
     ids = (*said.all_words, *said.unknown_words, *said.partial, *said.resembling)
     others = [id_ for id_ in ids if id_ not in shown.best]
-    allowed, may_show = without_excluded(engine, question.query, shown.points, others)
-    violations = violations_of(engine, allowed, shown.points[question.query.caption])
+    allowed: Sequence[int] = others
+    may_show: dict[int, list[str]] = {}
+    if question.query.excluded:
+        allowed, may_show = without_excluded(engine, question.query, shown.points, others)
+    violations = violations_of(engine.index, allowed, shown.points[question.query.caption])
     limit = question.key.query.limit
     return {id_: one for id_, one in violations.items() if one <= limit}, may_show
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hasse.index.text.query import TextQuery
 from hasse.index.types import Points
 from hasse.service.core.engine import Engine
-from hasse.service.core.searching import shortest_decimal
+from hasse.service.core.searching import violations_of
 from hasse.service.questions.pipeline import caption_probabilities
 from hasse.service.telemetry.stages import Stages
 from hasse.service.verdict import MAY_BE_THERE, is_true
@@ -30,7 +30,7 @@ def without_excluded(
     may_show: dict[int, list[str]] = {}
     for text in query.excluded:
         if text in points:
-            violations = violations_of(engine, image_ids, points[text])
+            violations = violations_of(engine.index, image_ids, points[text])
             probabilities = caption_probabilities(engine, text, violations)
             for id_, probability in zip(violations, probabilities, strict=True):
                 if is_true(probability):
@@ -39,11 +39,3 @@ def without_excluded(
                     may_show.setdefault(id_, []).append(text)
     allowed = [id_ for id_ in image_ids if id_ not in showing] if showing else image_ids
     return allowed, {id_: texts for id_, texts in may_show.items() if id_ not in showing}
-
-
-def violations_of(engine: Engine, image_ids: Sequence[int], point: Points) -> dict[int, float]:
-    """Return the violations of stored images with the point of a text (N,)."""
-    if not image_ids:
-        return {}
-    violations = engine.index.violations(image_ids, point)
-    return {id_: shortest_decimal(violation) for id_, violation in violations.items()}

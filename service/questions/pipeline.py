@@ -17,8 +17,8 @@ from hasse.index.search.query import Query
 from hasse.index.text.kinds import words_of
 from hasse.index.text.query import TextQuery
 from hasse.index.types import Kind, Points
+from hasse.models.calibration import Judge
 from hasse.models.checkpoints.checkpoint import Checkpoint
-from hasse.models.judge import Judge
 from hasse.service.core.admission import PLAIN_COST
 from hasse.service.core.answer_threads import Result, run_in_thread
 from hasse.service.core.encoding import check_caption, check_query
@@ -297,7 +297,7 @@ def caption_hits(engine: Engine, result: SearchResult, picture: Points) -> list[
 
     Without a word that the model knows, all captions have the same point and no probability.
     """
-    knows, judge = engine.vocabulary.knows, engine.checkpoint.judge("image")
+    knows, judge = engine.vocabulary.knows, engine.judge
     if judge is None or result.ranking.parts is not None:
         return result.caption_hits(engine.paths)
     premises = np.broadcast_to(picture, (len(result.texts), len(picture)))
@@ -316,7 +316,7 @@ def caption_probabilities(
 
     None if that is not known, as for an image that was removed.
     """
-    judge = engine.checkpoint.judge("image")
+    judge = engine.judge
     known = {id_: found for id_, found in images.items() if found is not None}
     premises = np.empty((len(known), 0), np.float32)
     if judge is not None and judge.reads_points:

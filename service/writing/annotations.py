@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from hasse.index.catalog import documents
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
-from hasse.index.text.sources import TextSource
-from hasse.index.types import CaptionRow, Points, SourcedText
+from hasse.index.text.sources import SourcedText, TextSource
+from hasse.index.types import CaptionRow, Points
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.writing.draft import Draft
 

@@ -15,7 +15,8 @@ from hasse.index.segments import stored_pictures
 from hasse.index.segments.change import Change
 from hasse.index.segments.writer import LOCK_TIMEOUT, Writer
 from hasse.index.store import Index
-from hasse.index.types import DescribedImage, ImageRow, PathRow, Points, SourcedText
+from hasse.index.text.sources import SourcedText
+from hasse.index.types import DescribedImage, ImageRow, PathRow, Points
 from hasse.models.images.inspection import PictureFacts
 from hasse.service.errors import ServiceError, no_image
 from hasse.service.telemetry.logs import event

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.calibration import Judge
 from hasse.models.embedding_model import Points
 from hasse.models.grounding.grounded_model import GroundedModel
 from hasse.models.grounding.part_scores import PartScores
-from hasse.models.judge import Judge
 from hasse.service.verdict import SHOWS
 from hasse.studies.photographs.classes import EMPTY, article
 from hasse.studies.photographs.part_calibration import Judged, fit_scores

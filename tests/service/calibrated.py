@@ -16,6 +16,7 @@ def calibrate(client: Client, monkeypatch: pytest.MonkeyPatch, known: Calibratio
     engine = client.engine
     checkpoint = replace(engine.checkpoint, calibration=known)
     monkeypatch.setattr(engine, "checkpoint", checkpoint)
+    monkeypatch.setattr(engine, "judge", checkpoint.judge("image"))
     monkeypatch.setattr(engine.searcher, "caption_order", CaptionOrder(checkpoint))
 
 

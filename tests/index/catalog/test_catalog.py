@@ -17,6 +17,7 @@ from hasse.index.catalog.records import FileRecord, SegmentRecord
 from hasse.index.catalog.schema import DOCUMENTS, SCHEMA
 from hasse.index.catalog.searches import save_search
 from hasse.index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
+from hasse.index.text.sources import SourcedText
 from hasse.index.types import (
     CaptionRow,
     DescribedImage,
@@ -25,7 +26,6 @@ from hasse.index.types import (
     ImageRow,
     Metadata,
     PathRow,
-    SourcedText,
     UnreadableFile,
     VersionRow,
 )

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sql
 
+from hasse.index.catalog.database import STATEMENTS
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.statements import statement_count
 from hasse.index.catalog.text_search import DocumentCounts, match_texts
 from hasse.index.search.query import Query
 from hasse.index.store import Index
@@ -100,7 +100,7 @@ def ask_everything(index: Index) -> None:
     for query in [query for query in QUERIES for _ in range(repeats)]:
         read = TextQuery.read(query)
         chosen = Selection(phrases=read.phrases, excluded_phrases=read.excluded)
-        before = statement_count()
+        before = STATEMENTS.sent
         with index.catalog.searching() as connection:
             is_narrow = bool(read.phrases or read.excluded)
             conditions = chosen.conditions(connection, index.folder) if is_narrow else ()
@@ -112,7 +112,7 @@ def ask_everything(index: Index) -> None:
         hits, _ = index.catalog.image_hits(ids)
         index.catalog.hit_texts(hits)
         index.versions(Query("image", 10), ids)
-        assert statement_count() - before <= 12
+        assert STATEMENTS.sent - before <= 12
         assert bool(ids) == (query != "zzzz")
 
 

@@ -10,23 +10,21 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
+from hasse.index.catalog.database import STATEMENTS
 from hasse.index.catalog.documents import merge
 from hasse.index.catalog.schema import DOCUMENTS
 from hasse.index.catalog.searches import save_search, saved_searches
 from hasse.index.catalog.selection import Selection
-from hasse.index.catalog.statements import statement_count
 from hasse.index.catalog.text_search import (
     CountCache,
     DocumentCounts,
-    ResolvedTerm,
     TextMatches,
     match_texts,
 )
-from hasse.index.catalog.text_statements import Form
 from hasse.index.search.query import Query
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
-from hasse.index.text.query import TextQuery
+from hasse.index.text.query import Form, ResolvedTerm, TextQuery
 from hasse.index.text.spelling import inflections, off_by_one
 from hasse.index.types import CaptionRow, ImageRow, Metadata, PathRow, VersionRow
 from hasse.index.verify import verify
@@ -167,9 +165,9 @@ def test_known_word_is_not_found_in_words_that_resemble_it(index: Index, query: 
 
 
 def test_question_looks_all_misspelt_words_up_in_few_statements(index: Index) -> None:
-    before = statement_count()
+    before = STATEMENTS.sent
     answer = found(index, " ".join(["weeknd", "felxi", "sonset", "strassenbahm", "zeeman"] * 9))
-    assert statement_count() - before <= 7
+    assert STATEMENTS.sent - before <= 7
     assert {term.text for term in answer.terms} >= {"weekend", "felix", "sunset"}
 
 

@@ -10,14 +10,13 @@ from typing import cast
 import numpy as np
 import pytest
 
-from hasse.models.calibration import Calibrations
+from hasse.models.calibration import Calibrations, Judge
 from hasse.models.embedding_model import EmbeddingModel, Points
 from hasse.models.encoders.model_config import ModelConfig
 from hasse.models.grounding.grounded_texts import SCALE, GroundedTexts, TrainedTexts
 from hasse.models.grounding.part_scores import UNTOLD, PartScores, Weights
 from hasse.models.grounding.reading import parts_of
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.judge import Judge
 from hasse.models.vocabulary import Vocabulary
 from tests.models.grounding.test_reading import TABLE
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from hasse.index.segments.change import Change
 from hasse.index.store import Index
-from hasse.index.types import SourcedText
+from hasse.index.text.sources import SourcedText
 from hasse.models.checkpoints.checkpoint import Checkpoint
 from hasse.service.cli.collection import additions
 from hasse.service.writing.folders.scan import Scan, scan
