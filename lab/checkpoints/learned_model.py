@@ -30,9 +30,9 @@ from hasse.models.checkpoints.model_folder import (
 from hasse.models.checkpoints.trained_model import BACKBONE, PICTURES, shape_of
 from hasse.models.checkpoints.weights import Array, WeightDtype, quantize, stored_names, weights
 from hasse.models.encoders.model_config import without_options_of_studies
+from hasse.models.encoders.names import LITE
 from hasse.models.files import write_atomically
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.networks.efficientnet_lite import LITE
 from hasse.models.tensor_files import write_weights
 from hasse.models.vocabulary import Vocabulary
 

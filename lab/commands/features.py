@@ -12,7 +12,7 @@ import typer
 
 from hasse.lab.commands.long_running import CONTINUE_MESSAGE, consistent_options, stoppable
 from hasse.lab.commands.options import DatasetFolder, OnCluster
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from hasse.service.cli.terminal.configuration import picture_limits
 from hasse.service.cli.terminal.errors import CommandError, resumable
 from hasse.service.cli.terminal.options import Encoding

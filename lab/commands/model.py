@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hasse.lab.commands.options import DatasetFolder, Features, Split
-from hasse.models.calibration import Calibration
 from hasse.service.cli.terminal.errors import CommandError
 from hasse.service.cli.terminal.help_text import Commands
 from hasse.service.cli.terminal.options import Encoding, Json
@@ -130,6 +129,7 @@ def calibrate(
     from hasse.lab.features.source import with_features
     from hasse.lab.pipelines.evaluation import calibrate as measure
     from hasse.lab.pipelines.training import part_to_measure
+    from hasse.models.calibration import Calibration
     from hasse.models.checkpoints.named_models import describe, find
     from hasse.models.datasets import load
     from hasse.service.core.device import pick_device

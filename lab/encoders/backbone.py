@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from hasse.lab.encoders.weights import read_weights, require_weights
-from hasse.models.encoders.names import short_name
+from hasse.models.encoders.names import LITE, short_name
 from hasse.models.errors import BackboneError
 from hasse.models.grounding.evidence import Classifier
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.networks import efficientnet_lite
-from hasse.models.networks.efficientnet_lite import LITE
 
 
 class Backbone(nn.Module, ABC):

@@ -14,8 +14,8 @@ from hasse.lab.encoders.libraries.downloads import (
     download_file,
     download_repository,
 )
+from hasse.models.encoders.names import LITE
 from hasse.models.errors import BackboneError, pip_install
-from hasse.models.networks.efficientnet_lite import LITE
 
 if TYPE_CHECKING:
     from hasse.lab.encoders.libraries.open_clip import EncoderPair

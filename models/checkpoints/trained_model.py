@@ -9,11 +9,11 @@ from typing import Any
 from hasse.models.checkpoints.model_folder import VOCABULARY, CheckpointError
 from hasse.models.checkpoints.weights import stored_names, weights
 from hasse.models.encoders.model_config import ModelConfig, config_from_options
-from hasse.models.encoders.names import full_name
+from hasse.models.encoders.names import LITE, full_name
 from hasse.models.errors import pip_install
 from hasse.models.images.preprocessing import Preprocessing
 from hasse.models.networks import picture_network
-from hasse.models.networks.efficientnet_lite import FINGERPRINT, LITE
+from hasse.models.networks.efficientnet_lite import FINGERPRINT
 from hasse.models.networks.network import NetworkError, Runtime
 from hasse.models.networks.picture_network import PictureNetwork
 from hasse.models.picture_model import PictureModel

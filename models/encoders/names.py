@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hasse.models.networks.efficientnet_lite import LITE
-
+LITE = "timm/tf_efficientnet_lite2"
 _OLD_LITE, _TORCHVISION = "efficientnet_lite2", "torchvision/"
 
 

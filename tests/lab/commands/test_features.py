@@ -18,8 +18,8 @@ from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.features.feature_store import FeatureStore, Maker
 from hasse.lab.pipelines.training_inputs import WEIGHTS_NOTE
 from hasse.models.datasets import Caption, Dataset, Image, save
+from hasse.models.encoders.names import LITE
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.networks.efficientnet_lite import LITE
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
 from tests.tiny import TINY

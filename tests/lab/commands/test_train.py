@@ -16,7 +16,7 @@ from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.training.config import TrainingConfig
 from hasse.lab.training.recipe import Recipe, find
 from hasse.models.datasets import load, save
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from tests.service.cli.shapes import done
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.tiny import TINY

@@ -26,7 +26,7 @@ from hasse.models.calibration import Calibration
 from hasse.models.checkpoints.model_folder import WEIGHTS
 from hasse.models.checkpoints.weights import WeightDtype
 from hasse.models.datasets import Dataset, DatasetError
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from tests.lab.training.colours import (
     CONFIG,
     FewReferences,

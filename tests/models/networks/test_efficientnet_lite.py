@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from hasse.lab.encoders.registry import build_backbone
+from hasse.models.encoders.names import LITE
 from hasse.models.networks import efficientnet_lite
-from hasse.models.networks.efficientnet_lite import FINGERPRINT, LITE
+from hasse.models.networks.efficientnet_lite import FINGERPRINT
 from hasse.models.networks.network import NetworkError, open_network
 from tests.models.networks.graphs import picture
 

@@ -23,8 +23,8 @@ from hasse.lab.features.extraction import extract
 from hasse.lab.features.source import with_features
 from hasse.models.checkpoints import checkpoint
 from hasse.models.datasets import Image, load
+from hasse.models.encoders.names import LITE
 from hasse.models.files import lock_folder
-from hasse.models.networks.efficientnet_lite import LITE
 from hasse.service.cli.collection import additions
 from hasse.service.writing import indexing
 from hasse.service.writing.image_source import ImageSource

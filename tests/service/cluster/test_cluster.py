@@ -20,7 +20,7 @@ from hasse.index.types import CaptionRow, ImageRow
 from hasse.lab.encoders.registry import build_backbone
 from hasse.lab.features.feature_store import FeatureStore
 from hasse.models.datasets import save
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from hasse.service.app import create_app
 from hasse.service.settings import Settings
 from tests.lab.features.noise import pictures

@@ -39,6 +39,8 @@ HOSTILE_JSON: dict[str, bytes] = {
     "a lone high surrogate": b'{"caption": "\\ud800"}',
     "a lone low surrogate": b'{"caption": "dog \\udc00 dog"}',
     "a surrogate in a name": b'{"\\ud800": 1, "caption": "a dog"}',
+    "a surrogate in a list": b'{"caption": "a dog", "keywords": ["\\udfff"]}',
+    "a surrogate as a folder": b'{"caption": "a dog", "folder": "\\uD83D/x"}',
     "a surrogate as mode": b'{"caption": "a dog", "mode": "\\ud800"}',
     "NUL": b'{"caption": "a\\u0000dog"}',
     "a raw control character": b'{"caption": "a\x01dog"}',

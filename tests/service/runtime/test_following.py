@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hasse.index.store import Index
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from hasse.service.app import create_app
 from hasse.service.core.follower_state import FollowerState
 from hasse.service.runtime.following import following

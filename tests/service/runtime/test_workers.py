@@ -28,7 +28,7 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from hasse.service.http.access import fingerprint, new_key
 from hasse.service.runtime.workers import Supervisor, cores_of
 from hasse.service.telemetry import logs

@@ -22,9 +22,9 @@ from hasse.lab.encoders.libraries import efficientnet_lite
 from hasse.lab.encoders.order_embedding import OrderEmbedding
 from hasse.lab.encoders.registry import build_backbone, download_weights
 from hasse.models.encoders.model_config import ModelConfig
+from hasse.models.encoders.names import LITE
 from hasse.models.errors import BackboneError
 from hasse.models.images.preprocessing import Preprocessing
-from hasse.models.networks.efficientnet_lite import LITE
 from hasse.models.vocabulary import Vocabulary
 
 SMALL = "timm/mobilenetv2_035"
@@ -63,7 +63,7 @@ def test_features_are_what_the_classifier_of_timm_reads(name: str, tmp_path: Pat
 def test_built_in_network_is_built_without_torchvision() -> None:
     program = (
         "import sys; from hasse.lab.encoders.registry import build_backbone\n"
-        "from hasse.models.networks.efficientnet_lite import LITE\n"
+        "from hasse.models.encoders.names import LITE\n"
         "build_backbone(LITE).for_inference()\n"
         "assert 'torchvision' not in sys.modules, 'it takes seconds to import'"
     )

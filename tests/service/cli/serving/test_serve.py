@@ -19,7 +19,7 @@ import pytest
 from hasse.index.store import Index
 from hasse.lab.checkpoints import learned_model
 from hasse.models.checkpoints import checkpoint, named_models
-from hasse.models.networks.efficientnet_lite import LITE
+from hasse.models.encoders.names import LITE
 from hasse.service.cli.collection import additions
 from hasse.service.cli.serving import demo as demo_command
 from hasse.service.cli.serving.serve import is_private
