@@ -87,7 +87,10 @@ class WriteQueue:
         stages = Stages()
         async with self.admission.enter(stages):
             inspected, thumbnail = await self._pictures.inspected(picture, stages)
-            captions = await asyncio.to_thread(self._with_given, inspected.facts.sha256, captions)
+            with writing_catalog():
+                captions = await asyncio.to_thread(
+                    self._with_given, inspected.facts.sha256, captions
+                )
             stored = await self._submit(
                 "add",
                 NewImage(

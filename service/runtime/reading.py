@@ -36,6 +36,7 @@ class BackgroundReading:
         if find_spec("rapidocr") is None:
             return False
         if self._process is None or self._process.poll() is not None:
+            self.stop()
             self._process = subprocess.Popen(  # noqa: S603
                 [
                     *(sys.executable, "-P", "-c", _ALONE if detached else _WITH_PARENT),
@@ -54,7 +55,7 @@ class BackgroundReading:
         """End the process."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait()
+            self._process.communicate()
 
 
 def advice(library: Path) -> str | None:

@@ -243,7 +243,8 @@ def _narrow(person: Person) -> None:
 def _say_something(person: Person) -> None:
     page = person.page
     person.click(page.locator(".card .shot").nth(1))
-    person.click("What is true of it")  # beside the picture, as it was left before
+    person.press("i")
+    person.click("What is true of it")  # beside the picture
     person.sees("h1", "About this picture")
     person.done("open the page of a picture")
     person.type("A caption or a keyword of it", "our dog Rex")
