@@ -64,7 +64,8 @@ test-core: $(READY_DEV) ## Run quick tests of the core in an environment without
 		-c constraints.txt -e ".[clip,heic,mcp,ocr,raw]" \
 		hypothesis onnx pytest pytest-timeout pytest-xdist pyyaml
 	@! $(CORE)/bin/python -c 'import torch' 2>/dev/null
-	@HASSE_TEST_MODELS=$(CORE)/models $(CORE)/bin/python -m pytest --numprocesses auto \
+	@env -u HASSE_TEST_POSTGRESQL -u HASSE_REQUIRE_POSTGRESQL HASSE_TEST_MODELS=$(CORE)/models \
+		$(CORE)/bin/python -m pytest --numprocesses auto \
 		--maxprocesses 8 --dist loadfile --no-loadscope-reorder --hypothesis-profile quick \
 		-m "not slow and not browser and not torch" $(CORE_TESTS) $(ARGS)
 
