@@ -45,8 +45,8 @@ if hypothesis_settings.get_current_profile_name() == "quick":
 
 
 # What may be said to be wrong with a form that is right. It has no types: a number in the place of
-# a caption is sent as a text, which is one. An empty text leaves a field out, as forms of pages send
-# it. The picture is replaced below by a good one.
+# a caption is sent as a text, which is one. An empty text leaves a field out, as forms of pages do.
+# The picture is replaced below by a good one.
 RIGHT_IN_FORMS = re.compile(
     r"\btype\b|\bdate-time\b|\bnear\b|\bimage\b|valid object|only required properties", re.I
 )
