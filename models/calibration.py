@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -62,10 +63,8 @@ class Calibration:
 
     def of_texts(self, texts: Sequence[str], violations: ArrayLike) -> Floats:
         """Return the probability of truth of each text at its violation: (T,)."""
-        added = {text: self.word_weight * further_words(text) for text in set(texts)}
-        return self.probability(
-            np.asarray(violations, np.float64) + [added[text] for text in texts]
-        )
+        added = [self.word_weight * further_words(text) for text in texts]
+        return self.probability(np.asarray(violations, np.float64) + added)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -84,6 +83,7 @@ class Calibration:
         )
 
 
+@lru_cache(maxsize=100_000)  # each search by a picture asks for the same captions
 def further_words(text: str) -> int:
     """Count the words of a text after the first, without articles."""
     return max(0, sum(word not in _ARTICLES for word in words(text)) - 1)

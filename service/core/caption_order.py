@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _PER_WORD = 0.02  # subtracted from the violation for each further word that cou
 # From this probability on, all words of a text count.
 _SURE = 0.95
 _FIRST_DEPTH, _PER_HIT = 128, 4  # captions of the first search, which is mostly enough
+_CACHE_LIMIT = 100_000  # texts
 _JUDGED = 64  # captions that are judged at a time
 
 
@@ -38,7 +40,7 @@ class CaptionOrder:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._judge = checkpoint.judge("image")
-        self._knows = checkpoint.vocabulary.knows
+        self._knows = lru_cache(_CACHE_LIMIT)(checkpoint.vocabulary.knows)
 
     def keys(self, texts: Sequence[str], violations: Points, picture: Points, k: int) -> Floats:
         """Return the sort keys of captions, smallest first: (C,), infinite for unlikely captions.
