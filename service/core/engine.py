@@ -10,9 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
+from hasse.index.catalog.ordering import counts_by_day
 from hasse.index.catalog.text_search import CountCache
 from hasse.index.errors import CatalogUnreachableError
 from hasse.index.info import IndexInfo
@@ -57,6 +58,7 @@ class Engine:
         paths: the paths of files in answers.
         upkeep: merges segments in the background.
         text_counts: number of images for each word of earlier searches.
+        count_days: returns the number of images that a query selects in a generation, by day.
         checks: compares large segments with their checksums in the background.
         stage_seconds: histograms of the stages of answers; empty without metrics.
         probe_seconds: maximum time of a probe for readiness.
@@ -98,6 +100,7 @@ class Engine:
         )
         self.stage_seconds = {} if metrics is None else metrics.stage_seconds
         self.text_counts = CountCache()
+        self.count_days = lru_cache(maxsize=16)(self._count_days)  # each page of a list asks
         self._info = index.info()
         self._swept = (0, 0.0)  # the generation, and when its previews were swept
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
@@ -228,6 +231,10 @@ class Engine:
         if generation != self._swept[0] and now - self._swept[1] >= _SWEEP_SECONDS:
             self._swept = generation, now
             await self._in_thread(lambda: self.pictures.sweep_previews(self.index))
+
+    def _count_days(self, generation: int, query: Query) -> dict[int | None, int]:
+        with self.index.catalog.reading() as connection:
+            return counts_by_day(connection, self.index.listed(query, connection))
 
     def _after_write(self) -> None:
         # Before the write is acknowledged: its client may send the next request to another process.

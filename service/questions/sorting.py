@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sql
 
-from hasse.index.catalog.ordering import Order, counts_by_day, ordered_ids
+from hasse.index.catalog.ordering import Order, ordered_ids
 from hasse.index.catalog.schema import IMAGES
-from hasse.index.search.query import Query, RowCounts
-from hasse.index.store import Index
+from hasse.index.search.query import RowCounts
 from hasse.service.core.answer_threads import run_in_thread
 from hasse.service.core.engine import Engine
 from hasse.service.core.searching import image_hit_fields
@@ -56,13 +54,7 @@ def count_days(engine: Engine, request: ImageQuery) -> dict[int | None, int]:
     """Return the number of the images that a request without a caption selects, by day."""
     all_selected = request.model_copy(update={"k": 1, "offset": 0})
     query = search_key(engine, "image", all_selected).query
-    return _count_days(engine.index, engine.index.generation, query)
-
-
-@lru_cache(maxsize=16)  # each page of a list asks for them
-def _count_days(index: Index, generation: int, query: Query) -> dict[int | None, int]:
-    with index.catalog.reading() as connection:
-        return counts_by_day(connection, index.listed(query, connection))
+    return engine.count_days(engine.index.generation, query)
 
 
 async def _list(engine: Engine, request: ImageQuery, stages: Stages) -> AnswerBuilder:
