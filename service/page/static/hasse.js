@@ -205,19 +205,25 @@
   function watchEnds() {
     for (const end of answer.querySelectorAll(".next")) endObserver.observe(end);
   }
-  // A month that goes on in the next hits has one heading, and the scrubber shows the current year.
+  // A month that goes on in the next hits has one heading.
   function joinHeadings() {
     const headings = [...answer.querySelectorAll("#hits > .heading")];
     headings.forEach((one, at) => at && one.textContent === headings[at - 1].textContent && one.remove());
-    const years = [...answer.querySelectorAll(".scrubber > ol > li > a")];
-    const top = headings.findLast((one) => one.isConnected && one.getBoundingClientRect().top < innerHeight / 2) ?? headings[0];
+    markYear();
+  }
+  // The scrubber shows the current year.
+  function markYear() {
+    const years = answer.querySelectorAll(".scrubber > ol > li > a");
+    if (!years.length) return;
+    const headings = [...answer.querySelectorAll("#hits > .heading")];
+    const top = headings.findLast((one) => one.getBoundingClientRect().top < innerHeight / 2) ?? headings[0];
     for (const year of years) {
       if (top?.textContent.endsWith(year.textContent)) year.setAttribute("aria-current", "true");
       else year.removeAttribute("aria-current");
     }
   }
   for (const event of ["htmx:afterSettle", "htmx:historyRestore"]) document.addEventListener(event, () => { watchEnds(); joinHeadings(); });
-  document.addEventListener("scroll", joinHeadings, { passive: true });
+  document.addEventListener("scroll", markYear, { passive: true });
   watchEnds();
   joinHeadings();
 
