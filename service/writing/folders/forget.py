@@ -49,14 +49,11 @@ def forgotten(index: Index, folder: FolderRow) -> Change:
     for id_, image in index.catalog.images(list(changed)).items():
         if _is_in(image.path, folder):
             file = next((row for row in changed[id_] if row.path == image.path), changed[id_][0])
-            path = PurePath(file.path)
-            name = path.name
-            if file.folder and path.is_relative_to(file.folder):
-                name = path.relative_to(file.folder).as_posix()
-            if path.is_absolute():
-                images.append(image._replace(file_name=name, path=file.path))
-            else:  # the library's own, which is named by its bytes
-                images.append(image._replace(path=file.path))
+            path, name = PurePath(file.path), image.file_name
+            if path.is_absolute():  # not the library's own, which is named by its bytes
+                is_in_folder = bool(file.folder) and path.is_relative_to(file.folder)
+                name = path.relative_to(file.folder).as_posix() if is_in_folder else path.name
+            images.append(image._replace(file_name=name, path=file.path))
     folders = [
         row._replace(device=None, exclude=(), follow_links=False)
         for row in locations.folders.values()
