@@ -14,18 +14,17 @@ from typing import TypeVar
 
 from hasse.studies.photographs.classes import EMPTY
 from hasse.studies.wordnet.lexicon import Lexicon
+from hasse.studies.wordnet.phrases import VAGUE
 from hasse.studies.wordnet.words import DETERMINERS, FUNCTION_WORDS, word_set
 
 Lemma = tuple[str, str]  # with its part of speech: "noun", "verb" or "adj"
 Item = TypeVar("Item", bound=Hashable)
 
 # Words that no picture shows, or all do.
-_VAGUE = word_set(
+_WITHOUT_CONTENT = VAGUE | word_set(
     """
-    front top side background group couple bunch number kind type part bit lot middle edge back set
-    pair piece end view right left way time day air area distance foreground picture photo image row
-    line crowd variety something someone another others one have be do go get come use make take let
-    include other different several many such own same more most first last new
+    have be do go get come use make take let include other different several many such own same more
+    most first last new
     """
 )
 _TOKEN = re.compile(r"[a-z]+")
@@ -89,13 +88,13 @@ class EverydayWords:
                     yield word.replace("_", " "), "noun"
 
     def _lemma(self, word: str) -> Lemma | None:
-        if len(word) < 2 or word in FUNCTION_WORDS | DETERMINERS | _VAGUE:
+        if len(word) < 2 or word in FUNCTION_WORDS | DETERMINERS | _WITHOUT_CONTENT:
             return None
         noun, verb, adjective = (
             self.lexicon.frequency(word, part) for part in ("noun", "verb", "adj")
         )
         of_verb = self.lexicon.base(word, "verb")
-        if of_verb not in {None, word, *_VAGUE}:
+        if of_verb not in {None, word, *_WITHOUT_CONTENT}:
             acts = word.endswith("ing") and noun <= 2 * verb
             acts |= word.endswith("ed") and len(word) > 4 and noun <= verb and adjective < 4 * verb
             if acts:
@@ -104,7 +103,7 @@ class EverydayWords:
             return self._singular(word), "noun"
         if adjective and adjective >= verb:
             return word, "adj"
-        return None if of_verb in {None, *_VAGUE} else (str(of_verb), "verb")
+        return None if of_verb in {None, *_WITHOUT_CONTENT} else (str(of_verb), "verb")
 
     def _singular(self, word: str) -> str:
         """Return the base form of a noun; "shoes" is one in WordNet too, and is "shoe" here."""

@@ -12,7 +12,7 @@ Tag = Literal["determiner", "adjective", "noun", "verb", "function", "other", "m
 
 
 # Nouns that say where something is or how much of it there is, and not what.
-_VAGUE = word_set(
+VAGUE = word_set(
     """
     front top side background group couple bunch number kind type part bit lot middle edge back
     set pair piece end view right left way time day air area distance foreground picture photo
@@ -110,7 +110,7 @@ def phrases(words: list[tuple[str, Tag]], lexicon: Lexicon) -> list[Phrase]:
             # "black and white dog": half of its modifiers would be false of it alone.
             halved = phrase.modifiers and at > 1 and words[at - 1][0] == "and"
             halved = halved and words[at - 2][1] == "adjective"
-            if names[-1] not in _VAGUE and not halved:
+            if names[-1] not in VAGUE and not halved:
                 phrases_found.append(phrase)
         at = max(last, at + 1)
     return phrases_found
